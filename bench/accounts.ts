@@ -56,13 +56,13 @@ const budgets = [
   budget('bud_dddddddddddd', { period: 'hour', appliesTo: { ...all, models: ['openai-chat/*'] } }),
 ]
 
-type Contestant = {
+type Variant = {
   readonly name: string
   readonly principal: Principal
   readonly ledger: boolean
   readonly options: Partial<AccountsOptions>
 }
-const contestants: readonly Contestant[] = [
+const contestants: readonly Variant[] = [
   { name: 'neither', principal: ANONYMOUS, ledger: false, options: {} },
   { name: 'ledger', principal: ANONYMOUS, ledger: true, options: {} },
   { name: 'limits', principal: client, ledger: false, options: { budgets: () => budgets } },

@@ -87,7 +87,7 @@ const anthropicChunks = [
   `event: message_stop\ndata: {"type":"message_stop"}\n\n`,
 ].map(bytes)
 
-export type Workload = {
+export type InProcessLoad = {
   readonly name: string
   readonly style: ClientProtocolName
   readonly upstream: 'openai-chat' | 'anthropic-messages'
@@ -102,7 +102,7 @@ const reads = (events: readonly Uint8Array[], perRead: number): readonly Uint8Ar
     Buffer.concat(events.slice(at * perRead, (at + 1) * perRead)),
   )
 const responsesBody = JSON.stringify({ model: 'm', input: prompt(1000), stream: true, store: false })
-export const workloads: readonly Workload[] = [
+export const workloads: readonly InProcessLoad[] = [
   { name: 'chat-1k', style: 'openai-chat', upstream: 'openai-chat', body: chatBody(700, false), chunks: [answer] },
   { name: 'chat-30k', style: 'openai-chat', upstream: 'openai-chat', body: chatBody(30_000, false), chunks: [answer] },
   { name: 'stream', style: 'openai-chat', upstream: 'openai-chat', body: chatBody(700, true), chunks },
@@ -119,7 +119,7 @@ export const workloads: readonly Workload[] = [
 
 /** Answers each call with the chunks of a workload. */
 const dialFor =
-  ({ chunks, perRead = 1 }: Workload): Dial =>
+  ({ chunks, perRead = 1 }: InProcessLoad): Dial =>
   (_call, listener) => {
     let live = true
     queueMicrotask(() => {
@@ -147,7 +147,7 @@ const dialFor =
 const catalogue: Catalogue = () => ({ prices: { input: 2_500, cacheRead: 1_250, output: 10_000 } })
 
 /** A gateway with one provider, which answers with this workload. */
-export const gatewayFor = (workload: Workload, accounts: Partial<AccountsOptions> = {}): Gateway => {
+export const gatewayFor = (workload: InProcessLoad, accounts: Partial<AccountsOptions> = {}): Gateway => {
   const speaks = [{ protocol: workload.upstream }]
   const upstream = instance(workload.upstream, ['k1'], { speaks })
   const { gateway } = gatewayHarness([upstream], () => {}, {}, catalogue)
@@ -176,7 +176,7 @@ let number = 0
 /** Serves one request of a workload. */
 export const serveOne = async (
   gateway: Gateway,
-  { style, body }: Workload,
+  { style, body }: InProcessLoad,
   principal: Principal = ANONYMOUS,
 ): Promise<void> => {
   const protocol = protocols[style]

@@ -1,7 +1,7 @@
 /** Measures each row: processes, cores and load, round by round. */
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Round, type RowName, type Sample, together } from './figures.ts'
+import { type Round, type RowName, type RowOutcome, type Sample, together } from './figures.ts'
 import { family, memoryOf, timeOf } from './proc.ts'
 import {
   type Api,
@@ -28,12 +28,6 @@ export type Bench = {
   /** Short warm-up and no repeated windows. */
   readonly quick: boolean
   readonly print: (line: string) => void
-}
-
-export type Outcome = {
-  readonly rounds: readonly Round[]
-  readonly skipped?: string
-  readonly notes?: readonly string[]
 }
 
 // ── Rows with the same load on several contestants ───────────────────────────────────────────────────────────────
@@ -185,10 +179,10 @@ const warm = async (bench: Bench, contestant: Contestant, set: Set, args: string
   if (wrong !== undefined) throw new Error(`${contestant.name} gave a wrong answer during the warm-up: ${wrong}`)
 }
 
-type Measure<Who> = (who: Who) => Promise<Sample>
+type Measurement<Who> = (who: Who) => Promise<Sample>
 
 /** Repeats a measurement with too much noise, up to the maximum. */
-const withRepeats = <Who>(bench: Bench, measure: Measure<Who>): Measure<Who> => {
+const withRepeats = <Who>(bench: Bench, measure: Measurement<Who>): Measurement<Who> => {
   let again = bench.quick ? 0 : MAX_REPEATS
   return async (who) => {
     const first = await measure(who)
@@ -198,7 +192,7 @@ const withRepeats = <Who>(bench: Bench, measure: Measure<Who>): Measure<Who> => 
   }
 }
 
-const measureWorkload = async (bench: Bench, row: WorkloadName): Promise<Outcome> => {
+const measureWorkload = async (bench: Bench, row: WorkloadName): Promise<RowOutcome> => {
   const { args, warmUp, overTls, check } = workloadOf(row)
   const set = await startSet(row)
   for (const contestant of set.contestants) await warm(bench, contestant, set, warmUp)
@@ -264,7 +258,7 @@ const idleStreams = async (name: string, streams: number): Promise<Sample> => {
   })
 }
 
-const measureIdle = async (bench: Bench): Promise<Outcome> => {
+const measureIdle = async (bench: Bench): Promise<RowOutcome> => {
   const streams = Math.min(IDLE, Math.floor((descriptors() - SPARE) / 2))
   const rounds: Round[] = []
   for (let round = 0; round < Math.min(bench.rounds, 3); round++) {
@@ -297,7 +291,7 @@ const CROWD = 256
 type Party = { readonly name: string; readonly members: readonly Contestant[]; readonly workers: number }
 
 /** All processes run on both cores, because a second worker has no core of its own. */
-const measureWorkers = async (bench: Bench): Promise<Outcome> => {
+const measureWorkers = async (bench: Bench): Promise<RowOutcome> => {
   const upstream = await startUpstream(BOTH)
   const start = async (name: string, port: number, workers: number): Promise<Contestant> => {
     const { pid } = await startGateway(name, { file: OPENAI, cores: BOTH, port, env: { WORKERS: String(workers) } })
@@ -360,11 +354,11 @@ const SPECIAL = {
   workers: measureWorkers,
   // They are short and vary most.
   start: ({ rounds, print }) => startTimes(rounds * 2, print),
-} as const satisfies Readonly<Partial<Record<RowName, (bench: Bench) => Promise<Outcome>>>>
+} as const satisfies Readonly<Partial<Record<RowName, (bench: Bench) => Promise<RowOutcome>>>>
 
 const isWorkload = (row: RowName): row is WorkloadName => row in WORKLOADS
 
-export const measure = (bench: Bench, row: RowName): Promise<Outcome> =>
+export const measure = (bench: Bench, row: RowName): Promise<RowOutcome> =>
   isWorkload(row) ? measureWorkload(bench, row) : SPECIAL[row](bench)
 
 /** Sampling interval of the profiler in µs. */

@@ -60,6 +60,13 @@ export const together = (samples: readonly Sample[]): Sample => {
   }
 }
 
+/** What a row has measured, or why it has not. */
+export type RowOutcome = {
+  readonly rounds: readonly Round[]
+  readonly skipped?: string
+  readonly notes?: readonly string[]
+}
+
 /** Samples by contestant, taken within seconds of each other; comparisons are made within a round. */
 export type Round = Readonly<Record<string, Sample>>
 

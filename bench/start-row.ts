@@ -3,15 +3,14 @@
  * its children end with it.
  */
 import { isObject, list, parseJson } from '../src/core/json.ts'
-import type { Outcome } from './conduct.ts'
-import type { Sample } from './figures.ts'
+import type { RowOutcome, Sample } from './figures.ts'
 import { collect } from './rig.ts'
 import { measureStarts } from './start.ts'
 
 /** Maximum ms for one start of each contestant. */
 const TIMEOUT = 60_000
 
-export const startTimes = async (rounds: number, print: (line: string) => void): Promise<Outcome> => {
+export const startTimes = async (rounds: number, print: (line: string) => void): Promise<RowOutcome> => {
   const command = [process.execPath, import.meta.filename, String(rounds)]
   const { output, problem } = await collect('start', command, (rounds + 2) * TIMEOUT)
   const starts = output === '' ? [] : list(parseJson(output)).filter(isObject)

@@ -40,7 +40,7 @@ const ANSWER = JSON.stringify({
 const REQUEST = JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'hello' }] })
 
 /** A program to start. `cache`: folder of Node's compile cache; null: disabled. */
-type Contestant = { readonly name: string; readonly file: string; readonly cache: string | null }
+type Starter = { readonly name: string; readonly file: string; readonly cache: string | null }
 
 /** ms from exec to the first answer, and CPU time of all threads in ms until then. */
 type StartTime = { readonly wall: number; readonly cpu: number }
@@ -88,7 +88,7 @@ const ask = (socket: Socket): Promise<void> =>
   })
 
 /** Measures one start. The process ends by SIGTERM, so that Node writes its compile cache. */
-const startOnce = async ({ file, cache }: Contestant, folder: string, upstream: number): Promise<StartTime> => {
+const startOnce = async ({ file, cache }: Starter, folder: string, upstream: number): Promise<StartTime> => {
   const [port = 0] = await freePorts(1)
   const env = {
     PATH: process.env.PATH ?? '',
@@ -145,7 +145,7 @@ export const measureStarts = async (rounds: number, print: (line: string) => voi
     const source = join(ROOT, 'src', 'main.ts')
     const packaged = await unpacked(join(folder, 'package'))
     const cache = join(folder, 'cache')
-    const contestants: readonly Contestant[] = [
+    const contestants: readonly Starter[] = [
       { name: 'node:http alone', file: join(folder, 'bare.cjs'), cache: null },
       { name: 'package, first start', file: packaged, cache: null },
       { name: 'package', file: packaged, cache },

@@ -40,7 +40,7 @@ const TICK = 20
 /** ms after the last answer in which the ledger stores the requests. */
 const STORED = 1_000
 const CASES = ['none', 'streams', 'pages'] as const
-type Case = (typeof CASES)[number]
+type ViewerCase = (typeof CASES)[number]
 
 const upstream = await startUpstream((asked) => answerWith(asked, { text: 'x', input: 10, output: 10 }))
 const gateway = await start({
@@ -90,7 +90,7 @@ const readPath = async (path: string): Promise<void> => {
 }
 
 /** µs of CPU time per request. */
-const measure = async (one: Case): Promise<number> => {
+const measure = async (one: ViewerCase): Promise<number> => {
   const viewers = await Promise.all(Array.from({ length: one === 'none' ? 0 : VIEWERS }, follow))
   const before = threadsTimeOf(pid)
   const begun = performance.now()
@@ -116,7 +116,7 @@ const started = Date.now() - 1_000
 try {
   await measure('pages')
   if (FILLED > 0) fillLedger(join(gateway.folder, '.headgate'), { count: FILLED, end: started, days: 1 / 96 })
-  const found: { readonly [one in Case]: number[] } = { none: [], streams: [], pages: [] }
+  const found: { readonly [one in ViewerCase]: number[] } = { none: [], streams: [], pages: [] }
   for (let round = 0; round < ROUNDS; round++)
     for (const one of round % 2 === 0 ? CASES : CASES.toReversed()) found[one].push(await measure(one))
   for (const one of CASES) {

@@ -55,10 +55,10 @@ const ask = (secret: string): Promise<void> =>
     sent.end(body)
   })
 
-type Sample = { readonly workers: number; readonly supervisor: number; readonly wait: number }
+type CpuSample = { readonly workers: number; readonly supervisor: number; readonly wait: number }
 
 /** µs of CPU time per request, and ms that a client waited for a request. */
-const measure = async (secret: string): Promise<Sample> => {
+const measure = async (secret: string): Promise<CpuSample> => {
   const times: number[] = []
   const before = spent()
   let left = REQUESTS
@@ -88,7 +88,7 @@ const median = (figures: readonly number[]): number => {
   return sorted[Math.floor(sorted.length / 2)] ?? 0
 }
 
-const rounds: { readonly free: Sample; readonly limited: Sample }[] = []
+const rounds: { readonly free: CpuSample; readonly limited: CpuSample }[] = []
 for (let round = 0; round < WARM_UP + ROUNDS; round++) {
   const isEven = round % 2 === 0
   const first = await measure(isEven ? KEYS.free : KEYS.limited)

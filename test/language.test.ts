@@ -28,9 +28,14 @@ const WORDS: readonly (readonly [pattern: RegExp, instead: string])[] = [
 const QUOTED: readonly (readonly [file: string, fragment: string])[] = []
 
 const files = globSync(
-  ['{src,test,scripts,tools,bench,docs,examples,bin,.ci,.github}/**/*.{ts,mjs,md,yml,yaml}', '*.md', '.ci/*'],
+  [
+    '{src,test,scripts,tools,bench,dashboard,docs,examples,bin,.ci,.github}/**/*.{ts,tsx,css,html,mjs,md,yml,yaml}',
+    '*.md',
+    '.ci/*',
+  ],
   {
     cwd: root,
+    exclude: ['**/node_modules/**'],
   },
 )
   .filter((file) => !/^(?:tools\/node|bench\/results)\//.test(file) && file !== 'test/language.test.ts')

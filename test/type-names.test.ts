@@ -1,23 +1,51 @@
-/** A type name means one thing: it is declared once in `src`. */
+/**
+ * A type name means one thing: it is declared once in `src`, once in the dashboard, and once in each program beside them. The
+ * dashboard, which takes types from `src`, exports none of the same name.
+ */
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { join, sep } from 'node:path'
 import { test } from 'node:test'
 
 const root = join(import.meta.dirname, '..')
 const DECLARATION =
-  /^\s*(?:export )?(?:declare )?(?:abstract )?(?:type|interface|class) ([A-Za-z_]\w*)(?=\s*(?:[=<{]|extends\b|implements\b|$))/
+  /^\s*(export )?(?:declare )?(?:abstract )?(?:type|interface|class) ([A-Za-z_]\w*)(?=\s*(?:[=<{]|extends\b|implements\b|$))/
 
-const declarations = new Map<string, string[]>()
-for (const file of globSync('src/**/*.ts', { cwd: root }).toSorted()) {
+/** `src`, `dashboard`, `bench`, `tools/sim`. */
+const programOf = (file: string): string => file.split('/', file.startsWith('tools/') ? 2 : 1).join('/')
+
+type Place = { readonly place: string; readonly isExported: boolean }
+const declarations = new Map<string, Map<string, Place[]>>()
+const files = globSync('{src,dashboard,tools,bench}/**/*.{ts,tsx}', { cwd: root, exclude: ['**/node_modules/**'] })
+for (const file of files.map((one) => one.replaceAll(sep, '/')).toSorted()) {
   if (file.endsWith('.test.ts')) continue
+  const names = declarations.get(programOf(file)) ?? new Map<string, Place[]>()
+  declarations.set(programOf(file), names)
   for (const [index, line] of readFileSync(join(root, file), 'utf8').split('\n').entries()) {
-    const name = DECLARATION.exec(line)?.[1]
-    if (name) declarations.set(name, [...(declarations.get(name) ?? []), `${file}:${index + 1}`])
+    const [, exported, name] = DECLARATION.exec(line) ?? []
+    if (name === undefined) continue
+    const place = { place: `${file}:${index + 1}`, isExported: exported !== undefined }
+    names.set(name, [...(names.get(name) ?? []), place])
   }
 }
-const repeated = [...declarations].filter(([, places]) => places.length > 1)
+const namesOf = (program: string) => declarations.get(program) ?? new Map<string, Place[]>()
 
-test('types: every name is declared once', () => {
-  assert.deepEqual(repeated, [])
+for (const [program, names] of declarations)
+  test(`types: every name of ${program} is declared once`, () => {
+    const repeated = [...names].filter(([, places]) => places.length > 1)
+    assert.deepEqual(
+      repeated.map(([name, places]) => [name, ...places.map(({ place }) => place)]),
+      [],
+    )
+  })
+
+test('types: the dashboard exports no name that src exports', () => {
+  const isExported = (places: readonly Place[] | undefined) => places?.some((one) => one.isExported) ?? false
+  const both = [...namesOf('dashboard')].filter(
+    ([name, places]) => isExported(places) && isExported(namesOf('src').get(name)),
+  )
+  assert.deepEqual(
+    both.map(([name, places]) => [name, ...places.map(({ place }) => place)]),
+    [],
+  )
 })

@@ -1,4 +1,4 @@
-/** Load over plain sockets, so that each request can have another model or key; and streams whose events are counted. */
+/** LoadResult over plain sockets, so that each request can have another model or key; and streams whose events are counted. */
 import { connect, type Socket } from 'node:net'
 
 const HEAD_END = Buffer.from('\r\n\r\n')
@@ -28,7 +28,7 @@ const isWhole = (answer: Buffer): boolean => {
   return answer.subarray(-LAST_CHUNK.length).equals(LAST_CHUNK)
 }
 
-export type Load = {
+export type LoadResult = {
   /** Number of complete responses with status 200. */
   readonly answered: () => number
   /** The beginning of other responses. */
@@ -41,7 +41,7 @@ export const closedLoop = async (
   port: number,
   connections: number,
   requestAt: (at: number) => Buffer,
-): Promise<Load> => {
+): Promise<LoadResult> => {
   let [sent, answered, stopped] = [0, 0, false]
   const wrong: string[] = []
   const sockets = await Promise.all(Array.from({ length: connections }, () => opened(port)))

@@ -1,7 +1,7 @@
 /** The frame of a page: head, navigation, contents, next page. Only the page of the search has a script. */
 import { posix } from 'node:path'
 import { escapeHtml, type Heading, type Rendered } from './markdown.ts'
-import type { Listed, Section } from './pages.ts'
+import type { ListedPage, Section } from './pages.ts'
 
 /** The file of a page: `clients/codex.md` is `clients/codex.html`. */
 export const fileOf = (path: string): string => path.replace(/\.md$/, '.html')
@@ -16,7 +16,7 @@ export type Site = { readonly sections: readonly Section[]; readonly version: st
 const from = (page: string, to: string): string => posix.relative(posix.dirname(page), to)
 
 const navigation = (site: Site, page: string): string => {
-  const item = ({ path, title }: Listed) => {
+  const item = ({ path, title }: ListedPage) => {
     const current = fileOf(path) === page ? ' aria-current="page"' : ''
     return `<li><a href="${escapeHtml(from(page, fileOf(path)))}"${current}>${escapeHtml(title)}</a></li>`
   }
@@ -40,7 +40,7 @@ const neighbours = ({ sections }: Site, page: string): string => {
   const pages = sections.flatMap((section) => section.pages)
   const at = pages.findIndex(({ path }) => fileOf(path) === page)
   if (at === -1) return ''
-  const link = (listed: Listed | undefined, rel: 'prev' | 'next', label: string) =>
+  const link = (listed: ListedPage | undefined, rel: 'prev' | 'next', label: string) =>
     listed
       ? `<a rel="${rel}" href="${escapeHtml(from(page, fileOf(listed.path)))}">${label}: ${escapeHtml(listed.title)}</a>`
       : ''

@@ -3,9 +3,9 @@ import { globSync, readFileSync } from 'node:fs'
 import { join, sep } from 'node:path'
 
 /** A page in the list. `path`: below `docs`. */
-export type Listed = { readonly path: string; readonly title: string; readonly about: string }
+export type ListedPage = { readonly path: string; readonly title: string; readonly about: string }
 /** A part of the list. */
-export type Section = { readonly title: string; readonly pages: readonly Listed[] }
+export type Section = { readonly title: string; readonly pages: readonly ListedPage[] }
 
 /** Every page below `docs`, as `clients/codex.md`. */
 export const pagesIn = (docs: string): readonly string[] =>
@@ -25,7 +25,7 @@ export const sectionsIn = (text: string): readonly Section[] =>
     .slice(1)
     .map((part) => {
       const [title = '', ...lines] = part.split(/^## /m)[0]?.split('\n') ?? []
-      const pages = lines.flatMap((line): Listed[] => {
+      const pages = lines.flatMap((line): ListedPage[] => {
         const [, name, path, about] = ITEM.exec(line) ?? []
         return name === undefined || path === undefined || about === undefined ? [] : [{ title: name, path, about }]
       })

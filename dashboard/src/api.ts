@@ -1,13 +1,13 @@
 /** Calls of the admin API: session, errors, repeated calls after a sign-in, and values that a page keeps up to date. */
 import { type Signal, signal, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { type HeldRole, holdsRole, type RoleName, type RoleScope } from './roles.ts'
+import { type HeldRole, type HeldScope, holdsRole, type RoleName } from './roles.ts'
 import { PREFIX } from './root.ts'
 
 const BASE = `${PREFIX}/admin/api/v1`
 
 /** Why a call failed. `status` 0: the gateway did not answer. */
-export type Problem = {
+export type ApiProblem = {
   readonly status: number
   readonly code: string
   readonly message: string
@@ -19,8 +19,8 @@ export type Problem = {
 
 /** A failed call. */
 export class ApiError extends Error {
-  readonly problem: Problem
-  constructor(problem: Problem) {
+  readonly problem: ApiProblem
+  constructor(problem: ApiProblem) {
     super(problem.message)
     this.problem = problem
   }
@@ -48,13 +48,16 @@ export const refreshAll = (): void => {
 }
 
 /** Whether the session holds a role: for all teams, for any, or for the team with this ID. */
-export const hasRole = (role: RoleName, scope: RoleScope = 'any'): boolean => holdsRole(session.value, role, scope)
+export const hasRole = (role: RoleName, scope: HeldScope = 'any'): boolean => holdsRole(session.value, role, scope)
 
 /** Values of a query; lists repeat the name, and undefined or null leave it out. */
-export type Query = { readonly [name: string]: string | number | boolean | readonly string[] | null | undefined }
+export type ApiQuery = { readonly [name: string]: string | number | boolean | readonly string[] | null | undefined }
+
+/** The answer of a list. */
+export type ApiList<Entry> = { readonly data: readonly Entry[] }
 
 /** The address of a call. */
-export const apiPath = (path: string, query: Query = {}): string => {
+export const apiPath = (path: string, query: ApiQuery = {}): string => {
   const pairs = Object.entries(query).flatMap(([name, value]) =>
     value === null || value === undefined
       ? []
@@ -63,7 +66,7 @@ export const apiPath = (path: string, query: Query = {}): string => {
   return `${BASE}${path}${pairs.length === 0 ? '' : `?${pairs.join('&')}`}`
 }
 
-const problemOf = async (response: Response): Promise<Problem> => {
+const problemOf = async (response: Response): Promise<ApiProblem> => {
   const requestId = response.headers.get('x-request-id')
   const other = {
     status: response.status,
@@ -95,7 +98,7 @@ const signedIn = (): Promise<void> => {
   return signingIn.done
 }
 
-const OFFLINE: Problem = {
+const OFFLINE: ApiProblem = {
   status: 0,
   code: 'offline',
   message: 'The gateway does not answer.',
@@ -147,7 +150,7 @@ const callSignedIn = async (path: string, init: () => RequestInit): Promise<Resp
 const inFlight = new Map<string, Promise<unknown>>()
 
 /** Reads an object. Equal concurrent calls are one. `Answer` is the shape that docs/admin-api.md states for the path. */
-export const read = <Answer>(path: string, query: Query = {}): Promise<Answer> => {
+export const read = <Answer>(path: string, query: ApiQuery = {}): Promise<Answer> => {
   const address = apiPath(path, query)
   const known = inFlight.get(address)
   // The same address has the same shape.
@@ -250,7 +253,7 @@ export const signOut = async (): Promise<void> => {
 }
 
 /** The problem of a failed call, whatever was thrown. */
-export const problemIn = (error: unknown): Problem =>
+export const problemIn = (error: unknown): ApiProblem =>
   error instanceof ApiError
     ? error.problem
     : { status: 0, code: 'unexpected', message: String(error), requestId: null, fields: [] }
@@ -258,7 +261,7 @@ export const problemIn = (error: unknown): Problem =>
 /** A value that was read, or the reason why not. After a failure the last value stays. */
 export type Resource<Value> = {
   readonly value: Value | undefined
-  readonly problem: Problem | null
+  readonly problem: ApiProblem | null
   readonly isLoading: boolean
   /** When the value was read, in ms since 1970. */
   readonly at: number | null

@@ -35,7 +35,7 @@ export type KeyRecord = RecordCommon & {
 export type TeamRecord = RecordCommon & { readonly limits: ShownLimits }
 
 /** A counter of a budget; `of` is the owner, empty for a budget with one counter. */
-export type BudgetCounter = { readonly of: string; readonly spent: string; readonly remaining: string }
+export type ListedCounter = { readonly of: string; readonly spent: string; readonly remaining: string }
 
 export type BudgetRecord = RecordCommon & {
   readonly amount: string
@@ -62,7 +62,7 @@ export type BudgetRecord = RecordCommon & {
   }
 }
 
-export type RecordList<Entry> = {
+export type Listed<Entry> = {
   readonly data: readonly Entry[]
   readonly has_more: boolean
   readonly next: string | null
@@ -72,7 +72,7 @@ const DAY = 86_400_000
 /** ms without use after which a key is marked as unused. */
 const UNUSED_AFTER = 30 * DAY
 
-export type KeyState = {
+export type ShownKeyState = {
   readonly word: 'active' | 'blocked' | 'expired' | 'revoked' | 'unused'
   /** ms since the key was used or made; for `unused`. */
   readonly unused: number
@@ -85,7 +85,7 @@ const olderSecrets = ({ secrets }: KeyRecord, now: number): readonly ShownSecret
   secrets.filter(({ until }) => until !== null && Date.parse(until) > now)
 
 /** The state of a key at a time. */
-export const keyState = (key: KeyRecord, now: number): KeyState => {
+export const keyState = (key: KeyRecord, now: number): ShownKeyState => {
   const ends = olderSecrets(key, now).map(({ until }) => Date.parse(until ?? ''))
   const overlap = ends.length === 0 ? null : Math.max(...ends) - now
   const isExpired = key.expires_at !== null && Date.parse(key.expires_at) <= now
@@ -114,7 +114,7 @@ const counts = ({ appliesTo: { teams, keys, tags } }: BudgetRecord, key: KeyReco
   (tags === null || Object.entries(tags).every(([name, value]) => key.tags[name] === value))
 
 /** The counters of budgets that have several, by the ID of the budget. */
-export type CountersById = { readonly [budget: string]: readonly BudgetCounter[] | undefined }
+export type CountersById = { readonly [budget: string]: readonly ListedCounter[] | undefined }
 
 /**
  * The budgets that count the requests of a key: its own, those of its team, then the rest, of each the fullest first. Those

@@ -3,9 +3,11 @@ import { boundsOf, rangeAt } from './address.ts'
 import { read, useResource } from './api.ts'
 import { changeTitle, isMarked } from './change-text.ts'
 import { everyUnlessHeld } from './live.ts'
-import type { ChartMark } from './parts/chart.tsx'
 import type { ListedChange } from './provider-row.ts'
 import { current, gatewayNow } from './store.ts'
+
+/** A change that is drawn over a chart. */
+export type ChartMark = { readonly at: number; readonly text: string }
 
 /** ms between two readings. */
 const EVERY = 30_000

@@ -1,7 +1,7 @@
 /** Reads providers, their attempts and their transitions, and again when something about them changes. */
 import type { Activity, ProviderActivity } from '../../src/usage/reading/queries.ts'
 import { boundsOf, type Range, rangeAt } from './address.ts'
-import { hasRole, type Problem, read, session, useResource } from './api.ts'
+import { type ApiList, type ApiProblem, hasRole, read, session, useResource } from './api.ts'
 import { everyUnlessHeld, useReloadOn } from './live.ts'
 import {
   type ListedChange,
@@ -21,8 +21,7 @@ export const EVERY = 10_000
 /** Cells of a strip, and one because the range does not begin at a full minute. */
 const CELLS = 61
 
-type List<Entry> = { readonly data: readonly Entry[] }
-type ChangesPage = List<ListedChange> & { readonly has_more: boolean }
+type ChangesPage = ApiList<ListedChange> & { readonly has_more: boolean }
 
 export type ProviderData = {
   /** Undefined: not read yet. */
@@ -33,13 +32,13 @@ export type ProviderData = {
   readonly seconds: number
   readonly strip: (id: string) => readonly StripCell[]
   /** Why the providers could not be read. */
-  readonly problem: Problem | null
+  readonly problem: ApiProblem | null
   /** Whether the role includes their attempts. */
   readonly isActivityAllowed: boolean
   /** When their attempts were read, in ms since 1970; null: they were not. */
   readonly activityAt: number | null
   /** Why their attempts could not be read. */
-  readonly activityProblem: Problem | null
+  readonly activityProblem: ApiProblem | null
   readonly reload: () => void
 }
 
@@ -63,7 +62,7 @@ export const useProviders = (): ProviderData => {
   const key = rangeKey()
   // Attempts are those of all teams.
   const isWhole = hasRole('viewer', 'all')
-  const providers = useResource('providers', () => read<List<ListedProvider>>('/providers'), { every: every / 2 })
+  const providers = useResource('providers', () => read<ApiList<ListedProvider>>('/providers'), { every: every / 2 })
   const activity = useResource(
     isWhole ? key : null,
     () => read<Activity>('/providers/activity', { ...rangeQuery(), cells: CELLS, shared: true }),

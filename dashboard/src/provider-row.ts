@@ -202,7 +202,12 @@ export const sortedRows = (rows: readonly ProviderRow[], by: string): readonly P
 }
 
 /** A time in which a circuit was open or half-open, a key limited, or a provider resting. */
-export type Span = { readonly from: number; readonly to: number; readonly state: string; readonly why: string | null }
+export type LaneSpan = {
+  readonly from: number
+  readonly to: number
+  readonly state: string
+  readonly why: string | null
+}
 
 const USUAL_STATES: ReadonlySet<string> = new Set(['closed', 'active', 'release', 'close', 'probe'])
 
@@ -210,11 +215,11 @@ const USUAL_STATES: ReadonlySet<string> = new Set(['closed', 'active', 'release'
  * The times between transitions, the oldest first. A state before the first transition begins with the range, and the last one
  * lasts until its end. Changes of several processes are one.
  */
-export const spansOf = (changes: readonly ListedChange[], range: Range): readonly Span[] => {
+export const spansOf = (changes: readonly ListedChange[], range: Range): readonly LaneSpan[] => {
   const sorted = changes
     .map(({ at, action, details }) => ({ at: Date.parse(at), action, details }))
     .toSorted((a, b) => a.at - b.at)
-  const spans: Span[] = []
+  const spans: LaneSpan[] = []
   let open: { readonly from: number; readonly state: string; readonly why: string | null } | null = null
   for (const [index, { at, action, details }] of sorted.entries()) {
     const [change = '', why = null] = details
@@ -266,7 +271,7 @@ export const stripOf = (
     range,
     seconds,
     closedOff,
-  }: { readonly range: Range; readonly seconds: number; readonly closedOff: readonly Span[] },
+  }: { readonly range: Range; readonly seconds: number; readonly closedOff: readonly LaneSpan[] },
 ): readonly StripCell[] => {
   const width = seconds * 1_000
   const known = new Map(activity?.cells.map((cell) => [Date.parse(cell.start), cell]))

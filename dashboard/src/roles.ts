@@ -7,13 +7,13 @@ export type RoleName = (typeof ROLE_NAMES)[number]
 export type HeldRole = { readonly role: RoleName; readonly team: string | null }
 
 /** All teams, at least one, or the one with this ID. */
-export type RoleScope = 'all' | 'any' | { readonly team: string }
+export type HeldScope = 'all' | 'any' | { readonly team: string }
 
 /** Whether a session holds a role or a higher one. */
 export const holdsRole = (
   session: { readonly roles: readonly HeldRole[] } | null,
   role: RoleName,
-  scope: RoleScope,
+  scope: HeldScope,
 ): boolean =>
   session?.roles.some(
     (held) =>

@@ -55,7 +55,7 @@ export const bodyFor = ({ style, model, stream, usage, number, exact = false }: 
 }
 
 /** A client's buffer in characters, and ms until it has read them; null: it stops reading. */
-export type Reading = { readonly room: number; readonly drains: number | null }
+export type ReaderPace = { readonly room: number; readonly drains: number | null }
 
 export type Call = {
   readonly number: number
@@ -98,14 +98,14 @@ export class SimReply implements ResponseWriter {
   full = false
   /** Characters written while it was full. */
   overflow = 0
-  readonly #reading: Reading | null
+  readonly #reading: ReaderPace | null
   readonly #watching: Watching
   #pieces: string[] = []
   #unread = 0
   #drain: () => void = () => {}
   #left: () => void = () => {}
 
-  constructor(reading: Reading | null, watching: Watching) {
+  constructor(reading: ReaderPace | null, watching: Watching) {
     this.#reading = reading
     this.#watching = watching
   }

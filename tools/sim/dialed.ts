@@ -1,5 +1,21 @@
+import type { Target } from '../../src/core/target.ts'
+import type { AdmissionMode } from '../../src/gateway/health/upstream-health.ts'
+import type { ReferenceToken } from './reference.ts'
 import type { Mode, Script, ScriptPlayer } from './upstreams.ts'
-import type { HeldPermit } from './watch.ts'
+
+/** The IDs of a target's circuits: of its endpoint, its model, its deployment, and of empty answers. */
+export type Scopes = readonly [string, string, string, string]
+
+/** A permit for a target, from its admission to its outcome. */
+export type HeldPermit = {
+  readonly target: Target
+  readonly scopes: Scopes
+  readonly how: AdmissionMode
+  /** Empty if the circuits were ignored. */
+  readonly tokens: readonly ReferenceToken[]
+  dial: Dialed | null
+  over: boolean
+}
 
 /** One call, from the upstream's side. */
 export type Dialed = {

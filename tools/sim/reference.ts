@@ -2,7 +2,7 @@
 import type { CircuitRules } from '../../src/core/settings.ts'
 
 type Token = { gen: number; kind: 'plain' | 'probe' | 'early'; expires: number; booked: number | null }
-type Tally = { ok: number; bad: number }
+type Bucket = { ok: number; bad: number }
 
 export type { Token as ReferenceToken }
 
@@ -23,7 +23,7 @@ export class ReferenceCircuit {
   #lastEarly: number | null = null
   #early: Token | null = null
   #probes = new Set<Token>()
-  #buckets = new Map<number, Tally>()
+  #buckets = new Map<number, Bucket>()
   #run = 0
   readonly #rules: CircuitRules
 
@@ -130,7 +130,7 @@ export class ReferenceCircuit {
     if (token.gen === this.#gen) this.#free(token)
   }
 
-  counts(now: number): Tally {
+  counts(now: number): Bucket {
     const from = this.#bucket(now) - BUCKETS
     const sum = { ok: 0, bad: 0 }
     for (const [at, { ok, bad }] of this.#buckets)
@@ -153,7 +153,7 @@ export class ReferenceCircuit {
     return Math.floor(now / (this.#rules.window / BUCKETS))
   }
 
-  #tally(at: number): Tally {
+  #tally(at: number): Bucket {
     const known = this.#buckets.get(at)
     if (known) return known
     const made = { ok: 0, bad: 0 }

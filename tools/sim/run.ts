@@ -18,7 +18,7 @@ import { protocols } from '../../src/protocols/index.ts'
 import { testStore } from '../../test/support/stores.ts'
 import { SimAccounts } from './accounts.ts'
 import { type Chance, drawing, exponential, fork, integer, logNormal, pick } from './chance.ts'
-import { bodyFor, type Call, PROTOCOL, type Reading, SimReply, type SimRequest } from './client.ts'
+import { bodyFor, type Call, PROTOCOL, type ReaderPace, SimReply, type SimRequest } from './client.ts'
 import { Clock } from './clock.ts'
 import type { Dialed } from './dialed.ts'
 import type { Breach } from './invariants.ts'
@@ -282,7 +282,7 @@ class Simulation {
     return how < 0.43 ? { ...first, client } : { ...request, client: first.client, key: first.key }
   }
 
-  #send(request: SimRequest, reading: Reading | null): Call {
+  #send(request: SimRequest, reading: ReaderPace | null): Call {
     const number = this.#calls.length
     const { settings } = this.#config
     const reply = new SimReply(reading, {

@@ -9,22 +9,11 @@ import {
   type Refusal,
   UpstreamHealth,
 } from '../../src/gateway/health/upstream-health.ts'
-import type { Dialed } from './dialed.ts'
+import type { HeldPermit, Scopes } from './dialed.ts'
 import type { Breach, InvariantNumber } from './invariants.ts'
 import { ReferenceCircuit, type ReferenceToken } from './reference.ts'
 
 export type HealthClass = new (...given: ConstructorParameters<typeof UpstreamHealth>) => UpstreamHealth
-
-/** A permit for a target, from its admission to its outcome. */
-export type HeldPermit = {
-  readonly target: Target
-  readonly scopes: Scopes
-  readonly how: AdmissionMode
-  /** Empty if the circuits were ignored. */
-  readonly tokens: readonly ReferenceToken[]
-  dial: Dialed | null
-  over: boolean
-}
 
 type Admission = {
   readonly health: UpstreamHealth
@@ -313,10 +302,9 @@ export class Watch {
 /** Tolerance in ms for rounding of fractions. */
 const SLACK = 0.001
 
+/** The circuits of a target, in the order of `Scopes`. */
 const SCOPES = ['endpoint', 'model', 'deployment', 'answers'] as const
 type Scope = (typeof SCOPES)[number]
-/** The IDs of a target's circuits, in that order. */
-export type Scopes = readonly [string, string, string, string]
 
 /** Prefix of the circuit for a deployment's empty responses, which has separate rules. */
 const ANSWERS = 'answers\n'

@@ -82,7 +82,7 @@ const bounds = (minutes: number): { readonly [name in SampledValue]: Bound & { r
 
 const SAMPLED = ['heap', 'external', 'rss', 'sockets', 'descriptors', 'timers'] as const
 type SampledValue = (typeof SAMPLED)[number]
-type Sample = ProcessSample & { readonly at: number; readonly sockets: number; readonly descriptors: number }
+type SoakSample = ProcessSample & { readonly at: number; readonly sockets: number; readonly descriptors: number }
 
 export const soak = async (options: SoakOptions): Promise<Summary> => {
   const { minutes, streams, percent, gap, every, print = () => {} } = options
@@ -95,7 +95,7 @@ export const soak = async (options: SoakOptions): Promise<Summary> => {
     const endings: Partial<Record<Ending, number>> = {}
     const errors: Record<string, number> = {}
     const bad: object[] = []
-    const samples: Sample[] = []
+    const samples: SoakSample[] = []
     let requests = 0
     let isOver = false
     const agent = new Agent({ keepAlive: true, maxSockets: 2 * streams })
@@ -176,7 +176,7 @@ const round = (value: number): number => Math.round(value * 100) / 100
 /** Share of the run that counts as warm-up. */
 const WARM = 0.2
 
-const figuresOf = (samples: readonly Sample[], minutes: number): Record<string, Figure> => {
+const figuresOf = (samples: readonly SoakSample[], minutes: number): Record<string, Figure> => {
   const warm = samples.filter(({ at }) => at >= minutes * 60 * WARM)
   const span = (warm.at(-1)?.at ?? 0) - (warm[0]?.at ?? 0)
   const allowed = bounds(minutes)
@@ -189,7 +189,7 @@ const figuresOf = (samples: readonly Sample[], minutes: number): Record<string, 
   )
 }
 
-const lineOf = (sample: Sample, requests: number, endings: Partial<Record<Ending, number>>): string =>
+const lineOf = (sample: SoakSample, requests: number, endings: Partial<Record<Ending, number>>): string =>
   [
     `${Math.round(sample.at)} s`,
     `rss ${Math.round(sample.rss / MEGABYTE)} MB`,

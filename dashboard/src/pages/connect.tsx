@@ -6,7 +6,7 @@ import { useCallback } from 'preact/hooks'
 import type { AnswerStyle } from '../../../src/core/shown-answer.ts'
 import type { SeenProblem, SeenRequest } from '../../../src/observe/clients-seen.ts'
 import { valuesOf, withParam } from '../address.ts'
-import { read, useResource } from '../api.ts'
+import { type ApiList, read, useResource } from '../api.ts'
 import {
   type Address,
   isFrom,
@@ -43,14 +43,13 @@ type ClientList = {
   readonly key: string
   readonly key_required: boolean
 }
-type ListedRequest = Omit<SeenRequest, 'at'> & { readonly at: string }
+type SeenAnswer = Omit<SeenRequest, 'at'> & { readonly at: string }
 type ListedFamily = {
   readonly family: string
   readonly requests: number
-  readonly last: ListedRequest
-  readonly wrong: ListedRequest | null
+  readonly last: SeenAnswer
+  readonly wrong: SeenAnswer | null
 }
-type List<Entry> = { readonly data: readonly Entry[] }
 
 /** A client of the page: of the table of `headgate connect`, or an SDK. */
 type Shown = {
@@ -191,7 +190,7 @@ const Problem = ({ problem, url }: { readonly problem: SeenProblem; readonly url
 const ago = (at: string): string => age(Math.max(0, now.value - Date.parse(at)))
 
 /** What became of a request, in one line. */
-const Outcome = ({ request }: { readonly request: ListedRequest }) => {
+const Outcome = ({ request }: { readonly request: SeenAnswer }) => {
   const { outcome, status } = request
   if (outcome === 'under_way') return <span>{texts.live.underWay}</span>
   if (outcome === 'answered')
@@ -276,7 +275,7 @@ const Others = ({ seen }: { readonly seen: readonly ListedFamily[] }) =>
   )
 
 const Live = ({ shown, url }: { readonly shown: Shown; readonly url: string }) => {
-  const { value, problem, reload } = useResource('clients-seen', () => read<List<ListedFamily>>('/clients/seen'), {
+  const { value, problem, reload } = useResource('clients-seen', () => read<ApiList<ListedFamily>>('/clients/seen'), {
     every: EVERY,
   })
   useLive(

@@ -12,7 +12,7 @@ import {
   fullBudgets,
   type KeyRecord,
   keyHint,
-  type RecordList,
+  type Listed,
   type TeamRecord,
 } from '../key-records.ts'
 import { BudgetsView } from '../parts/budgets.tsx'
@@ -66,7 +66,7 @@ const allKeys = async (query: Parameters<typeof read>[1]): Promise<readonly KeyR
   const found: KeyRecord[] = []
   let after: string | null = null
   do {
-    const page: RecordList<KeyRecord> = await read('/keys', { ...query, limit: PAGE, after })
+    const page: Listed<KeyRecord> = await read('/keys', { ...query, limit: PAGE, after })
     found.push(...page.data)
     after = page.has_more ? page.next : null
   } while (after !== null && found.length < MOST)
@@ -74,11 +74,11 @@ const allKeys = async (query: Parameters<typeof read>[1]): Promise<readonly KeyR
 }
 
 const readBudgets = async () => {
-  const { data } = await read<RecordList<BudgetRecord>>('/budgets', { limit: PAGE, sort: 'name' })
+  const { data } = await read<Listed<BudgetRecord>>('/budgets', { limit: PAGE, sort: 'name' })
   const several = data.filter(({ per }) => per !== 'all')
   const lists = await Promise.all(
     several.map(({ id }) =>
-      read<RecordList<BudgetRecord['now'] & { of: string; remaining: string }>>(`/budgets/${id}/counters`, {
+      read<Listed<BudgetRecord['now'] & { of: string; remaining: string }>>(`/budgets/${id}/counters`, {
         limit: PAGE,
       }),
     ),
@@ -102,7 +102,7 @@ const useKeys = (): { data: KeysData; list: ReturnType<typeof useResource<readon
     status: states.length > 0 ? states : USUAL_STATES,
   }
   const list = useResource(`keys ${JSON.stringify(query)}`, () => allKeys(query), { every: EVERY })
-  const teams = useResource('teams', () => read<RecordList<TeamRecord>>('/teams', { limit: PAGE, sort: 'name' }))
+  const teams = useResource('teams', () => read<Listed<TeamRecord>>('/teams', { limit: PAGE, sort: 'name' }))
   const limits = useResource('budgets', readBudgets, { every: EVERY })
   const hasFile = list.value?.some(({ managed }) => managed === 'file') ?? false
   const config = useResource(hasFile ? 'config' : null, () => read<ConfigAccounts>('/config'))
@@ -213,14 +213,14 @@ const Tabs = ({ data, isBudgets }: { readonly data: KeysData; readonly isBudgets
   )
 }
 
-type DialogsProps = {
+type KeyDialogsProps = {
   readonly data: KeysData
   readonly dialog: Signal<OpenDialog | null>
   readonly secret: Signal<NewSecret | null>
   readonly ticked: Signal<ReadonlySet<string>>
 }
 
-const Dialogs = ({ data, dialog, secret, ticked }: DialogsProps) => {
+const Dialogs = ({ data, dialog, secret, ticked }: KeyDialogsProps) => {
   const open = dialog.value
   const record = data.keys.find(({ id }) => id === open?.id)
   const close = () => {

@@ -4,7 +4,7 @@ import type { ComponentChildren } from 'preact'
 import type { SeenClient } from '../../../src/observe/clients-seen.ts'
 import type { Summary } from '../../../src/usage/reading/queries.ts'
 import { placePath, toPage, withParam } from '../address.ts'
-import { hasRole, type Problem, type Resource, read, useResource } from '../api.ts'
+import { type ApiList, type ApiProblem, hasRole, type Resource, read, useResource } from '../api.ts'
 import {
   type Attention,
   attentionOf,
@@ -16,11 +16,12 @@ import {
 } from '../attention.ts'
 import { changeTitle, isMarked, isProbe } from '../change-text.ts'
 import { count, duration, money, percent } from '../format.ts'
-import type { RecordList } from '../key-records.ts'
+import type { Listed } from '../key-records.ts'
 import { everyUnlessHeld, useReloadOn } from '../live.ts'
+import type { ChartMark } from '../marks.ts'
 import { outcomeSeries } from '../outcome-series.ts'
 import { ChangeLine } from '../parts/change-line.tsx'
-import { Bars, type ChartMark, Lines } from '../parts/chart.tsx'
+import { Bars, Lines } from '../parts/chart.tsx'
 import { Figure, type FigureChange } from '../parts/figure.tsx'
 import { FirstRun, useFirstRun } from '../parts/first-run.tsx'
 import { nextText, ProviderState, Strip } from '../parts/provider-parts.tsx'
@@ -37,8 +38,6 @@ import { en } from '../words/en.ts'
 import { overviewWords as w } from '../words/overview.ts'
 import { providerWords } from '../words/providers.ts'
 import { requests as requestWords } from '../words/requests.ts'
-
-type List<Entry> = { readonly data: readonly Entry[] }
 
 /** ms between two reads of what changes slowly, and of hourly costs. */
 const TIMES = { slow: 30_000, hours: 600_000 }
@@ -280,7 +279,7 @@ const Panel = ({ title, children, aside }: PanelProps) => (
 )
 
 /** A list that could not be read, in the place of its lines. */
-const NotRead = ({ problem }: { readonly problem: Problem }) => (
+const NotRead = ({ problem }: { readonly problem: ApiProblem }) => (
   <p class={problem.status === 403 ? 'dim' : 'bad'}>{problem.message}</p>
 )
 
@@ -337,7 +336,7 @@ const Providers = ({ data }: { readonly data: ProviderData }) => {
 type AttentionData = {
   readonly lines: readonly Attention[]
   readonly isRead: boolean
-  readonly problems: readonly { readonly what: string; readonly problem: Problem }[]
+  readonly problems: readonly { readonly what: string; readonly problem: ApiProblem }[]
 }
 
 const readForecasts = async (budgets: readonly ListedBudget[]): Promise<Forecasts> => {
@@ -351,10 +350,10 @@ const readForecasts = async (budgets: readonly ListedBudget[]): Promise<Forecast
   return Object.fromEntries(found)
 }
 
-const useAttention = (data: ProviderData, budgets: Resource<List<ListedBudget>>): AttentionData => {
+const useAttention = (data: ProviderData, budgets: Resource<ApiList<ListedBudget>>): AttentionData => {
   const every = everyUnlessHeld(TIMES.slow)
   const isWhole = hasRole('viewer', 'all')
-  const clients = useResource(isWhole ? 'clients' : null, () => read<List<SeenClient>>('/clients/seen'), { every })
+  const clients = useResource(isWhole ? 'clients' : null, () => read<ApiList<SeenClient>>('/clients/seen'), { every })
   const system = useResource('system', () => read<{ readonly problems: readonly SystemProblem[] }>('/system'), {
     every,
   })
@@ -433,7 +432,7 @@ const UnderWay = () => {
 const Changes = () => {
   const { value, problem, reload } = useResource(
     'changes',
-    () => read<List<ListedChange>>('/changes', { limit: READ_CHANGES }),
+    () => read<ApiList<ListedChange>>('/changes', { limit: READ_CHANGES }),
     { every: everyUnlessHeld(EVERY) },
   )
   useReloadOn(['circuits', 'keys'], reload, 1_000)
@@ -468,7 +467,7 @@ const midnight = (): number => new Date(gatewayNow()).setHours(0, 0, 0, 0)
 const FORECAST_DAYS = 7
 
 /** What today costs, and the only budget of a day for all requests, if there is one. */
-const useToday = (budgets: Resource<List<ListedBudget>>): CostToday | undefined => {
+const useToday = (budgets: Resource<ApiList<ListedBudget>>): CostToday | undefined => {
   const start = midnight()
   const found = useResource(
     `today ${start}`,
@@ -480,7 +479,7 @@ const useToday = (budgets: Resource<List<ListedBudget>>): CostToday | undefined 
   const hours = useResource(
     `hours ${start}`,
     () =>
-      read<RecordList<UsageRow>>('/usage', {
+      read<Listed<UsageRow>>('/usage', {
         from: new Date(start - FORECAST_DAYS * DAY).toISOString(),
         to: new Date(start).toISOString(),
         bucket: 'hour',
@@ -513,7 +512,7 @@ const Content = () => {
       every,
     },
   )
-  const budgets = useResource('budgets', () => read<List<ListedBudget>>('/budgets', { limit: 200 }), {
+  const budgets = useResource('budgets', () => read<ApiList<ListedBudget>>('/budgets', { limit: 200 }), {
     every: everyUnlessHeld(TIMES.slow),
   })
   useReloadOn(['budgets'], budgets.reload, 5_000)

@@ -4,13 +4,13 @@ import { valuesOf } from '../address.ts'
 import { read, useResource, write } from '../api.ts'
 import { useLive } from '../live.ts'
 import { Failed, Loading, PageHead } from '../parts/states.tsx'
+import type { ShownRoute } from '../plans.ts'
 import { current } from '../store.ts'
 import { en } from '../words/en.ts'
 import { Explain } from './routes/explain.tsx'
-import type { Facts, ProviderFacts } from './routes/facts.tsx'
+import type { KnownFacts, ProviderFacts } from './routes/facts.tsx'
 import { RouteList } from './routes/list.tsx'
 import { Models, readModels } from './routes/models.tsx'
-import type { ShownRoute } from './routes/plans.ts'
 import { DOWN, WhatIf } from './routes/what-if.tsx'
 
 /** ms between two readings: circuits close by time, too. */
@@ -47,7 +47,7 @@ export const Page = () => {
     return byId
   }, [providers.value])
   const facts = useMemo(
-    (): Facts => ({ providers: listed, models: new Map(models.value?.models.map((one) => [one.id, one])) }),
+    (): KnownFacts => ({ providers: listed, models: new Map(models.value?.models.map((one) => [one.id, one])) }),
     [listed, models.value],
   )
   const names = useMemo(

@@ -3,12 +3,12 @@ import { placePath, toPage, valuesOf, withParam } from '../address.ts'
 import { apiPath, read, useResource } from '../api.ts'
 import { compact, count, csvOf, day, minute, money, percent, shareOf } from '../format.ts'
 import {
-  type BudgetCounter,
   type BudgetRecord,
   type KeyRecord,
+  type Listed,
+  type ListedCounter,
   type OwnBudget,
   ownBudgets,
-  type RecordList,
   type TeamRecord,
 } from '../key-records.ts'
 import { useMarks } from '../marks.ts'
@@ -43,7 +43,7 @@ import { keysWords } from '../words/keys.ts'
 import { usageWords } from '../words/usage.ts'
 
 type Names = { readonly [id: string]: string }
-type Report = RecordList<UsageRow> & { readonly total: UsageTotals; readonly names: Names }
+type Report = Listed<UsageRow> & { readonly total: UsageTotals; readonly names: Names }
 
 const EVERY = 30_000
 const ROWS = 10_000
@@ -60,9 +60,9 @@ const FILTERS = ['team', 'key', 'model', 'route', 'client', 'provider', 'tag', '
 const groupOf = (): UsageGroup => USAGE_GROUPS.find((group) => group === valuesOf(current.value, 'group')[0]) ?? 'key'
 
 const useNames = (): Names => {
-  const keys = useResource('usage keys', () => read<RecordList<KeyRecord>>('/keys', { limit: 200 }))
+  const keys = useResource('usage keys', () => read<Listed<KeyRecord>>('/keys', { limit: 200 }))
   const teams = useResource('usage teams', () =>
-    read<RecordList<TeamRecord>>('/teams', { limit: 200, status: ['active', 'blocked', 'deleted'] }),
+    read<Listed<TeamRecord>>('/teams', { limit: 200, status: ['active', 'blocked', 'deleted'] }),
   )
   return Object.fromEntries(
     [...(keys.value?.data ?? []), ...(teams.value?.data ?? [])].map(({ id, name }) => [id, name]),
@@ -334,10 +334,10 @@ const useBudgets = (group: UsageGroup): ReadonlyMap<string, OwnBudget> => {
   const found = useResource(
     isPresent && (group === 'key' || group === 'team') ? `usage budgets ${group}` : null,
     async () => {
-      const { data } = await read<RecordList<BudgetRecord>>('/budgets', { limit: 200 })
+      const { data } = await read<Listed<BudgetRecord>>('/budgets', { limit: 200 })
       const each = data.filter(({ per }) => per === group).slice(0, WITH_COUNTERS)
       const counters = await Promise.all(
-        each.map(({ id }) => read<RecordList<BudgetCounter>>(`/budgets/${id}/counters`, { limit: 200 })),
+        each.map(({ id }) => read<Listed<ListedCounter>>(`/budgets/${id}/counters`, { limit: 200 })),
       )
       return { data, counters: Object.fromEntries(each.map(({ id }, at) => [id, counters[at]?.data ?? []])) }
     },
@@ -452,7 +452,7 @@ const Prices = () => {
   const { value } = useResource('usage prices', async () => {
     const [{ catalogue }, { data, has_more }] = await Promise.all([
       read<{ readonly catalogue: string | null }>('/system'),
-      read<RecordList<{ readonly status: string }>>('/prices', { limit: 200 }),
+      read<Listed<{ readonly status: string }>>('/prices', { limit: 200 }),
     ])
     const active = data.filter(({ status }) => status === 'active').length
     return { catalogue, overrides: `${count(active)}${has_more ? '+' : ''}`, isOne: active === 1 }

@@ -6,12 +6,11 @@ import { addDollars, money } from '../format.ts'
 import { amountEffect, type BudgetRecord, entriesOf, negated } from '../key-records.ts'
 import { toast } from '../store.ts'
 import { keysWords } from '../words/keys.ts'
-import { attempt, changeRecord, Form } from './changing.tsx'
+import { attempt, changeRecord, type DialogEnd, Form } from './changing.tsx'
 import { Dialog } from './dialog.tsx'
 import type { KeysData } from './key-cells.tsx'
 
-type Common = { readonly close: () => void; readonly reload: () => void }
-type ForBudget = Common & { readonly budget: BudgetRecord }
+type ForBudget = DialogEnd & { readonly budget: BudgetRecord }
 
 const { budgets: text } = keysWords
 const PERIODS = ['hour', 'day', 'week', 'month', 'quarter', 'year', 'total'] as const
@@ -60,7 +59,7 @@ const Counted = ({ data }: { readonly data: KeysData }) => (
   </label>
 )
 
-type BudgetDialogProps = Common & { readonly data: KeysData; readonly budget: BudgetRecord | null }
+type BudgetDialogProps = DialogEnd & { readonly data: KeysData; readonly budget: BudgetRecord | null }
 
 export const BudgetDialog = ({ data, budget, close, reload }: BudgetDialogProps) => {
   // A change elsewhere since then is a conflict, not a new start.

@@ -206,9 +206,9 @@ const Counters = ({ budget, data }: Pick<RowProps, 'budget' | 'data'>) => {
   )
 }
 
-type DialogsProps = { readonly data: KeysData; readonly dialog: Signal<OpenBudget | null> }
+type BudgetDialogsProps = { readonly data: KeysData; readonly dialog: Signal<OpenBudget | null> }
 
-const Dialogs = ({ data, dialog }: DialogsProps) => {
+const Dialogs = ({ data, dialog }: BudgetDialogsProps) => {
   const open = dialog.value
   if (!open) return null
   const common = {

@@ -1,7 +1,7 @@
 /** Writes of a page: failures, undo as a second call, and changes that another session has made in the meantime. */
 import { type Signal, signal, useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
-import { offlineSince, type Problem, problemIn, read, write } from '../api.ts'
+import { type ApiProblem, offlineSince, problemIn, read, write } from '../api.ts'
 import { conflictsIn, type FieldConflict } from '../key-records.ts'
 import { toast } from '../store.ts'
 import { en } from '../words/en.ts'
@@ -129,6 +129,9 @@ export const ConflictDialog = () => {
   )
 }
 
+/** What a dialog about a record does at its end. */
+export type DialogEnd = { readonly close: () => void; readonly reload: () => void }
+
 export type FormProps = {
   /** Writes; a failure is shown in the form. */
   readonly send: (data: FormData) => Promise<void>
@@ -143,7 +146,7 @@ export type FormProps = {
 
 /** A form of a dialog: one call at a time, failures with the field's name, and no call while offline. */
 export const Form = ({ send, close, submit, danger, isBlocked = false, onInput, children }: FormProps) => {
-  const problem: Signal<Problem | null> = useSignal<Problem | null>(null)
+  const problem: Signal<ApiProblem | null> = useSignal<ApiProblem | null>(null)
   const isBusy = useSignal(false)
   const isOffline = offlineSince.value !== null
   const run = async (form: HTMLFormElement) => {

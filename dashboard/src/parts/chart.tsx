@@ -5,6 +5,7 @@
 import { signal, useSignal } from '@preact/signals'
 import type { ComponentChild, TargetedPointerEvent } from 'preact'
 import { clock, csvOf, day, minute, moment } from '../format.ts'
+import type { ChartMark } from '../marks.ts'
 import { isNarrow, isPrinted } from '../store.ts'
 import { en } from '../words/en.ts'
 import { linePaths, timeTicks, valueTicks } from './chart-scale.ts'
@@ -21,9 +22,6 @@ export type ChartSeries = {
   /** Differs in every series of a chart, so that colour is not needed. */
   readonly pattern: 'plain' | 'lines' | 'dots' | 'cross' | 'empty'
 }
-
-/** A change that is drawn over the chart. */
-export type ChartMark = { readonly at: number; readonly text: string }
 
 export type ChartProps = {
   readonly title: string

@@ -5,7 +5,7 @@ import type { ComponentChild } from 'preact'
 import { useCallback } from 'preact/hooks'
 import type { SeenClient } from '../../../src/observe/clients-seen.ts'
 import type { RequestEntry } from '../../../src/usage/reading/queries.ts'
-import { callModel, hasRole, offlineSince, problemIn, read, useResource } from '../api.ts'
+import { type ApiList, callModel, hasRole, offlineSince, problemIn, read, useResource } from '../api.ts'
 import { duration } from '../format.ts'
 import { useLive } from '../live.ts'
 import { PREFIX } from '../root.ts'
@@ -14,8 +14,7 @@ import { en } from '../words/en.ts'
 import { firstRun as texts } from '../words/first-run.ts'
 import { Copy } from './states.tsx'
 
-type List<Entry> = { readonly data: readonly Entry[] }
-type ListedProvider = { readonly id: string; readonly kind: string }
+type KnownProvider = { readonly id: string; readonly kind: string }
 
 /** ms between two readings; events come sooner. */
 const EVERY = 10_000
@@ -31,13 +30,13 @@ type FirstRunFacts = {
 }
 
 const readFacts = async (): Promise<FirstRunFacts> => {
-  const { data } = await read<List<ListedProvider>>('/providers')
+  const { data } = await read<ApiList<KnownProvider>>('/providers')
   const providers = data.filter(({ kind }) => kind !== 'demo').map(({ id }) => id)
   const hasDemo = data.some(({ kind }) => kind === 'demo')
   if (providers.length === 0) return { isFirst: true, providers, hasDemo }
   const from = new Date(Date.now() - PAST).toISOString()
   const query = { provider: providers, outcome: 'answered', limit: 1, from }
-  const answered = await read<List<RequestEntry>>('/requests', query)
+  const answered = await read<ApiList<RequestEntry>>('/requests', query)
   return { isFirst: answered.data.length === 0, providers, hasDemo }
 }
 
@@ -159,9 +158,9 @@ export const FirstRun = ({ facts: { providers, hasDemo } }: { readonly facts: Fi
     'first-run-steps',
     async () => {
       const [answered, seen] = await Promise.all([
-        read<List<RequestEntry>>('/requests', { outcome: 'answered', limit: 1 }),
+        read<ApiList<RequestEntry>>('/requests', { outcome: 'answered', limit: 1 }),
         // Clients are those of all teams.
-        hasRole('viewer', 'all') ? read<List<SeenClient>>('/clients/seen') : null,
+        hasRole('viewer', 'all') ? read<ApiList<SeenClient>>('/clients/seen') : null,
       ])
       const families = (seen?.data ?? []).filter(({ last }) => last.outcome === 'answered').map(({ family }) => family)
       return { hasAnswer: answered.data.length > 0, families }

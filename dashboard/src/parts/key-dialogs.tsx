@@ -6,13 +6,11 @@ import { minute } from '../format.ts'
 import { entriesOf, type KeyRecord, type TeamRecord } from '../key-records.ts'
 import { gatewayNow, toast } from '../store.ts'
 import { keysWords } from '../words/keys.ts'
-import { actKey, attempt, changeRecord, Form } from './changing.tsx'
+import { actKey, attempt, changeRecord, type DialogEnd, Form } from './changing.tsx'
 import { Dialog } from './dialog.tsx'
 
 /** A new secret, for the dialog that shows it once. */
 export type NewSecret = { readonly name: string; readonly secret: string | null; readonly warning?: string | null }
-
-type Common = { readonly close: () => void; readonly reload: () => void }
 
 const { form: text } = keysWords
 const HOUR = 3_600_000
@@ -103,7 +101,7 @@ const expiryIn = (data: FormData): string | null => {
   return days === null ? null : new Date(gatewayNow() + days * 24 * HOUR).toISOString()
 }
 
-type CreateKeyProps = Common & {
+type CreateKeyProps = DialogEnd & {
   readonly teams: readonly TeamRecord[]
   readonly made: (secret: NewSecret) => void
 }
@@ -186,7 +184,7 @@ export const CreateKeyDialog = ({ teams, made, close, reload }: CreateKeyProps) 
   )
 }
 
-export const EditKeyDialog = ({ record: latest, close, reload }: Common & { readonly record: KeyRecord }) => {
+export const EditKeyDialog = ({ record: latest, close, reload }: DialogEnd & { readonly record: KeyRecord }) => {
   // A change elsewhere since the dialog was opened is a conflict, not a new start.
   const [record] = useState(latest)
   const send = async (data: FormData) => {
@@ -252,7 +250,7 @@ export const RotateDialog = ({
   made,
   close,
   reload,
-}: Common & { readonly record: KeyRecord; readonly made: (secret: NewSecret) => void }) => {
+}: DialogEnd & { readonly record: KeyRecord; readonly made: (secret: NewSecret) => void }) => {
   const words = keysWords.rotate
   const once = useSignal(actKey())
   const send = async (data: FormData) => {
@@ -311,7 +309,7 @@ export const setBlocked = (record: KeyRecord, isBlocked: boolean, reload: () => 
     reload()
   })
 
-export const RevokeDialog = ({ record, close, reload }: Common & { readonly record: KeyRecord }) => {
+export const RevokeDialog = ({ record, close, reload }: DialogEnd & { readonly record: KeyRecord }) => {
   const words = keysWords.revoke
   const typed = useSignal('')
   const send = async () => {
@@ -379,7 +377,7 @@ export const changeMany = async (
   reload()
 }
 
-type BulkRevokeProps = Common & { readonly records: readonly KeyRecord[] }
+type BulkRevokeProps = DialogEnd & { readonly records: readonly KeyRecord[] }
 
 export const BulkRevokeDialog = ({ records, close, reload }: BulkRevokeProps) => {
   const typed = useSignal('')

@@ -118,9 +118,9 @@ const Budgets = ({ record, data }: FactsProps) => {
   )
 }
 
-type ActionsProps = { readonly record: KeyRecord; readonly run: KeySheetProps['run'] }
+type KeyActionsProps = { readonly record: KeyRecord; readonly run: KeySheetProps['run'] }
 
-const Actions = ({ record, run }: ActionsProps) => {
+const Actions = ({ record, run }: KeyActionsProps) => {
   const isOffline = offlineSince.value !== null
   const withKey = (page: 'usage' | 'requests') => placePath(withParam(toPage(current.value, page), 'key', [record.id]))
   return (

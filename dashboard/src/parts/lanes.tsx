@@ -5,7 +5,7 @@
 import { useSignal } from '@preact/signals'
 import type { Range } from '../address.ts'
 import { clock, minute } from '../format.ts'
-import { percentAt, type Span } from '../provider-row.ts'
+import { type LaneSpan, percentAt } from '../provider-row.ts'
 import { isNarrow } from '../store.ts'
 import { en } from '../words/en.ts'
 import { kindText, providerWords as words } from '../words/providers.ts'
@@ -23,7 +23,7 @@ export type ShownLane = {
   readonly id: string
   readonly label: string
   readonly dots: readonly LaneDot[]
-  readonly spans: readonly Span[]
+  readonly spans: readonly LaneSpan[]
   readonly failures: readonly {
     readonly at: number
     readonly kind: string | null

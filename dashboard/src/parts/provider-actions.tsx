@@ -16,7 +16,7 @@ const RESTS = [600, 1_800, 3_600, 14_400] as const
 
 type Asked = { readonly do: 'probe' | 'close' | 'end' } | { readonly do: 'rest'; readonly seconds: number }
 type CircuitAnswer = { readonly changed: number }
-type ActionsProps = { readonly row: ProviderRow; readonly changed: () => void }
+type ProviderActionsProps = { readonly row: ProviderRow; readonly changed: () => void }
 
 const circuit = (id: string, body: object): Promise<CircuitAnswer> =>
   write<CircuitAnswer>('POST', `/providers/${encodeURIComponent(id)}/circuit`, body)
@@ -24,7 +24,7 @@ const circuit = (id: string, body: object): Promise<CircuitAnswer> =>
 const failed = (error: unknown): void => toast(problemIn(error).message, { tone: 'bad' })
 
 /** Rests a provider, with a way back in the message. */
-const rest = async ({ row: { id }, changed }: ActionsProps, seconds: number): Promise<void> => {
+const rest = async ({ row: { id }, changed }: ProviderActionsProps, seconds: number): Promise<void> => {
   await circuit(id, { action: 'open', seconds })
   changed()
   toast(words.rested(id, duration(seconds * 1_000)), { undo: () => void endRest(id, changed).catch(failed) })
@@ -36,7 +36,7 @@ const endRest = async (id: string, changed: () => void): Promise<void> => {
   toast(words.restEnded(id))
 }
 
-const run = async (props: ActionsProps, asked: Asked): Promise<void> => {
+const run = async (props: ProviderActionsProps, asked: Asked): Promise<void> => {
   const { row, changed } = props
   const { id, until } = row
   if (asked.do === 'rest') return rest(props, asked.seconds)
@@ -74,7 +74,7 @@ const textOf = (
 const refusal = (): string | null =>
   !hasRole('operator', 'all') ? words.needsOperator : offlineSince.value !== null ? en.states.offlineWrite : null
 
-export const ProviderActions = (props: ActionsProps) => {
+export const ProviderActions = (props: ProviderActionsProps) => {
   const { row } = props
   const asked = useSignal<Asked | null>(null)
   const isBusy = useSignal(false)

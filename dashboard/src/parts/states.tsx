@@ -1,6 +1,6 @@
 /** The states that every view has, and the head of a page. */
 import type { ComponentChildren } from 'preact'
-import type { Problem } from '../api.ts'
+import type { ApiProblem } from '../api.ts'
 import { session } from '../api.ts'
 import { clock, money } from '../format.ts'
 import { toast } from '../store.ts'
@@ -47,11 +47,11 @@ export const Empty = ({ title, children }: { readonly title: string; readonly ch
   </div>
 )
 
-const details = ({ status, code, message, requestId }: Problem): string =>
+const details = ({ status, code, message, requestId }: ApiProblem): string =>
   [`status ${status}`, `code ${code}`, message, ...(requestId === null ? [] : [`request ${requestId}`])].join('\n')
 
 type FailedProps = {
-  readonly problem: Problem
+  readonly problem: ApiProblem
   readonly retry?: () => void
   /** When the values were read that are still shown, in ms since 1970; null: none are. */
   readonly shownSince?: number | null
@@ -81,7 +81,7 @@ export const Failed = ({ problem, retry, shownSince = null }: FailedProps) => {
 }
 
 /** A role is missing: which one, and who is signed in. */
-export const NotAllowed = ({ problem }: { readonly problem: Problem }) => (
+export const NotAllowed = ({ problem }: { readonly problem: ApiProblem }) => (
   <div class="state">
     <p class="state-title">{en.states.notAllowed}</p>
     <p>{problem.message}</p>

@@ -3,8 +3,8 @@
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { useResource, write } from '../api.ts'
-import { type PlannedTarget, placeName, type ShownPlan, stateOf } from '../pages/routes/plans.ts'
-import { requestOf, type Settings, wrongFields } from './request.ts'
+import { type PlannedTarget, placeName, type ShownPlan, stateOf } from '../plans.ts'
+import { type PlaygroundSettings, requestOf, wrongFields } from './request.ts'
 
 /** ms after the last change of a field. */
 const PAUSE = 500
@@ -19,7 +19,7 @@ export const estimateOf = ({ targets }: Pick<ShownPlan, 'targets'>): Estimate | 
 }
 
 /** Null: not known, since fields are wrong or missing, the request has an image, or nothing can answer it. */
-export const useEstimate = (settings: Settings, model: string): Estimate | null => {
+export const useEstimate = (settings: PlaygroundSettings, model: string): Estimate | null => {
   const isReady = model.trim() !== '' && settings.image === null && wrongFields(settings).length === 0
   const key = isReady ? JSON.stringify([settings, model]) : null
   const settled = useSignal<string | null>(null)

@@ -5,7 +5,7 @@ import type { AnswerStyle } from '../../../src/core/shown-answer.ts'
 export const STYLES = ['chat', 'responses', 'messages'] as const satisfies readonly AnswerStyle[]
 
 /** What is entered. Empty texts are left out of the request. */
-export type Settings = {
+export type PlaygroundSettings = {
   readonly style: AnswerStyle
   readonly system: string
   readonly prompt: string
@@ -22,7 +22,7 @@ export type Settings = {
   readonly image: string | null
 }
 
-export const NO_SETTINGS: Settings = {
+export const NO_SETTINGS: PlaygroundSettings = {
   style: 'chat',
   system: '',
   prompt: '',
@@ -41,7 +41,7 @@ export type BuiltRequest = { readonly path: string; readonly body: PlainObject }
 export type FieldName = 'prompt' | 'temperature' | 'maxTokens' | 'tools' | 'schema' | 'earlier'
 
 /** Fields that no request can be made of. */
-export const wrongFields = (settings: Settings): readonly FieldName[] => {
+export const wrongFields = (settings: PlaygroundSettings): readonly FieldName[] => {
   const { prompt, temperature, maxTokens, tools, schema, earlier, image } = settings
   const isList = (text: string) => text.trim() === '' || Array.isArray(parsed(text))
   const degree = Number(temperature)
@@ -71,19 +71,23 @@ const imageParts = (image: string): { readonly mediaType: string; readonly data:
   return { mediaType, data }
 }
 
-const numbers = ({ temperature, maxTokens }: Settings, most: string): PlainObject => ({
+const numbers = ({ temperature, maxTokens }: PlaygroundSettings, most: string): PlainObject => ({
   ...(temperature !== '' && { temperature: Number(temperature) }),
   ...(maxTokens !== '' && { [most]: Number(maxTokens) }),
 })
 
 /** The turn of the user; none where only earlier messages are sent. */
-const turn = ({ prompt, image }: Settings, text: string, imagePart: (image: string) => PlainObject): PlainObject[] => {
+const turn = (
+  { prompt, image }: PlaygroundSettings,
+  text: string,
+  imagePart: (image: string) => PlainObject,
+): PlainObject[] => {
   if (prompt === '' && image === null) return []
   if (image === null) return [{ role: 'user', content: prompt }]
   return [{ role: 'user', content: [imagePart(image), ...(prompt === '' ? [] : [{ type: text, text: prompt }])] }]
 }
 
-const BUILD: { readonly [style in AnswerStyle]: (settings: Settings, model: string) => BuiltRequest } = {
+const BUILD: { readonly [style in AnswerStyle]: (settings: PlaygroundSettings, model: string) => BuiltRequest } = {
   chat(settings, model) {
     const { system, earlier, stream, tools, schema } = settings
     const image = (url: string) => ({ type: 'image_url', image_url: { url } })
@@ -155,7 +159,8 @@ const BUILD: { readonly [style in AnswerStyle]: (settings: Settings, model: stri
 }
 
 /** The request for a model. The settings have no wrong fields. */
-export const requestOf = (settings: Settings, model: string): BuiltRequest => BUILD[settings.style](settings, model)
+export const requestOf = (settings: PlaygroundSettings, model: string): BuiltRequest =>
+  BUILD[settings.style](settings, model)
 
 /** The text of a message; null: it contains more than text. */
 const plainText = (content: unknown): string | null => {
@@ -168,7 +173,7 @@ const plainText = (content: unknown): string | null => {
 const json = (value: unknown): string => JSON.stringify(value, null, 2)
 
 /** The settings of a request in an API style, for editing it. Members that the playground has no field for are left out. */
-export const settingsOf = (style: AnswerStyle, value: unknown): Settings => {
+export const settingsOf = (style: AnswerStyle, value: unknown): PlaygroundSettings => {
   const body = objectIn(value)
   const input = typeof body.input === 'string' ? [{ role: 'user', content: body.input }] : listIn(body.input)
   const all = (style === 'responses' ? input : listIn(body.messages)).map(objectIn)

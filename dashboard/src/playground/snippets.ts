@@ -1,12 +1,12 @@
 /** A request of the playground as a program. Pure. */
 import { isPlainObject, type PlainObject } from '../../../src/core/plain-json.ts'
-import { type BuiltRequest, requestOf, type Settings } from './request.ts'
+import { type BuiltRequest, type PlaygroundSettings, requestOf } from './request.ts'
 
 export const SNIPPETS = ['curl', 'node', 'python', 'ai-sdk'] as const
 export type SnippetName = (typeof SNIPPETS)[number]
 
 /** `url`: without /v1. */
-export type Gateway = { readonly url: string; readonly key: string }
+export type GatewayAddress = { readonly url: string; readonly key: string }
 
 const shellWord = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 const json = (value: unknown): string => JSON.stringify(value, null, 2)
@@ -30,7 +30,7 @@ const METHODS: { readonly [path: string]: string } = {
   '/messages': 'messages.create',
 }
 
-const curl = ({ path, body }: BuiltRequest, { url, key }: Gateway): string =>
+const curl = ({ path, body }: BuiltRequest, { url, key }: GatewayAddress): string =>
   [
     `curl ${shellWord(`${url}/v1${path}`)}${body.stream === true ? ' --no-buffer' : ''}`,
     "-H 'content-type: application/json'",
@@ -38,7 +38,7 @@ const curl = ({ path, body }: BuiltRequest, { url, key }: Gateway): string =>
     `-d ${shellWord(json(body))}`,
   ].join(' \\\n  ')
 
-const node = ({ path, body }: BuiltRequest, { url, key }: Gateway): string => {
+const node = ({ path, body }: BuiltRequest, { url, key }: GatewayAddress): string => {
   const isMessages = path === '/messages'
   const [name, pack] = isMessages ? ['Anthropic', '@anthropic-ai/sdk'] : ['OpenAI', 'openai']
   const base = isMessages ? url : `${url}/v1`
@@ -60,7 +60,7 @@ const pythonArguments = (body: PlainObject): string =>
     .map(([name, value]) => `    ${name}=${python(value, '    ')},`)
     .join('\n')
 
-const pythonProgram = ({ path, body }: BuiltRequest, { url, key }: Gateway): string => {
+const pythonProgram = ({ path, body }: BuiltRequest, { url, key }: GatewayAddress): string => {
   const isMessages = path === '/messages'
   const [pack, name] = isMessages ? ['anthropic', 'Anthropic'] : ['openai', 'OpenAI']
   const base = isMessages ? url : `${url}/v1`
@@ -77,9 +77,9 @@ const pythonProgram = ({ path, body }: BuiltRequest, { url, key }: Gateway): str
 }
 
 const aiSdk = (
-  { system, prompt, temperature, maxTokens, stream }: Settings,
+  { system, prompt, temperature, maxTokens, stream }: PlaygroundSettings,
   model: string,
-  gateway: Gateway,
+  gateway: GatewayAddress,
 ): string => {
   const [call, result] = stream ? ['streamText', 'textStream'] : ['generateText', 'text']
   const members = [
@@ -117,7 +117,12 @@ const shortened = (value: unknown): unknown => {
 }
 
 /** The program. The AI SDK has the text, system, temperature and length only. */
-export const snippet = (name: SnippetName, settings: Settings, model: string, gateway: Gateway): string => {
+export const snippet = (
+  name: SnippetName,
+  settings: PlaygroundSettings,
+  model: string,
+  gateway: GatewayAddress,
+): string => {
   if (name === 'ai-sdk') return aiSdk(settings, model, gateway)
   const { path, body } = requestOf(settings, model)
   const built = { path, body: Object.fromEntries(Object.entries(body).map(([key, one]) => [key, shortened(one)])) }

@@ -3,21 +3,21 @@ import { computed, type Signal, signal } from '@preact/signals'
 import { isPlainObject, listIn, parsed } from '../../../src/core/plain-json.ts'
 import { announce, store, stored } from '../store.ts'
 import { playground as texts } from '../words/playground.ts'
-import { NO_SETTINGS, requestOf, type Settings, wrongFields } from './request.ts'
+import { NO_SETTINGS, type PlaygroundSettings, requestOf, wrongFields } from './request.ts'
 import { NO_RUN, type Run, runRequest } from './run.ts'
 
 /** One model beside others. */
-export type Column = { readonly id: number; readonly model: Signal<string>; readonly run: Signal<Run> }
+export type PlaygroundColumn = { readonly id: number; readonly model: Signal<string>; readonly run: Signal<Run> }
 
 export const MOST_COLUMNS = 4
 const RENDERED = 'playground-rendered'
 
 let lastId = 0
-const columnFor = (model: string): Column => ({ id: ++lastId, model: signal(model), run: signal(NO_RUN) })
+const columnFor = (model: string): PlaygroundColumn => ({ id: ++lastId, model: signal(model), run: signal(NO_RUN) })
 
-export const settings = signal<Settings>(NO_SETTINGS)
-export const columns = signal<readonly Column[]>([])
-export const change = (next: Partial<Settings>): void => {
+export const settings = signal<PlaygroundSettings>(NO_SETTINGS)
+export const columns = signal<readonly PlaygroundColumn[]>([])
+export const change = (next: Partial<PlaygroundSettings>): void => {
   settings.value = { ...settings.value, ...next }
 }
 
@@ -85,7 +85,7 @@ export const send = (): boolean => {
 // ── History ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** What was sent before. */
-export type Kept = { readonly at: number; readonly settings: Settings; readonly models: readonly string[] }
+export type Kept = { readonly at: number; readonly settings: PlaygroundSettings; readonly models: readonly string[] }
 
 const HISTORY = 'playground-history'
 const MOST_KEPT = 50
@@ -102,7 +102,7 @@ const keptIn = (text: string | undefined): readonly Kept[] | null => {
         const one = Reflect.get(entry.settings as object, name)
         return [name, typeof one === typeof usual ? one : usual]
       }),
-    ) as Settings
+    ) as PlaygroundSettings
     return [{ at: entry.at, settings: known, models }]
   })
 }
@@ -118,7 +118,7 @@ const setHistory = (next: readonly Kept[] | null): void => {
 export const setKeeping = (on: boolean): void => setHistory(on ? [] : null)
 export const clearHistory = (): void => setHistory([])
 
-const keep = (entered: Settings, models: readonly string[]): void => {
+const keep = (entered: PlaygroundSettings, models: readonly string[]): void => {
   if (!history.value) return
   setHistory([{ at: Date.now(), settings: { ...entered, image: null }, models }, ...history.value].slice(0, MOST_KEPT))
 }

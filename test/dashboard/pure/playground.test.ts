@@ -4,8 +4,8 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import {
   NO_SETTINGS,
+  type PlaygroundSettings,
   requestOf,
-  type Settings,
   STYLES,
   settingsOf,
   wrongFields,
@@ -15,7 +15,7 @@ import { NO_ANSWER, sseReader, wholeAnswer, withEvent } from '../../../src/core/
 import { piecesOf } from '../../support/answers.ts'
 import type { UpstreamRequest } from '../../support/upstream.ts'
 
-const FULL: Settings = {
+const FULL: PlaygroundSettings = {
   style: 'chat',
   system: 'Be brief.',
   prompt: "It's <b>\\ $HOME",

@@ -2,13 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { bodyOf, MOST_TOKENS, NEEDS, pastedBody, STYLES } from '../../../dashboard/src/pages/routes/ask.ts'
-import {
-  changesTarget,
-  effectOf,
-  type PlannedTarget,
-  type ShownRoute,
-  stateOf,
-} from '../../../dashboard/src/pages/routes/plans.ts'
+import { changesTarget, effectOf, type PlannedTarget, type ShownRoute, stateOf } from '../../../dashboard/src/plans.ts'
 
 describe('a request to explain', () => {
   for (const style of STYLES)

@@ -6,7 +6,7 @@ import { Client } from 'undici'
 import { HttpAnswerReader, type Progress } from '../../../src/transport/client/answer-reader.ts'
 import { changed, slicings, type Target } from '../engine.ts'
 
-type Read = {
+type ReadAnswers = {
   readonly heads: { readonly status: number; readonly type: string | undefined }[]
   body: string
   /** `whole`, or the problem. */
@@ -16,8 +16,8 @@ type Read = {
 
 const STALE = Buffer.from('\r\n5\r\nstale\r\n0\r\n\r\n')
 
-const read = (pieces: readonly Buffer[]): Read => {
-  const found: Read = { heads: [], body: '', end: '', keeps: false }
+const read = (pieces: readonly Buffer[]): ReadAnswers => {
+  const found: ReadAnswers = { heads: [], body: '', end: '', keeps: false }
   const reader = new HttpAnswerReader({
     head: (status, headers) => void found.heads.push({ status, type: headers('content-type') }),
     bytes(chunk) {

@@ -1,12 +1,12 @@
 /** Every codec with any input: nothing throws, an answer has one end, and all output can be parsed again. */
 import assert from 'node:assert/strict'
 import type fc from 'fast-check'
+import { loadProviders } from '../../../src/config/catalogue/load-providers.ts'
 import { type ChatEvent, fold, type UpstreamProtocolName } from '../../../src/core/chat.ts'
 import { KINDS } from '../../../src/core/failure.ts'
 import { isList, isObject, type Json, object, parseJson } from '../../../src/core/json.ts'
 import type { Frame, SameFormat, StreamStep, UpstreamProtocol } from '../../../src/core/protocol.ts'
 import { chain, run, type Stage } from '../../../src/core/stage.ts'
-import { loadProviders } from '../../../src/config/catalogue/load-providers.ts'
 import { wireOf } from '../../../src/gateway/chat/client-stream.ts'
 import { readerFor } from '../../../src/gateway/upstream/answer-reader.ts'
 import { applyErrorTable } from '../../../src/protocols/errors/classify.ts'

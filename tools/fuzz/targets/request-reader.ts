@@ -31,7 +31,7 @@ type Request = {
 }
 
 /** `refused`: not all bytes were valid requests. */
-type Read = { readonly requests: Request[]; refused: boolean }
+type ReadRequests = { readonly requests: Request[]; refused: boolean }
 
 /** All possible header names in these bytes. */
 const namesIn = (bytes: Buffer): readonly string[] =>
@@ -53,8 +53,8 @@ const request = (names: readonly string[], head: Head, parts: readonly Buffer[])
 
 // ── The parser alone ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const read = (pieces: readonly Buffer[], names: readonly string[]): Read => {
-  const found: Read = { requests: [], refused: false }
+const read = (pieces: readonly Buffer[], names: readonly string[]): ReadRequests => {
+  const found: ReadRequests = { requests: [], refused: false }
   let head: (Head & { readonly keeps: boolean }) | null = null
   let parts: Buffer[] = []
   const reader = new RequestReader(
@@ -90,17 +90,17 @@ const read = (pieces: readonly Buffer[], names: readonly string[]): Read => {
 
 // ── Over sockets ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-type Observed = { names: readonly string[]; read: Read }
-type Running = {
+type Observed = { names: readonly string[]; read: ReadRequests }
+type RunningServer = {
   readonly server: HttpServer
   readonly port: number
   readonly observed: Observed
   readonly connections: Set<ClientConnection>
 }
 
-const running = new Map<OpenHttpServer, Promise<Running>>()
+const running = new Map<OpenHttpServer, Promise<RunningServer>>()
 
-const start = async (open: OpenHttpServer): Promise<Running> => {
+const start = async (open: OpenHttpServer): Promise<RunningServer> => {
   const observed: Observed = { names: [], read: { requests: [], refused: false } }
   const connections = new Set<ClientConnection>()
   const handler: ServerHandler<ClientConnection> = {
@@ -139,11 +139,11 @@ const start = async (open: OpenHttpServer): Promise<Running> => {
 }
 
 /** The requests that a server receives if a client sends these bytes at once and half-closes. */
-const requestsVia = async (open: OpenHttpServer, bytes: Buffer, names: readonly string[]): Promise<Read> => {
+const requestsVia = async (open: OpenHttpServer, bytes: Buffer, names: readonly string[]): Promise<ReadRequests> => {
   const known = running.get(open) ?? start(open)
   running.set(open, known)
   const { port, observed } = await known
-  const result: Read = { requests: [], refused: false }
+  const result: ReadRequests = { requests: [], refused: false }
   observed.names = names
   observed.read = result
   await new Promise<void>((resolve) => {

@@ -1,6 +1,6 @@
 /** A copy of the file in the browser: checked by the gateway's own loader, compared, then downloaded or copied. */
 import { signal, useSignal } from '@preact/signals'
-import { hasRole, offlineSince, type Problem, problemIn, read, write } from '../../api.ts'
+import { type ApiProblem, hasRole, offlineSince, problemIn, read, write } from '../../api.ts'
 import { LineDifference } from '../../parts/line-difference.tsx'
 import { Copy, Failed } from '../../parts/states.tsx'
 import { useId } from '../../parts/use-id.ts'
@@ -9,7 +9,7 @@ import { en } from '../../words/en.ts'
 import { CompletingText } from './completing-text.tsx'
 import { CopyProblems, ProblemList } from './problems.tsx'
 import { ReloadButton } from './reloads.tsx'
-import { type CheckedText, type ShownConfig, valueText, type WrittenText } from './shapes.ts'
+import { type CheckedCopy, type ShownConfig, valueText, type WrittenText } from './shapes.ts'
 
 /** The copy stays while other pages are shown. It may contain secrets, so it is never stored. */
 const text = signal('')
@@ -80,7 +80,7 @@ const Changes = ({ changes, config }: { readonly changes: readonly string[]; rea
 }
 
 /** What the copy does to routes, as the gateway would plan them now. */
-const Routes = ({ routes }: Pick<CheckedText, 'routes'>) => {
+const Routes = ({ routes }: Pick<CheckedCopy, 'routes'>) => {
   const shown = (targets: readonly string[] | null) =>
     targets === null ? texts.edit.noRoute : targets.length === 0 ? texts.edit.noTarget : targets.join(' → ')
   return (
@@ -103,7 +103,7 @@ const Routes = ({ routes }: Pick<CheckedText, 'routes'>) => {
   )
 }
 
-type Checked = { readonly of: string; readonly result: CheckedText }
+type Checked = { readonly of: string; readonly result: CheckedCopy }
 
 const Result = ({ checked, config }: { readonly checked: Checked; readonly config: ShownConfig | null }) => {
   const { ok, problems, warnings, changes, routes } = checked.result
@@ -131,7 +131,7 @@ const Result = ({ checked, config }: { readonly checked: Checked; readonly confi
 export const Edit = ({ config }: { readonly config: ShownConfig | null }) => {
   const textId = useId()
   const checked = useSignal<Checked | null>(null)
-  const problem = useSignal<Problem | null>(null)
+  const problem = useSignal<ApiProblem | null>(null)
   const isBusy = useSignal(false)
   const refused = useSignal<readonly string[]>([])
   const start = async () => {
@@ -156,7 +156,7 @@ export const Edit = ({ config }: { readonly config: ShownConfig | null }) => {
     isBusy.value = true
     problem.value = null
     try {
-      checked.value = { of, result: await write<CheckedText>('POST', '/config/check', of) }
+      checked.value = { of, result: await write<CheckedCopy>('POST', '/config/check', of) }
     } catch (error) {
       problem.value = problemIn(error)
     }

@@ -55,7 +55,7 @@ export type ConfigReload = {
   readonly warnings: readonly string[]
   readonly problems: readonly ShownProblem[]
 }
-export type CheckedText = {
+export type CheckedCopy = {
   readonly ok: boolean
   readonly problems: readonly ShownProblem[]
   readonly warnings: readonly string[]

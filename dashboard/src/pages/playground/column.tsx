@@ -10,7 +10,14 @@ import { Unknown } from '../../parts/states.tsx'
 import { useId } from '../../parts/use-id.ts'
 import { useEstimate } from '../../playground/estimate.ts'
 import type { Run } from '../../playground/run.ts'
-import { type Column, columns, isChecked, isRendered, removeColumn, settings } from '../../playground/state.ts'
+import {
+  columns,
+  isChecked,
+  isRendered,
+  type PlaygroundColumn,
+  removeColumn,
+  settings,
+} from '../../playground/state.ts'
 import { pageHref } from '../../store.ts'
 import { playground as texts } from '../../words/playground.ts'
 
@@ -151,7 +158,7 @@ const Estimated = ({ model }: { readonly model: string }) => {
 }
 
 type ColumnProps = {
-  readonly column: Column
+  readonly column: PlaygroundColumn
   readonly number: number
   readonly models: readonly Suggestion[]
   readonly onModels: () => void

@@ -7,10 +7,10 @@ import { copyText, Time } from '../../parts/states.tsx'
 import { TextDifference } from '../../parts/text-difference.tsx'
 import { SNIPPETS, snippet } from '../../playground/snippets.ts'
 import {
-  type Column,
   clearHistory,
   columns,
   history,
+  type PlaygroundColumn,
   restore,
   setKeeping,
   settings,
@@ -20,12 +20,12 @@ import { PREFIX } from '../../root.ts'
 import { playground as texts } from '../../words/playground.ts'
 import { rateOf } from './column.tsx'
 
-const nameOf = (column: Column): string => column.model.value
+const nameOf = (column: PlaygroundColumn): string => column.model.value
 
 type Measure = {
   readonly label: string
-  readonly value: (column: Column) => number | null
-  readonly show: (column: Column, value: number) => string
+  readonly value: (column: PlaygroundColumn) => number | null
+  readonly show: (column: PlaygroundColumn, value: number) => string
 }
 
 const MEASURES: readonly Measure[] = [
@@ -40,7 +40,7 @@ const MEASURES: readonly Measure[] = [
   },
 ]
 
-const Comparison = ({ ended }: { readonly ended: readonly Column[] }) => (
+const Comparison = ({ ended }: { readonly ended: readonly PlaygroundColumn[] }) => (
   <section class="playground-part" aria-labelledby="playground-compare">
     <h2 id="playground-compare">{texts.compare}</h2>
     <div class="playground-measures">
@@ -70,11 +70,11 @@ const Comparison = ({ ended }: { readonly ended: readonly Column[] }) => (
 
 const compared = signal<readonly [from: number, to: number]>([0, 1])
 
-const Difference = ({ ended }: { readonly ended: readonly Column[] }) => {
+const Difference = ({ ended }: { readonly ended: readonly PlaygroundColumn[] }) => {
   const [from, to] = compared.value
   const [one, other] = [ended[from] ?? ended[0], ended[to] ?? ended[1]]
   if (!one || !other) return null
-  const choice = (label: string, chosen: Column, choose: (at: number) => void) => (
+  const choice = (label: string, chosen: PlaygroundColumn, choose: (at: number) => void) => (
     <label class="playground-choice">
       {label}
       <select

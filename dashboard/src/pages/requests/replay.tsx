@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { answerText } from '../../../../src/core/shown-answer.ts'
 import type { ListPage, RequestEntry } from '../../../../src/usage/reading/queries.ts'
-import { type Problem, problemIn, read, useResource, write } from '../../api.ts'
+import { type ApiProblem, problemIn, read, useResource, write } from '../../api.ts'
 import { count, duration, money } from '../../format.ts'
 import { readBodies } from '../../kept-bodies.ts'
 import { readLate, requestById } from '../../late-request.ts'
@@ -94,7 +94,7 @@ const Comparison = ({ before, after }: BothProps) => {
 
 export const Replay = ({ request, onClose }: { readonly request: RequestEntry; readonly onClose: () => void }) => {
   const state = useSignal<'asked' | 'running' | 'late' | RequestEntry>('asked')
-  const problem = useSignal<Problem | null>(null)
+  const problem = useSignal<ApiProblem | null>(null)
   const models = useSignal<readonly string[]>([])
   const isOver = useSignal(false)
   const list = useId()

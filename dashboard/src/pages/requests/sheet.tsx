@@ -5,7 +5,7 @@ import type { ComponentChild, ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import type { AttemptEntry, FoundRequest, RequestEntry } from '../../../../src/usage/reading/queries.ts'
 import { placePath, shared } from '../../address.ts'
-import { hasRole, type Problem, read, useResource } from '../../api.ts'
+import { type ApiProblem, hasRole, read, useResource } from '../../api.ts'
 import { addDollars, count, duration, fullTime, money } from '../../format.ts'
 import { readBodies } from '../../kept-bodies.ts'
 import { readLate, requestById } from '../../late-request.ts'
@@ -421,7 +421,7 @@ const SheetHead = (props: HeadProps) => {
   )
 }
 
-type NotEndedProps = { readonly id: string; readonly problem: Problem; readonly reload: () => void }
+type NotEndedProps = { readonly id: string; readonly problem: ApiProblem; readonly reload: () => void }
 
 /** A request that is not in the ledger: it is under way, or unknown. */
 const NotEnded = ({ id, problem, reload }: NotEndedProps) => {

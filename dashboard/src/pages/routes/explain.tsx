@@ -6,11 +6,11 @@ import { useResource, write } from '../../api.ts'
 import { Combobox } from '../../parts/combobox.tsx'
 import { Failed, Loading } from '../../parts/states.tsx'
 import { useId } from '../../parts/use-id.ts'
+import { type PlannedTarget, placeName, type ShownPlan, stateOf } from '../../plans.ts'
 import { current, go } from '../../store.ts'
 import { routes as texts } from '../../words/routes.ts'
 import { type AskedNeed, type AskedStyle, bodyOf, MOST_TOKENS, NEEDS, pastedBody, STYLES } from './ask.ts'
 import { canWord, StateMark, stateText } from './facts.tsx'
-import { type PlannedTarget, placeName, type ShownPlan, stateOf } from './plans.ts'
 import { DOWN } from './what-if.tsx'
 
 type Question = { readonly request: { readonly [member: string]: unknown }; readonly style?: AskedStyle }

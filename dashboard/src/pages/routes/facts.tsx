@@ -1,11 +1,11 @@
 /** The facts of a model beside its routes: context, price, capabilities, own latency, and the state of a target. */
 import { duration, minute, percent } from '../../format.ts'
 import { Unknown } from '../../parts/states.tsx'
+import { type PlannedTarget, type PlanPlace, placeName, stateOf } from '../../plans.ts'
 import { routes as texts } from '../../words/routes.ts'
-import { type PlannedTarget, type PlanPlace, placeName, stateOf } from './plans.ts'
 
 /** A model of `GET /models`. */
-export type ModelFacts = {
+export type ModelEntry = {
   readonly id: string
   readonly owned_by: string
   readonly context_window?: number
@@ -23,8 +23,8 @@ export type ProviderFacts = {
   }[]
 }
 /** What is known, by `provider/model` and by provider. */
-export type Facts = {
-  readonly models: ReadonlyMap<string, ModelFacts>
+export type KnownFacts = {
+  readonly models: ReadonlyMap<string, ModelEntry>
   readonly providers: ReadonlyMap<string, ProviderFacts>
 }
 
@@ -43,7 +43,7 @@ const dollars = (amount: number): string => {
   return `$${amount.toLocaleString(undefined, { minimumFractionDigits: least, maximumFractionDigits: 3 })}`
 }
 
-type OfModel = { readonly model: ModelFacts | undefined; readonly why?: string }
+type OfModel = { readonly model: ModelEntry | undefined; readonly why?: string }
 
 export const Context = ({ model, why = texts.unknown.facts }: OfModel) =>
   model?.context_window === undefined ? <Unknown why={why} /> : size(model.context_window)
@@ -73,7 +73,7 @@ export const FirstContent = ({
   return <span title={texts.latency(duration(ms))}>{duration(ms)}</span>
 }
 
-export const factsOf = ({ models }: Facts, place: PlanPlace | null): ModelFacts | undefined =>
+export const factsOf = ({ models }: KnownFacts, place: PlanPlace | null): ModelEntry | undefined =>
   place === null ? undefined : models.get(placeName(place))
 
 const MARKS = { ready: '●', unfit: '–', resting: '◆' } as const

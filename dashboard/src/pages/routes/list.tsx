@@ -1,10 +1,10 @@
 /** The routes, with their targets in order, and what answers if providers are down. */
 import { placePath, valuesOf } from '../../address.ts'
 import { Empty } from '../../parts/states.tsx'
+import { changesTarget, placeName, type ShownRoute } from '../../plans.ts'
 import { current, isTight, pageHref } from '../../store.ts'
 import { routes as texts } from '../../words/routes.ts'
-import { Can, Context, canWord, type Facts, FirstContent, factsOf, Price, TargetLine } from './facts.tsx'
-import { changesTarget, placeName, type ShownRoute } from './plans.ts'
+import { Can, Context, canWord, FirstContent, factsOf, type KnownFacts, Price, TargetLine } from './facts.tsx'
 import { DOWN } from './what-if.tsx'
 
 /** Targets of a route that are shown; the explanation has all. */
@@ -71,7 +71,7 @@ const Use = ({ name }: { readonly name: string }) => {
   )
 }
 
-type ListProps = { readonly plans: readonly ShownRoute[]; readonly facts: Facts }
+type ListProps = { readonly plans: readonly ShownRoute[]; readonly facts: KnownFacts }
 
 const Rows = ({ plans, facts }: ListProps) => {
   const opened = current.value.id

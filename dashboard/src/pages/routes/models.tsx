@@ -6,7 +6,7 @@ import { Empty, Failed, Loading } from '../../parts/states.tsx'
 import { type Column, Table } from '../../parts/table.tsx'
 import { current, go } from '../../store.ts'
 import { routes as texts } from '../../words/routes.ts'
-import { Can, Context, FirstContent, type ModelFacts, Output, Price, type ProviderFacts } from './facts.tsx'
+import { Can, Context, FirstContent, type ModelEntry, Output, Price, type ProviderFacts } from './facts.tsx'
 import { DOWN } from './what-if.tsx'
 
 /** Entries of a page of the API, and pages that are read. */
@@ -14,12 +14,12 @@ const PAGE = 200
 const MOST_PAGES = 5
 export const SEARCH = 'q'
 
-export type ModelList = { readonly models: readonly ModelFacts[]; readonly hasMore: boolean }
+export type ModelList = { readonly models: readonly ModelEntry[]; readonly hasMore: boolean }
 
 /** Models with their provider: `openai/gpt-5`. Names of routes, and models without their provider, are left out. */
 export const readModels = async (q: string | undefined): Promise<ModelList> => {
-  type Page = { readonly data: readonly ModelFacts[]; readonly has_more: boolean; readonly next: string | null }
-  const models: ModelFacts[] = []
+  type Page = { readonly data: readonly ModelEntry[]; readonly has_more: boolean; readonly next: string | null }
+  const models: ModelEntry[] = []
   let after: string | null = null
   for (let page = 0; page < MOST_PAGES; page++) {
     const found: Page = await read<Page>('/models', { limit: PAGE, after, q })
@@ -36,8 +36,8 @@ const OTHERS = [DOWN]
 export const Models = ({ providers }: { readonly providers: ReadonlyMap<string, ProviderFacts> }) => {
   const [q] = valuesOf(current.value, SEARCH)
   const { value, problem, isLoading, reload } = useResource(`models ${q}`, () => readModels(q))
-  const open = ({ id }: ModelFacts) => go({ ...current.value, id })
-  const columns: readonly Column<ModelFacts>[] = [
+  const open = ({ id }: ModelEntry) => go({ ...current.value, id })
+  const columns: readonly Column<ModelEntry>[] = [
     { id: 'name', head: texts.models.name, cell: ({ id }) => <bdi title={id}>{id}</bdi> },
     {
       id: 'context',

@@ -1,9 +1,9 @@
 /** Assumes that providers are off, and states in one sentence what the routes would do. */
 import { valuesOf, withParam } from '../../address.ts'
+import { effectOf, type ShownRoute } from '../../plans.ts'
 import { current, go } from '../../store.ts'
 import { routes as texts } from '../../words/routes.ts'
 import { canWord, type ProviderFacts } from './facts.tsx'
-import { effectOf, type ShownRoute } from './plans.ts'
 
 /** The parameter of the address that names the providers. */
 export const DOWN = 'down'

@@ -3,8 +3,9 @@
 import type { Service } from '../../core/accounts.ts'
 import type { ChatRequest, Part } from '../../core/chat.ts'
 import type { EncodedText } from '../../core/encoded-text.ts'
-import { type JsonObject, object, text } from '../../core/json.ts'
+import { type JsonObject, text } from '../../core/json.ts'
 import type { Plan } from '../../core/target.ts'
+import { namedUsers } from '../../policy/accounts/blocked-users.ts'
 import { tokensOfBytes } from '../../policy/accounts/estimate.ts'
 import { estimateTokens } from '../../policy/routing/estimate-tokens.ts'
 import { choicesOf } from '../../protocols/shared/choices.ts'
@@ -88,18 +89,6 @@ const serviceOf = ({ service_tier, speed, inference_geo }: JsonObject): Service 
   service_tier === undefined && speed === undefined && inference_geo === undefined
     ? undefined
     : { serviceTier: text(service_tier), speed: text(speed), region: text(inference_geo) }
-
-/** Characters of an end user's name. */
-const MAX_NAME = 256
-
-/** The names of the end user, as OpenAI's and Anthropic's requests give them: the first one counts in budgets. */
-export const namedUsers = ({ user, safety_identifier, metadata }: JsonObject): readonly string[] => {
-  const names = [text(safety_identifier), text(user), text(object(metadata)?.user_id)]
-  if (names.every((name) => name === undefined)) return NO_USERS
-  return names.flatMap((name) => (name ? [name.slice(0, MAX_NAME)] : []))
-}
-
-const NO_USERS: readonly string[] = []
 
 /** The end user of a request with these members. */
 export const endUsersOf = (members: JsonObject): Pick<CallDemand, 'endUser' | 'otherUsers'> => {

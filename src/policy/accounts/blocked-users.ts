@@ -1,4 +1,5 @@
-/** End users that an operator has blocked, for one team or for all. Names are those that requests give, exactly. */
+/** End users: their names in requests, and those that an operator has blocked for one team or for all. Names are compared exactly. */
+import { type JsonObject, object, text } from '../../core/json.ts'
 
 /** `until`: ms since 1970. */
 export type BlockedUser = { readonly team: string | null; readonly user: string; readonly until: number | null }
@@ -22,3 +23,15 @@ export const isBlockedUser = (
   users.some((user) =>
     [team, null].some((one) => now < (blocked.get(blockedUserId({ team: one, user })) ?? Number.NEGATIVE_INFINITY)),
   )
+
+/** Characters of an end user's name. */
+const MAX_NAME = 256
+
+/** The names of the end user, as OpenAI's and Anthropic's requests give them: the first one counts in budgets. */
+export const namedUsers = ({ user, safety_identifier, metadata }: JsonObject): readonly string[] => {
+  const names = [text(safety_identifier), text(user), text(object(metadata)?.user_id)]
+  if (names.every((name) => name === undefined)) return NO_USERS
+  return names.flatMap((name) => (name ? [name.slice(0, MAX_NAME)] : []))
+}
+
+const NO_USERS: readonly string[] = []

@@ -84,6 +84,11 @@ const USAGE: readonly TableMove[] = [
   { table: 'adjustment', key: ['id'], amount: 'amount' },
   { table: 'facet', key: ['name', 'value'] },
   {
+    table: 'incident',
+    key: ['id'],
+    convert: (row, node) => ({ ...row, node, process: storedNames(node, true).stored(String(row.process)) }),
+  },
+  {
     table: 'journal',
     key: ['segment'],
     convert: (row, node) => ({ ...row, segment: storedNames(node, true).stored(String(row.segment)) }),

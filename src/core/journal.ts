@@ -3,8 +3,9 @@
  * attempt is recorded before it is sent, so every charge of a provider has a record, whatever happens to the process.
  */
 import type { PriceSource, UsageSource } from './accounts.ts'
+import type { Incident } from './incident.ts'
 
-export type JournalRecord = AttemptOpened | AttemptClosed | RequestEnded
+export type JournalRecord = AttemptOpened | AttemptClosed | RequestEnded | IncidentNoted
 
 /** Identifies a request within its process. */
 type CallNumber = { readonly call: number }
@@ -131,6 +132,9 @@ export type RequestEnded = CallNumber & {
   readonly clientRequestId: string | null
 }
 
+/** Written when an incident begins, changes and ends. A later record replaces an earlier one with the same ID. */
+export type IncidentNoted = { readonly type: 'incident'; readonly at: number; readonly incident: Incident }
+
 /** Why a request was routed and answered as it was. Targets as `provider/model`. */
 export type RoutingDecision = {
   /** How the model name was resolved, as in `Plan`; null: the request was refused before. */
@@ -166,7 +170,7 @@ export type Journal = {
   /** Stores the record of an attempt before it is sent. */
   openAttempt(record: AttemptOpened, listener: JournalListener): void
   /** Stores the end of an attempt or a request, a moment later. */
-  append(record: AttemptClosed | RequestEnded): void
+  append(record: AttemptClosed | RequestEnded | IncidentNoted): void
 }
 
 /** Receives the result for one attempt. */

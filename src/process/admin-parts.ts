@@ -98,7 +98,7 @@ const nodeDeps = (runtime: Runtime): NodeDeps => {
     nodes: worker?.nodes ?? null,
     refresh: keys.refresh,
     transitions,
-    incidents: incidents.log,
+    incidents,
     clients,
     minutes,
     alerts: () => current.alerting?.state() ?? null,

@@ -88,7 +88,6 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
   const started = Math.floor(world.date() / 1000)
   const lists = new FetchedModelLists(world, (id, limits) => gateway.health.limits.list(id, limits))
   const transitions = new TransitionLog(world.date)
-  const incidents = await openIncidents({ current, log, worker }, world)
   const clients = new ClientsSeen(world.date)
   const minutes = new ProviderMinutes(world.date)
   const emit = eventBus(
@@ -98,7 +97,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
       (event) => current.alerting?.observe(event),
       (event) => current.live?.observe(event),
       (event) => transitions.observe(event),
-      (event) => incidents.log.observe(event),
+      (event) => incidents.observe(event),
       (event) => event.event === 'request' && clients.ended(summaryOf(event.trace)),
       (event) => event.event === 'request' && minutes.record(summaryOf(event.trace)),
     ],
@@ -107,6 +106,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
   const onTime = (store: string) => (op: string, ms: number) => metrics.store(store, op, ms)
   const responses = openResponses(current, log, { date: world.date, onTime: onTime('responses') })
   const ledger = openLedger({ current, log, worker }, { date: world.date, onTime: onTime('usage') })
+  const incidents = openIncidents({ current, ledger, log }, world)
   const keys = openKeys({ current, log }, options.read, {
     date: world.date,
     onTime: onTime('control'),

@@ -1,40 +1,28 @@
-/** The incidents of this process: their log lines, and their file. */
+/** The incidents of this process: their log lines, and their records in the journal. */
+import type { Incident } from '../core/incident.ts'
 import { endpointId, proxyId } from '../core/target.ts'
 import type { World } from '../core/world.ts'
-import type { Incident } from '../observe/live/incident.ts'
-import { incidentWriter, readIncidents } from '../observe/live/incident-file.ts'
+import { randomLetters } from '../gateway/call/ids.ts'
 import { IncidentLog } from '../observe/live/incident-log.ts'
 import type { Log } from '../observe/log.ts'
-import type { Incidents, Runtime } from './runtime.ts'
+import type { Runtime } from './runtime.ts'
 
-export const openIncidents = async (
-  { current, log, worker }: Pick<Runtime, 'current' | 'log' | 'worker'>,
-  { date, later }: Pick<World, 'date' | 'later'>,
-): Promise<Incidents> => {
-  const folder = () => current.config.settings.data.dir
-  const writer = incidentWriter(folder, worker?.number, (reason) =>
-    log.warn('incident', {
-      message: `Incidents cannot be stored in the data folder (data.dir, DATA_DIR): ${reason}. They are lost with the process.`,
-    }),
-  )
-  const incidents = new IncidentLog({
+export const openIncidents = (
+  { current, ledger, log }: Pick<Runtime, 'current' | 'ledger' | 'log'>,
+  { date, later, random }: Pick<World, 'date' | 'later' | 'random'>,
+): IncidentLog =>
+  new IncidentLog({
     date,
     later,
+    letters: () => randomLetters({ random }, 6),
     providers: () => current.config.instances.map(({ id }) => id),
     sharing: (place) =>
       current.config.instances.filter((one) => [endpointId(one), proxyId(one)].includes(place)).map(({ id }) => id),
     report: (incident) => logIncident(log, incident),
-    changed: writer.write,
-    earlier: await readIncidents(folder(), worker?.number),
-  })
-  return {
-    log: incidents,
-    async stop() {
-      incidents.stop()
-      await writer.done()
+    store: (incident) => {
+      if (current.config.settings.usage.ledger) ledger.append({ type: 'incident', at: date(), incident })
     },
-  }
-}
+  })
 
 const logIncident = (log: Log, incident: Incident): void => {
   const { id, providers, models, base_url, begin, end, ended_by, cause, request, failures, rerouted, lost } = incident

@@ -67,9 +67,6 @@ export type StartOptions = {
   readonly read: (place: ControlPlace) => StoredAccounts | null
 }
 
-/** `stop`: ends those that last, and waits for the file. */
-export type Incidents = { readonly log: IncidentLog; readonly stop: () => Promise<void> }
-
 /** The parts of the running process. */
 export type Runtime = Pick<StartOptions, 'home' | 'version'> & {
   readonly current: Current
@@ -91,7 +88,7 @@ export type Runtime = Pick<StartOptions, 'home' | 'version'> & {
   readonly limits: { readonly problem: () => LimitsProblem | null; readonly shared: SharedLimits | null } | null
   readonly reload: ReturnType<typeof reloadState>
   readonly transitions: TransitionLog
-  readonly incidents: Incidents
+  readonly incidents: IncidentLog
   readonly clients: ClientsSeen
   readonly minutes: ProviderMinutes
   readonly problems: () => readonly HealthProblem[]

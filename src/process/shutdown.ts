@@ -27,7 +27,7 @@ export const drain = async (runtime: Runtime, server: Server, watching: Watching
   endStreams()
   watching.stop()
   await runtime.current.alerting?.stop()
-  await runtime.incidents.stop()
+  runtime.incidents.stop()
   runtime.lists.stop()
   runtime.signing.close()
   await runtime.dialer.close()

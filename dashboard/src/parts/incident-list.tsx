@@ -8,6 +8,7 @@ import { RequestLink } from './request-link.tsx'
 
 type ListedIncident = {
   readonly id: string
+  readonly nodes: readonly string[]
   readonly models: readonly string[]
   readonly begin: string
   readonly end: string | null
@@ -29,7 +30,7 @@ export const IncidentList = ({ provider }: { readonly provider: string }) => {
   if (!value || value.data.length === 0) return <p class="dim">{words.detail.noIncidents}</p>
   return (
     <ul class="change-list">
-      {value.data.map(({ id, models, begin, end, seconds, cause, request, ...figures }) => (
+      {value.data.map(({ id, models, begin, end, seconds, cause, request, nodes, ...figures }) => (
         <li key={id}>
           <span class="num small dim" title={fullTime(Date.parse(begin))}>
             {clock(Date.parse(begin))}
@@ -42,6 +43,7 @@ export const IncidentList = ({ provider }: { readonly provider: string }) => {
             <span class="dim">
               {' '}
               – {[cause.replaceAll('_', ' '), ...models].join(', ')} · {words.detail.incidentFigures(figures)}
+              {nodes.some((node) => node !== 'local') && ` · ${nodes.join(', ')}`}
             </span>
             {request !== null && (
               <>

@@ -14,7 +14,10 @@ type IncidentsOptions = ListingOptions & {
   readonly limit: string
 }
 
-const HEADINGS = ['PROVIDER', 'BEGIN', 'END', 'LENGTH', 'CAUSE', 'FAILURES', 'REROUTED', 'LOST', 'MODELS', 'REQUEST']
+const HEADINGS = [
+  ...['PROVIDER', 'BEGIN', 'END', 'LENGTH', 'CAUSE', 'FAILURES', 'REROUTED', 'LOST'],
+  ...['MODELS', 'NODES', 'REQUEST'],
+]
 
 const joined = (value: unknown): string =>
   (Array.isArray(value) ? value : []).filter((one) => typeof one === 'string').join(', ')
@@ -31,6 +34,7 @@ const cells = (incident: JsonObject): readonly Cell[] => {
     String(number(incident.rerouted) ?? 0),
     String(number(incident.lost) ?? 0),
     joined(incident.models),
+    joined(incident.nodes),
     text(incident.request) ?? '–',
   ]
 }
@@ -45,6 +49,8 @@ const listIncidents = async (cli: Cli, options: IncidentsOptions): Promise<void>
     limit,
   }
   const { body } = await gateway.call(`/admin/api/v1/incidents${queryOf(query)}`)
+  const missing = isObject(body) ? text(body.missing) : undefined
+  if (missing !== undefined) cli.note(`Only what this gateway has in memory is listed. ${missing}`)
   const rows = list(isObject(body) ? body.data : undefined).filter(isObject)
   const listing = { headings: HEADINGS, rows, cells, none: 'There were no incidents.' }
   answerList(cli, options, listing, (data) => ({ ...(isObject(body) ? body : {}), data }))

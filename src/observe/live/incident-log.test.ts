@@ -1,19 +1,17 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { test } from 'node:test'
 import { fail } from '../../core/failure.ts'
+import type { Incident, NodeIncident } from '../../core/incident.ts'
 import type { Trace } from '../../core/trace.ts'
-import { type Incident, mergeIncidents } from './incident.ts'
-import { incidentWriter, readIncidents } from './incident-file.ts'
+import { mergeIncidents } from './incident.ts'
 import { IncidentLog } from './incident-log.ts'
 
-const given = (earlier: readonly Incident[] = []) => {
+const given = () => {
   let now = 1_000_000
   let timers: { at: number; run: () => void }[] = []
   const reported: string[] = []
-  let stored: readonly Incident[] = []
+  const stored: Incident[] = []
+  let letters = 0
   const log = new IncidentLog({
     date: () => now,
     later(ms, run) {
@@ -23,10 +21,8 @@ const given = (earlier: readonly Incident[] = []) => {
     providers: () => ['groq', 'house', 'other'],
     sharing: (place) => (place === 'https://shared.test/v1' ? ['house', 'other'] : []),
     report: ({ providers, end }) => reported.push(`${providers.join('+')} ${end === null ? 'begin' : 'end'}`),
-    changed: (incidents) => {
-      stored = incidents
-    },
-    earlier,
+    store: (incident) => stored.push(incident),
+    letters: () => String(letters++),
   })
   const circuit = (what: 'model' | 'deployment' | 'endpoint' | 'provider', name: string, to: string, why = 'status') =>
     log.observe({ event: 'circuit', what, name, from: 'closed', to, why, request: 'req_1' })
@@ -37,7 +33,7 @@ const given = (earlier: readonly Incident[] = []) => {
     timers = timers.filter(({ at }) => at > now)
     for (const { run } of due) run()
   }
-  return { log, circuit, request, pass, reported, stored: () => stored }
+  return { log, circuit, request, pass, reported, stored }
 }
 
 const received = {
@@ -92,8 +88,8 @@ test('incidents: one that opens again within a minute goes on, later is another'
     circuit('model', 'groq llama', 'closed')
     pass(wait)
   }
-  assert.equal(log.all().length, 2)
   assert.deepEqual(reported, ['groq begin', 'groq end', 'groq begin', 'groq end'])
+  assert.deepEqual(log.all(), [], 'those that are over are stored')
 })
 
 test('incidents: providers at one base URL have one incident, and a rest of an operator has none', () => {
@@ -132,29 +128,29 @@ test('incidents: requests are counted by what became of them', () => {
   assert.deepEqual(incident && figures(incident), [3, 3, 2])
 })
 
-test('incidents: those of an ended process are over, and 500 are kept', () => {
-  const one: Incident = {
-    ...{ id: 'a', providers: ['groq'], models: [], base_url: null, begin: 5, end: null, ended_by: null },
-    ...{ cause: 'status', request: null, failures: 0, rerouted: 0, lost: 0 },
-  }
-  const { log, circuit, pass, stored } = given([one])
-  assert.deepEqual(
-    log.all().map(({ end, ended_by }) => [end, ended_by]),
-    [[1_000_000, 'restart']],
-  )
-  for (let n = 0; n < 600; n++) {
-    circuit('model', 'groq llama', 'open')
-    circuit('model', 'groq llama', 'closed')
-    pass(120_000)
-  }
-  assert.equal(stored().length, 500)
+test('incidents: each is stored when it begins and ends, and with changed figures after ten seconds', () => {
+  const { log, circuit, request, pass, stored } = given()
+  const shown = () => stored.splice(0).map(({ id, end, ended_by, failures }) => [id.slice(-1), end, ended_by, failures])
+  circuit('model', 'groq llama', 'open')
+  assert.deepEqual(shown(), [['0', null, null, 0]])
+  for (let n = 0; n < 50; n++) request([received, attempt('groq', 'llama'), failed(0), ended('refused', 503)])
+  assert.deepEqual(shown(), [])
+  pass(10_000)
+  assert.deepEqual(shown(), [['0', null, null, 50]])
+  circuit('model', 'groq llama', 'closed')
+  assert.deepEqual(shown(), [['0', 1_010_000, 'recovered', 50]])
+  pass(120_000)
   circuit('model', 'house m', 'open')
   log.stop()
-  assert.equal(stored().at(-1)?.ended_by, 'restart')
+  assert.deepEqual(shown(), [
+    ['1', null, null, 0],
+    ['1', 1_130_000, 'restart', 0],
+  ])
 })
 
 test('incidents: the same outage in several processes is one', () => {
-  const one: Incident = {
+  const one: NodeIncident = {
+    nodes: ['n1'],
     ...{
       id: 'a',
       providers: ['groq'],
@@ -167,40 +163,19 @@ test('incidents: the same outage in several processes is one', () => {
     ...{ cause: 'status', request: null, failures: 1, rerouted: 2, lost: 3 },
   }
   const merged = mergeIncidents([
-    [one, { ...one, begin: 500_000, end: 510_000 }],
-    [{ ...one, models: ['b'], begin: 2_000, end: 95_000 }],
-    [{ ...one, providers: ['house'] }],
+    one,
+    { ...one, begin: 500_000, end: 510_000 },
+    { ...one, models: ['b'], nodes: ['n2'], begin: 2_000, end: 95_000 },
+    { ...one, providers: ['house'] },
   ])
   assert.deepEqual(
-    merged.map(({ providers, models, begin, end, lost }) => [providers[0], models.join(), begin, end, lost]),
+    merged.map((two) => [two.providers[0], two.models.join(), two.nodes.join(), two.begin, two.end, two.lost]),
     [
-      ['groq', 'a', 500_000, 510_000, 3],
-      ['groq', 'a,b', 1_000, 95_000, 6],
-      ['house', 'a', 1_000, 90_000, 3],
+      ['groq', 'a', 'n1', 500_000, 510_000, 3],
+      ['groq', 'a,b', 'n1,n2', 1_000, 95_000, 6],
+      ['house', 'a', 'n1', 1_000, 90_000, 3],
     ],
   )
-})
-
-test('incidents: the file keeps them, and an invalid one is ignored', async (context) => {
-  const folder = mkdtempSync(join(tmpdir(), 'headgate-incidents-'))
-  context.after(() => rmSync(folder, { recursive: true, force: true }))
-  const { circuit, stored } = given()
-  circuit('model', 'groq llama', 'open')
-  const writer = incidentWriter(() => folder, undefined, assert.fail)
-  writer.write(stored())
-  writer.write(stored())
-  await writer.done()
-  assert.deepEqual(await readIncidents(folder, undefined), stored())
-  assert.deepEqual(await readIncidents(folder, 2), [])
-  const reasons: string[] = []
-  const broken = incidentWriter(
-    () => join(folder, 'incidents.json'),
-    1,
-    (reason) => reasons.push(reason),
-  )
-  broken.write([])
-  await broken.done()
-  assert.equal(reasons.length, 1)
 })
 
 test('incidents: the failures that opened the circuit are part of it, older ones and those elsewhere are not', () => {

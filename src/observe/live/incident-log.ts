@@ -4,9 +4,10 @@
  * failures that opened the circuit.
  */
 import { rowOf } from '../../core/failure.ts'
+import type { Incident } from '../../core/incident.ts'
 import type { GatewayEvent, Trace } from '../../core/trace.ts'
 import { type AttemptRecord, summaryOf, type TraceSummary } from '../../core/trace-summary.ts'
-import { type Incident, RESUME } from './incident.ts'
+import { RESUME } from './incident.ts'
 import { transitionOf } from './transition-log.ts'
 
 export type IncidentLogOptions = {
@@ -18,20 +19,24 @@ export type IncidentLogOptions = {
   readonly sharing: (place: string) => readonly string[]
   /** An incident has begun, or is over for a minute. */
   readonly report: (incident: Incident) => void
-  /** The incidents that must survive a restart have changed. */
-  readonly changed: (incidents: readonly Incident[]) => void
-  /** Those of earlier processes, the oldest first. */
-  readonly earlier?: readonly Incident[]
+  /** Stores an incident; a later one with the same ID replaces it. */
+  readonly store: (incident: Incident) => void
+  /** Letters of a new ID, which no other process of any gateway makes. */
+  readonly letters: () => string
 }
 
 type Tracked = {
   incident: Incident
   /** The circuits that are not closed. */
   readonly open: Set<string>
+  /** Its figures are stored soon. */
+  isWaiting: boolean
 }
 
-/** Incidents that are kept, circuits of one that are followed, and models of one that are listed. */
-const MOST = { incidents: 500, circuits: 1_000, models: 50, recent: 100 } as const
+/** Circuits of an incident that are followed, models of one that are listed, and failed requests that may belong to the next. */
+const MOST = { circuits: 1_000, models: 50, recent: 100 } as const
+/** ms after which changed figures are stored. */
+const STORE_AFTER = 10_000
 /** ms before a circuit opens within which failures are part of its incident. */
 const LEAD = 60_000
 /** Why a target was skipped: its circuit. */
@@ -39,20 +44,13 @@ const SKIPPED: ReadonlySet<string> = new Set(['circuit', 'warming'])
 
 export class IncidentLog {
   readonly #options: IncidentLogOptions
-  /** Over for a minute, the oldest first. */
-  #past: Incident[]
   /** Those that last, and those that ended less than a minute ago. */
   #current: Tracked[] = []
   /** Requests that failed at a target without an incident, the oldest first. `at`: ms since 1970. */
   #recent: { readonly at: number; readonly summary: TraceSummary }[] = []
-  #count = 0
 
   constructor(options: IncidentLogOptions) {
     this.#options = options
-    const now = options.date()
-    this.#past = (options.earlier ?? []).map((one) =>
-      one.end === null ? { ...one, end: now, ended_by: 'restart' } : one,
-    )
   }
 
   observe(event: GatewayEvent): void {
@@ -60,7 +58,7 @@ export class IncidentLog {
     else if (event.event === 'circuit' && event.what !== 'provider') this.#follow(event)
   }
 
-  /** All incidents, the newest first. */
+  /** Those that last, and those that ended less than a minute ago, the newest first. */
   all(): readonly Incident[] {
     const known = new Set(this.#options.providers())
     for (const tracked of this.#current)
@@ -68,7 +66,7 @@ export class IncidentLog {
         tracked.open.clear()
         this.#end(tracked, 'removed')
       }
-    return [...this.#past, ...this.#current.map(({ incident }) => incident)].toReversed()
+    return this.#current.map(({ incident }) => incident).toReversed()
   }
 
   /** Ends those that last: the circuits end with the process. */
@@ -78,7 +76,7 @@ export class IncidentLog {
       tracked.incident = { ...tracked.incident, end: this.#options.date(), ended_by: 'restart' }
       this.#options.report(tracked.incident)
     }
-    if (this.#current.length > 0) this.#save()
+    for (const { incident } of this.#current) this.#options.store(incident)
   }
 
   #follow(event: Extract<GatewayEvent, { event: 'circuit' }>): void {
@@ -99,7 +97,7 @@ export class IncidentLog {
     else {
       const begin = this.#options.date()
       const incident: Incident = {
-        id: `inc_${begin.toString(36)}_${++this.#count}`,
+        id: `inc_${begin.toString(36)}_${this.#options.letters()}`,
         providers: providers.length > 0 ? providers : [base_url ?? ''],
         models: model === null ? [] : [model],
         base_url,
@@ -113,9 +111,9 @@ export class IncidentLog {
         lost: 0,
       }
       const whole = this.#withEarlier(incident)
-      this.#current.push({ incident: whole, open: new Set([circuit]) })
+      this.#current.push({ incident: whole, open: new Set([circuit]), isWaiting: false })
       this.#options.report(whole)
-      this.#save()
+      this.#options.store(whole)
     }
   }
 
@@ -136,18 +134,18 @@ export class IncidentLog {
       end: null,
       ended_by: null,
     }
+    this.#storeSoon(tracked)
   }
 
   #end(tracked: Tracked, ended_by: Incident['ended_by']): void {
     const end = this.#options.date()
     tracked.incident = { ...tracked.incident, end, ended_by }
+    this.#options.store(tracked.incident)
     this.#options.later(RESUME, () => {
       // It may have begun again, and ended later.
       if (tracked.incident.end !== end || !this.#current.includes(tracked)) return
       this.#current = this.#current.filter((one) => one !== tracked)
-      this.#past = [...this.#past, tracked.incident].slice(-MOST.incidents)
       this.#options.report(tracked.incident)
-      this.#save()
     })
   }
 
@@ -171,14 +169,21 @@ export class IncidentLog {
       const counted = countedIn(tracked.incident, summary)
       if (!counted) continue
       tracked.incident = counted
+      this.#storeSoon(tracked)
       isMet = true
     }
     if (isMet || !summary.attempts.some(hasFailed)) return
     this.#recent = [...this.#recent, { at: this.#options.date(), summary }].slice(-MOST.recent)
   }
 
-  #save(): void {
-    this.#options.changed([...this.#past, ...this.#current.map(({ incident }) => incident)].slice(-MOST.incidents))
+  /** Stores changed figures together: many requests meet an outage. */
+  #storeSoon(tracked: Tracked): void {
+    if (tracked.isWaiting) return
+    tracked.isWaiting = true
+    this.#options.later(STORE_AFTER, () => {
+      tracked.isWaiting = false
+      this.#options.store(tracked.incident)
+    })
   }
 }
 

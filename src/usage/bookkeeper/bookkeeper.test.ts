@@ -342,7 +342,7 @@ onEachEngine((engine) => {
     await second.step()
     assert.match(
       second.problem ?? '',
-      /(usage\.db|the schema headgate_usage) was written by a newer version of Headgate \(schema version 9, supported: 3\)/,
+      /(usage\.db|the schema headgate_usage) was written by a newer version of Headgate \(schema version 9, supported: 4\)/,
     )
     assert.equal(events.at(-1)?.event, 'degraded')
   })

@@ -273,7 +273,7 @@ export class Bookkeeper {
     if (!reads.hasMore) for (const process of ended) fold.endProcess(process)
     const batch = fold.take()
     const added = [...batch.attempts].filter(({ stored }) => !stored).length
-    if (reads.changed.length > 0 || batch.attempts.size > 0) {
+    if (reads.changed.length > 0 || batch.attempts.size > 0 || batch.ended.length > 0) {
       const since = performance.now()
       database.store(batch, reads.changed)
       this.#progress = { ...this.#progress, commits: [...this.#progress.commits, performance.now() - since] }

@@ -2,6 +2,7 @@
  * Folds journal records into rows of the ledger and increments of its sums. Pure: the state is rebuilt from the database
  * after a restart (`restore`), and `take` returns what the next transaction must store.
  */
+import type { Incident } from '../../core/incident.ts'
 import {
   type AttemptClosed,
   type AttemptOpened,
@@ -18,6 +19,7 @@ import {
   type AttemptRow,
   type BudgetSumRow,
   type FacetRow,
+  type IncidentRow,
   NO_COUNTS,
   type OpenedColumn,
   type RequestRow,
@@ -56,6 +58,9 @@ export type LedgerBatch = {
   readonly days: readonly RollupRow<string>[]
   readonly sums: readonly BudgetSumRow[]
   readonly facets: readonly FacetRow[]
+  readonly incidents: readonly IncidentRow[]
+  /** Processes that have ended: what they had under way ends with them. */
+  readonly ended: readonly string[]
 }
 
 export type RequestAddition = Pick<RequestRow, 'id' | 'call' | 'received'> & Pick<RequestRow, (typeof SUMMED)[number]>
@@ -81,6 +86,9 @@ export class LedgerFold {
   /** Nano-dollars, by process. */
   #sums = new Map<string, Map<BudgetCharge, number>>()
   #facets = new Map<string, FacetRow>()
+  /** By ID. */
+  #incidents = new Map<string, IncidentRow>()
+  #ended = new Set<string>()
   /** Nano-dollars, by process. */
   readonly #spends = new Map<string, Map<BudgetCharge, number>>()
   /** Records of attempts whose beginning is unknown: it was dropped, or they were closed before. */
@@ -110,6 +118,9 @@ export class LedgerFold {
         return this.#closeRecorded(record, process)
       case 'request_ended':
         return this.#end(record, process)
+      case 'incident':
+        this.#incidents.set(record.incident.id, incidentRow(record.incident, this.#options.node, process))
+        return
       default:
         throw new Error(`unknown record ${JSON.stringify(record satisfies never)}`)
     }
@@ -120,6 +131,7 @@ export class LedgerFold {
    * cost their reservation.
    */
   endProcess(process: string): void {
+    this.#ended.add(process)
     for (const [name, request] of this.#requests) {
       if (request.process !== process) continue
       for (const attempt of request.attempts.values())
@@ -153,6 +165,8 @@ export class LedgerFold {
         [...sums].map(([charge, spent]) => this.#sumRow(process, charge, spent)),
       ),
       facets: [...this.#facets.values()],
+      incidents: [...this.#incidents.values()],
+      ended: [...this.#ended],
     }
     this.#attempts = new Set()
     this.#rows = []
@@ -161,6 +175,8 @@ export class LedgerFold {
     this.#days = new Map()
     this.#sums = new Map()
     this.#facets = new Map()
+    this.#incidents = new Map()
+    this.#ended = new Set()
     return batch
   }
 
@@ -349,6 +365,12 @@ export class LedgerFold {
     this.#facets.set(`${name}\0${value}`, { name, value, last_seen })
   }
 }
+
+const incidentRow = (
+  { id, begin, end, ended_by, ...details }: Incident,
+  node: string,
+  process: string,
+): IncidentRow => ({ id, began: begin, ended: end, ended_by, node, process, details: JSON.stringify(details) })
 
 const HOUR = 3_600_000
 

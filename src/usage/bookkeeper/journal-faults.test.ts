@@ -162,7 +162,7 @@ const runFault = async (faults: Faults, fault: Fault, whenUnwritable: JournalOpt
     }
     const ofType = (type: JournalRecord['type']) =>
       recordsIn(folder)
-        .flatMap((one) => (one.type === type ? [one.call] : []))
+        .flatMap((one) => (one.type === type && 'call' in one ? [one.call] : []))
         .toSorted((a, b) => a - b)
     const all = Array.from({ length: last }, (_, at) => at + 1)
     const kept = all.filter((call) => accepted.has(call) || unsynced.has(call))

@@ -10,6 +10,7 @@ import {
   ATTEMPT_COLUMNS,
   type AttemptRow,
   type BudgetSumRow,
+  type IncidentRow,
   type JournalRow,
   NO_COUNTS,
   type OpenedColumn,
@@ -67,6 +68,8 @@ const GONE = { after: DAY, wait: 600_000 }
 const EASED = 0.9
 /** Distinct values listed per facet. */
 const FACET_VALUES = 1_000
+/** Incidents that are kept. */
+const INCIDENTS = 10_000
 
 const ADJUSTMENT: readonly (keyof AdjustmentRow)[] = [
   'id',
@@ -79,6 +82,7 @@ const ADJUSTMENT: readonly (keyof AdjustmentRow)[] = [
   'reason',
   'actor',
 ]
+const INCIDENT: readonly (keyof IncidentRow)[] = ['id', 'began', 'ended', 'ended_by', 'node', 'process', 'details']
 const ROLLUP_KEY = ['node', 'team', 'key', 'provider', 'model', 'style', 'tag', 'route', 'client', 'outcome'] as const
 // These are the members of the object.
 const ROLLUP_COUNTS = Object.keys(NO_COUNTS) as readonly (keyof typeof NO_COUNTS)[]
@@ -179,6 +183,20 @@ const prepareStatements = (database: SqlDatabase) => ({
       (SELECT hour, ${ROLLUP_KEY.join(', ')} FROM usage_hour WHERE hour < ? LIMIT ${DELETED})`,
   ),
   oldFacets: database.prepare('DELETE FROM facet WHERE last_seen < ?'),
+  setIncident: database.prepare(
+    `${insertInto('incident', INCIDENT)} ON CONFLICT (id) DO UPDATE SET began = excluded.began, ended = excluded.ended,
+      ended_by = excluded.ended_by, details = excluded.details`,
+  ),
+  endIncidents: database.prepare(
+    "UPDATE incident SET ended = max(began, ?), ended_by = 'restart' WHERE process = ? AND ended IS NULL",
+  ),
+  endIncidentsOf: database.prepare(
+    "UPDATE incident SET ended = max(began, ?), ended_by = 'restart' WHERE node = ? AND ended IS NULL",
+  ),
+  oldIncidents: database.prepare(
+    `DELETE FROM incident WHERE began < ? OR began <
+      (SELECT min(began) FROM (SELECT began FROM incident ORDER BY began DESC LIMIT ${INCIDENTS}) AS newest)`,
+  ),
 })
 
 /** Statements on the gateways of a shared database. */
@@ -332,8 +350,8 @@ export class UsageDatabase {
   }
 
   #write(batch: LedgerBatch, positions: readonly JournalRow[], { stored }: StoredNames): void {
-    const { insertRequest, lastReceived, addToRequest, addHour, addDay, addSum, setFacet, setPosition } =
-      this.#statements
+    const { insertRequest, lastReceived, addToRequest, addHour, addDay, addSum } = this.#statements
+    const { setFacet, setIncident, endIncidents, setPosition } = this.#statements
     this.#writeAttempts(batch.attempts, stored)
     insertAll(batch.requests, 'received', {
       insert: (rows) =>
@@ -359,6 +377,15 @@ export class UsageDatabase {
     runAll(
       setFacet,
       batch.facets.map(({ name, value, last_seen }) => [name, value, last_seen]),
+    )
+    runAll(
+      setIncident,
+      batch.incidents.map((row) => valuesOf(INCIDENT, { ...row, process: stored(row.process) })),
+    )
+    const now = Date.now()
+    runAll(
+      endIncidents,
+      batch.ended.map((process) => [now, stored(process)]),
     )
     runAll(
       setPosition,
@@ -420,6 +447,7 @@ export class UsageDatabase {
       const names = storedNames(String(found.node), true)
       const unfinished = this.#unfinishedOf(names)
       if (unfinished.length > 0) this.#write(complete(names.node, unfinished), [], names)
+      this.#statements.endIncidentsOf.run(Date.now(), names.node)
       gateways.leave.run(names.node)
       return true
     })
@@ -427,7 +455,7 @@ export class UsageDatabase {
 
   /** Deletes a batch of old rows and returns free pages to the file system. Returns whether more may be left. */
   sweep(limits: UsageLimits, now: number): boolean {
-    const { oldAttempts, oldRequests, oldHours, oldFacets, batchEnd } = this.#statements
+    const { oldAttempts, oldRequests, oldHours, oldFacets, oldIncidents, batchEnd } = this.#statements
     this.#checkSize(limits)
     // Both tables are cut at the same time, although a request may have several attempts.
     const rowsUntil = this.#isShrinking ? Number(batchEnd.get()?.until ?? 0) + 1 : now - limits.keepDays * DAY
@@ -435,6 +463,7 @@ export class UsageDatabase {
     const [hours, attempts, requests] = inTransaction(this.#database, () => {
       this.#beat()
       oldFacets.run(hoursUntil)
+      oldIncidents.run(hoursUntil)
       this.#mergeSums()
       return [oldHours.run(hoursUntil), oldAttempts.run(rowsUntil), oldRequests.run(rowsUntil)].map(({ changes }) =>
         Number(changes),

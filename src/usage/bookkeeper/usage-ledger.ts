@@ -4,7 +4,7 @@
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import type { AttemptClosed, AttemptOpened, Journal, JournalListener, RequestEnded } from '../../core/journal.ts'
+import type { AttemptOpened, Journal, JournalListener } from '../../core/journal.ts'
 import type { Settings } from '../../core/settings.ts'
 import { sharedDatabase } from '../../storage/sql/shared-database.ts'
 import type { OnStoreTime } from '../../storage/thread/on-store-time.ts'
@@ -129,7 +129,7 @@ export class UsageLedger implements Journal {
     this.#withWriter((writer) => writer.openAttempt(record, listener))
   }
 
-  append(record: AttemptClosed | RequestEnded): void {
+  append(record: Parameters<Journal['append']>[0]): void {
     this.#withWriter((writer) => writer.append(record))
   }
 

@@ -20,6 +20,7 @@ export type UsageTables = {
   readonly adjustment: AdjustmentRow
   readonly journal: JournalRow
   readonly facet: FacetRow
+  readonly incident: IncidentRow
 }
 
 export type RequestRow = {
@@ -283,6 +284,19 @@ export type JournalRow = { readonly segment: string; readonly position: number; 
 /** A value that filter menus show. */
 export type FacetRow = { readonly name: string; readonly value: string; readonly last_seen: number }
 
+/** An outage of providers that one process had. */
+export type IncidentRow = {
+  readonly id: string
+  readonly began: number
+  /** Null: it lasts. */
+  readonly ended: number | null
+  readonly ended_by: string | null
+  readonly node: string
+  readonly process: string
+  /** JSON of the other members of an `Incident`. */
+  readonly details: string
+}
+
 const ROLLUP_KEY = 'node, team, key, provider, model, style, tag'
 const ROLLUP = `node TEXT NOT NULL, team TEXT NOT NULL, key TEXT NOT NULL, provider TEXT NOT NULL, model TEXT NOT NULL,
   style TEXT NOT NULL, tag TEXT NOT NULL, route TEXT NOT NULL, client TEXT NOT NULL, outcome TEXT NOT NULL,
@@ -351,11 +365,18 @@ const CLIENT_REQUEST_ID = [
   'CREATE INDEX request_client_id ON request (client_request_id, received) WHERE client_request_id IS NOT NULL',
 ]
 
+const INCIDENT = [
+  `CREATE TABLE incident (id TEXT PRIMARY KEY, began INTEGER NOT NULL, ended INTEGER, ended_by TEXT, node TEXT NOT NULL,
+    process TEXT NOT NULL, details TEXT NOT NULL) WITHOUT ROWID`,
+  'CREATE INDEX incident_began ON incident (began)',
+]
+
 /** Raw SQL: kysely's schema builder has no `WITHOUT ROWID`. */
 const MIGRATIONS: readonly Migration[] = [
   migrationOf(FIRST),
   { up: (db) => upgradeTables(db, REBUILT) },
   migrationOf(CLIENT_REQUEST_ID),
+  migrationOf(INCIDENT),
 ]
 
 /**
@@ -369,10 +390,11 @@ const SHARED_MIGRATIONS: readonly Migration[] = [
   migrationOf(FIRST),
   migrationOf([GATEWAY]),
   migrationOf(CLIENT_REQUEST_ID),
+  migrationOf(INCIDENT),
 ]
 
-export const USAGE_SCHEMA: SchemaVersions = { file: USAGE_FILE, migrations: MIGRATIONS, oldestReader: 1, read: 3 }
+export const USAGE_SCHEMA: SchemaVersions = { file: USAGE_FILE, migrations: MIGRATIONS, oldestReader: 1, read: 4 }
 export const SHARED_USAGE: SharedSchema = {
   name: 'headgate_usage',
-  versions: { file: USAGE_FILE, migrations: SHARED_MIGRATIONS, oldestReader: 2, read: 3 },
+  versions: { file: USAGE_FILE, migrations: SHARED_MIGRATIONS, oldestReader: 2, read: 4 },
 }

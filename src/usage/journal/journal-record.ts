@@ -4,12 +4,14 @@
  * do not know. Amounts are whole nano-dollars, times are ms since 1970.
  */
 import type { PriceSource, UsageSource } from '../../core/accounts.ts'
+import type { Incident } from '../../core/incident.ts'
 import {
   type AttemptClosed,
   type AttemptOpened,
   type BudgetCharge,
   budgetCharge,
   type CacheResult,
+  type IncidentNoted,
   type JournalRecord,
   parseCharge,
   type RecordedOutcome,
@@ -21,12 +23,15 @@ import { MAX_COST } from '../../core/money.ts'
 
 // ── Encoding ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const [OPENED, CLOSED, ENDED] = ['o', 'c', 'r'] as const
+const [OPENED, CLOSED, ENDED, INCIDENT] = ['o', 'c', 'r', 'i'] as const
 
 /** Maximum characters of a text of `tags` and of `decision`. A record then takes less than 32 KB. */
 const MAX_TEXT = 512
 const MAX_TAGS = 1_024
 const MAX_DECISION = 8_192
+/** Names of an incident, and characters of each. */
+const MAX_LISTED = 50
+const MAX_NAME = 100
 
 /** One line with its newline. */
 export const encodeRecord = (record: JournalRecord): string => `${JSON.stringify(listOf(record))}\n`
@@ -39,6 +44,8 @@ const listOf = (record: JournalRecord): readonly unknown[] => {
       return closedList(record)
     case 'request_ended':
       return endedList(record)
+    case 'incident':
+      return incidentList(record)
     default:
       throw new Error(`unknown record ${JSON.stringify(record satisfies never)}`)
   }
@@ -130,6 +137,23 @@ const endedList = (record: RequestEnded) => [
   optional(record.clientRequestId),
 ]
 
+const incidentList = ({ at, incident }: IncidentNoted) => [
+  INCIDENT,
+  at,
+  incident.id,
+  incident.providers.slice(0, MAX_LISTED).map((one) => truncated(one, MAX_NAME)),
+  incident.models.slice(0, MAX_LISTED).map((one) => truncated(one, MAX_NAME)),
+  optional(incident.base_url),
+  incident.begin,
+  incident.end,
+  incident.ended_by,
+  truncated(incident.cause),
+  optional(incident.request),
+  incident.failures,
+  incident.rerouted,
+  incident.lost,
+]
+
 // ── Decoding ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const ATTEMPT_OUTCOMES: readonly RecordedOutcome[] = [
@@ -181,6 +205,8 @@ const decoderOf = (type: unknown): ((items: readonly unknown[]) => JournalRecord
       return decodeClosed
     case ENDED:
       return decodeEnded
+    case INCIDENT:
+      return decodeIncident
     default:
       throw new TypeError('unknown type of record')
   }
@@ -286,6 +312,30 @@ const decodeEnded = (items: readonly unknown[]): RequestEnded => {
     trace: optionalText(trace),
     client: optionalText(client),
     clientRequestId: optionalText(clientRequestId),
+  }
+}
+
+const ENDED_BY: readonly NonNullable<Incident['ended_by']>[] = ['recovered', 'operator', 'restart', 'removed']
+
+const decodeIncident = (items: readonly unknown[]): IncidentNoted => {
+  const [at, id, providers, models, base_url, begin, end, ended_by, cause, request, failures, rerouted, lost] = items
+  return {
+    type: 'incident',
+    at: time(at),
+    incident: {
+      id: string(id),
+      providers: list(providers).map(string),
+      models: list(models).map(string),
+      base_url: optionalText(base_url),
+      begin: time(begin),
+      end: end === null ? null : time(end),
+      ended_by: ended_by === null ? null : oneOf(ENDED_BY, ended_by),
+      cause: string(cause),
+      request: optionalText(request),
+      failures: integer(failures),
+      rerouted: integer(rerouted),
+      lost: integer(lost),
+    },
   }
 }
 

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
 import { closedRecord, endedRecord, openedRecord } from '../../../test/support/ledger-records.ts'
-import type { JournalRecord } from '../../core/journal.ts'
+import type { IncidentNoted, JournalRecord } from '../../core/journal.ts'
 import { decodeRecord } from './journal-record.ts'
 import { type JournalChange, type JournalOptions, JournalWriter } from './journal-writer.ts'
 import { listSegments } from './segment-files.ts'
@@ -38,7 +38,7 @@ const given = (changes: Partial<JournalOptions> = {}) => {
 }
 
 /** Complete lines of all segments, in order. */
-const linesIn = (folder: string): readonly JournalRecord[] =>
+const linesIn = (folder: string): readonly Exclude<JournalRecord, IncidentNoted>[] =>
   listSegments(folder).flatMap(({ file }) =>
     readFileSync(join(folder, file), 'utf8')
       .split('\n')
@@ -46,6 +46,7 @@ const linesIn = (folder: string): readonly JournalRecord[] =>
       .map((line) => {
         const record = decodeRecord(line)
         assert.ok(record, line)
+        assert.ok(record.type !== 'incident')
         return record
       }),
   )

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import type {
   AttemptClosed,
   AttemptOpened,
+  IncidentNoted,
   Journal,
   JournalListener,
   JournalResult,
@@ -118,8 +119,8 @@ export class JournalWriter implements Journal {
   }
 
   /** Buffers the record until the next attempt, for at most 50 ms. */
-  append(record: AttemptClosed | RequestEnded): void {
-    const isKept = this.#isKept(record.call)
+  append(record: AttemptClosed | RequestEnded | IncidentNoted): void {
+    const isKept = record.type === 'incident' ? this.#hasRoom() : this.#isKept(record.call)
     if (record.type === 'request_ended') this.#kept.delete(record.call)
     if (!isKept) {
       this.dropped++
@@ -151,8 +152,12 @@ export class JournalWriter implements Journal {
   }
 
   #isKept(call: number): boolean {
+    return this.#kept.get(call) ?? this.#hasRoom()
+  }
+
+  #hasRoom(): boolean {
     const opened = this.#options.whenUnwritable === 'serve' ? this.#opened.length : 0
-    return this.#kept.get(call) ?? this.#backlog.length + this.#deferred.length + opened < MEMORY
+    return this.#backlog.length + this.#deferred.length + opened < MEMORY
   }
 
   // ── Groups ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -4,6 +4,7 @@
  * be interrupted otherwise, and the next one gets a new thread.
  */
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
+import type { NodeIncident } from '../../core/incident.ts'
 import { type DatabaseThread, startThread, threadEnd } from '../../storage/thread/database-thread.ts'
 import { exportText } from './export-text.ts'
 import type { FromReadingThread, NamedQuery, ReadingThreadOptions, ToReadingThread } from './messages.ts'
@@ -19,6 +20,7 @@ import type {
   Forecast,
   ForecastsQuery,
   FoundRequest,
+  IncidentsQuery,
   Lanes,
   LanesQuery,
   ListPage,
@@ -160,6 +162,11 @@ export class UsageReader {
 
   adjustments(query: AdjustmentsQuery): Promise<Outcome<ListPage<AdjustmentEntry>>> {
     return this.#read('adjustments', query)
+  }
+
+  /** After those of this gateway that are recorded so far were stored. */
+  incidents(query: IncidentsQuery): Promise<Outcome<readonly NodeIncident[]>> {
+    return this.#readFresh('incidents', query)
   }
 
   /** Each part is read when the caller needs it, so that memory stays flat however slowly it is consumed. */

@@ -2,6 +2,7 @@
  * Queries of the usage ledger and their results, all plain JSON. Times of queries are ms since 1970, ranges are half open;
  * results have the shapes of the admin API: ISO 8601 times and decimal amounts in US dollars.
  */
+import type { NodeIncident } from '../../core/incident.ts'
 import type { RoutingDecision } from '../../core/journal.ts'
 
 export type TimeRange = { readonly from: number; readonly to: number }
@@ -157,6 +158,9 @@ export type ExportQuery = TimeRange & {
 }
 
 /** Newest first. `reason`: its beginning. */
+/** Incidents that lasted in the range. */
+export type IncidentsQuery = TimeRange
+
 export type AdjustmentsQuery = TimeRange & {
   readonly budget: readonly string[] | null
   readonly reason: string | null
@@ -480,6 +484,7 @@ type Reads = {
   readonly forecasts: readonly [ForecastsQuery, readonly Forecast[]]
   readonly export: readonly [ExportQuery, ExportPage]
   readonly adjustments: readonly [AdjustmentsQuery, ListPage<AdjustmentEntry>]
+  readonly incidents: readonly [IncidentsQuery, readonly NodeIncident[]]
 }
 export type ReadName = keyof Reads
 export type ReadQuery<Name extends ReadName = ReadName> = Reads[Name][0]

@@ -7,6 +7,7 @@ import { adjustmentsPage } from './adjustment-list.ts'
 import { BucketMemory } from './bucket-memory.ts'
 import { exportPage } from './export-rows.ts'
 import { forecastsOf } from './forecast.ts'
+import { incidentsOf } from './incident-list.ts'
 import { lanesOf } from './lanes.ts'
 import { type LedgerReads, LedgerSource, TooSlow } from './ledger-source.ts'
 import type { FromReadingThread, NamedQuery, ReadingThreadOptions, ToReadingThread } from './messages.ts'
@@ -72,6 +73,8 @@ const run = (reads: LedgerReads, { name, query }: NamedQuery): Promise<ReadResul
       return forecastsOf(reads, query)
     case 'adjustments':
       return adjustmentsPage(reads, query)
+    case 'incidents':
+      return incidentsOf(reads, query)
     case 'export':
       return exportPage(reads, query)
     default:

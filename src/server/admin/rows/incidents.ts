@@ -1,7 +1,8 @@
 /** Outages of providers: one entry for each, with its figures. */
 import { z } from 'zod'
 import { bad, good } from '../../../core/failure.ts'
-import { type Incident, mergeIncidents } from '../../../observe/live/incident.ts'
+import type { Incident, NodeIncident } from '../../../core/incident.ts'
+import { mergeIncidents } from '../../../observe/live/incident.ts'
 import { INCIDENTS_PARAMETERS, rangeOf } from '../../../usage/reading/parameters.ts'
 import { count, listOf, pageOf, time } from '../fields.ts'
 import { askNodes } from '../nodes.ts'
@@ -11,6 +12,7 @@ import { EMPTY_RANGE } from '../usage-query.ts'
 const incident = z
   .strictObject({
     id: z.string(),
+    nodes: z.array(z.string()).describe('The names of the gateways that had it: several if they share a database'),
     providers: z.array(z.string()).describe('Several if they share a base URL or a proxy'),
     models: z.array(z.string()).describe('Models whose circuits opened, at most 50'),
     base_url: z.string().nullable().describe('The base URL or proxy whose circuit opened'),
@@ -31,8 +33,9 @@ const incident = z
 
 const iso = (at: number): string => new Date(at).toISOString()
 
-const shownIncident = ({ begin, end, ...rest }: Incident, now: number) => ({
+const shownIncident = ({ begin, end, ...rest }: NodeIncident, now: number) => ({
   ...rest,
+  nodes: [...rest.nodes],
   models: [...rest.models],
   providers: [...rest.providers],
   begin: iso(begin),
@@ -40,8 +43,18 @@ const shownIncident = ({ begin, end, ...rest }: Incident, now: number) => ({
   seconds: Math.max(0, Math.round(((end ?? now) - begin) / 1_000)),
 })
 
+/** The stored incidents, with the present figures of those that this gateway has in memory. */
+const withCurrent = (stored: readonly NodeIncident[], live: readonly Incident[]): readonly NodeIncident[] => {
+  const nodes = new Map(stored.map((one) => [one.id, one.nodes]))
+  const current = new Set(live.map(({ id }) => id))
+  return [
+    ...stored.filter(({ id }) => !current.has(id)),
+    ...live.map((one) => ({ ...one, nodes: nodes.get(one.id) ?? [] })),
+  ]
+}
+
 /** Newest first; the ID orders those of the same time. */
-const cursorOf = ({ begin, id }: Incident): string => `${iso(begin)} ${id}`
+const cursorOf = ({ begin, id }: NodeIncident): string => `${iso(begin)} ${id}`
 
 export const incidentRows = [
   row({
@@ -49,11 +62,21 @@ export const incidentRows = [
     path: '/incidents',
     summary: 'List the outages of providers, newest first',
     about:
-      'An incident begins when a circuit of a provider opens and ends when all of its circuits are closed; one that opens again within a minute continues it. Requests are counted while it lasts. By default those of the last 7 days, of all processes of this gateway; the last 500 of each are kept in the data folder.',
+      'An incident begins when a circuit of a provider opens and ends when all of its circuits are closed; one that opens again within a minute continues it. Requests are counted while it lasts. By default those of the last 7 days, of all gateways that share the database. The last 10,000 are kept, for `usage.keepHours`. Other gateways store the figures of one that lasts every 10 seconds.',
     role: 'viewer',
     scope: 'all',
     query: INCIDENTS_PARAMETERS,
-    answer: z.strictObject({ ...listOf(incident).shape, from: time, to: time }).meta({ id: 'IncidentsPage' }),
+    answer: z
+      .strictObject({
+        ...listOf(incident).shape,
+        from: time,
+        to: time,
+        missing: z
+          .string()
+          .nullable()
+          .describe('Why the list has only what this gateway has in memory: the stored incidents cannot be read'),
+      })
+      .meta({ id: 'IncidentsPage' }),
     example: {
       query: { provider: 'groq' },
       answer: {
@@ -61,6 +84,7 @@ export const incidentRows = [
         data: [
           {
             id: 'inc_mif3x1c0_1',
+            nodes: ['gateway-a-3f9c21'],
             providers: ['groq'],
             models: ['llama-3.3-70b'],
             base_url: null,
@@ -79,6 +103,7 @@ export const incidentRows = [
         next: null,
         from: '2026-11-16T10:00:00.000Z',
         to: '2026-11-23T10:00:00.000Z',
+        missing: null,
       },
     },
     async handle(deps, { query }) {
@@ -87,14 +112,19 @@ export const incidentRows = [
       if (!range) return bad(EMPTY_RANGE)
       const { from, to } = range
       const { limit, after, provider } = query
-      const { answers } = await askNodes(deps, { do: 'incidents' })
+      const [stored, { answers }] = await Promise.all([
+        deps.usage.incidents({ from, to }),
+        askNodes(deps, { do: 'incidents' }),
+      ])
       // See `answerNode`.
-      const found = mergeIncidents(answers.map(({ value }) => value.incidents as unknown as readonly Incident[]))
+      const live = answers.flatMap(({ value }) => value.incidents as unknown as readonly Incident[])
+      const found = mergeIncidents(withCurrent(stored.ok ? stored.value : [], live))
         .filter(({ begin, end }) => begin < to && (end ?? now) >= from)
         .filter(({ providers }) => !provider || providers.some((id) => provider.includes(id)))
       const page = pageOf(found, { limit, after, isDescending: true }, cursorOf)
       const data = page.data.map((one) => shownIncident(one, now))
-      return good({ body: { ...page, data, from: iso(from), to: iso(to) } })
+      const missing = stored.ok ? null : stored.failure.message
+      return good({ body: { ...page, data, from: iso(from), to: iso(to), missing } })
     },
   }),
 ]

@@ -113,6 +113,33 @@ for (const [name, decode, input, output] of formats) {
   })
 }
 
+/** Parts that the total of their side excludes. */
+for (const [name, part] of [
+  ['messages', 'cache_read_input_tokens'],
+  ['messages', 'cache_creation_input_tokens'],
+  ['messages', 'cache_creation'],
+  ['converse', 'cacheReadInputTokens'],
+  ['converse', 'cacheWriteInputTokens'],
+  ['gemini', 'toolUsePromptTokenCount'],
+  ['gemini', 'thoughtsTokenCount'],
+] as const)
+  test(`usage that cannot be right: ${name} with an absurd part (${part}) is estimated`, () => {
+    const [, decode, input, output] = formats.find(([format]) => format === name) ?? assert.fail(name)
+    const charged = (value: Json | undefined) => {
+      const usage = { [input]: 10, [output]: 500, ...(value !== undefined && { [part]: value }) }
+      return chargedFor(fold(decode(usage)).usage)
+    }
+    for (const value of [-5, '500', '', 1e308, 2 ** 32 - 5, 0.5, true, [500]]) {
+      const wrong =
+        part === 'cache_creation' ? { ephemeral_5m_input_tokens: 7, ephemeral_1h_input_tokens: value } : value
+      const { source, usage } = charged(wrong)
+      assert.equal(source, 'estimated', JSON.stringify(value))
+      if (part === 'thoughtsTokenCount') assert.ok(usage.output >= ESTIMATE.output, String(usage.output))
+      else assert.ok(usage.input >= ESTIMATE.input, String(usage.input))
+    }
+    for (const value of [undefined, null, 0]) assert.equal(charged(value).source, 'exact', String(value))
+  })
+
 test('amounts beyond a journal line: a cost of more than a million dollars is unknown, and its line can be read', () => {
   const prices = { input: 1e15, output: 1e15 }
   const usage = { input: 3, output: 1 }

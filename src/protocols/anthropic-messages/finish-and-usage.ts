@@ -92,11 +92,11 @@ const isSilent = (name: string, later: JsonObject): boolean =>
 /** `input_tokens` excludes cached tokens; `Usage.input` includes them. */
 export const decodeUsage = (raw: Json | undefined): Usage | undefined => {
   if (!isObject(raw)) return undefined
-  const { input: fresh, total, ...counts } = countsIn(raw)
+  const { input: fresh, total, isCacheWrong, ...counts } = countsIn(raw)
   const { output = 0, cacheRead = 0, cacheWrite = 0 } = counts
   // Servers of other formats behind this one may include cached tokens: their total shows it.
   const includes = fresh !== undefined && total === fresh + output
-  const input = fresh === undefined || includes ? fresh : fresh + cacheRead + cacheWrite
+  const input = fresh === undefined || includes ? fresh : isCacheWrong ? undefined : fresh + cacheRead + cacheWrite
   return usageOf(
     {
       ...counts,

@@ -40,7 +40,7 @@ export const decodeFinish = (
  * answer's service tier. */
 export const decodeUsage = (raw: Json | undefined, tier?: Json): Usage | undefined => {
   if (!isObject(raw)) return undefined
-  const { input: fresh, ...counts } = countsIn(raw)
+  const { input: fresh, isCacheWrong, ...counts } = countsIn(raw)
   const { cacheRead = 0, cacheWrite = 0 } = counts
   const hour = list(raw.cacheDetails)
     .map(object)
@@ -48,7 +48,7 @@ export const decodeUsage = (raw: Json | undefined, tier?: Json): Usage | undefin
   return usageOf(
     {
       ...counts,
-      input: fresh === undefined ? undefined : fresh + cacheRead + cacheWrite,
+      input: fresh === undefined || isCacheWrong ? undefined : fresh + cacheRead + cacheWrite,
       cacheWrite1h: hour.reduce((sum, detail) => sum + (count(detail?.inputTokens) ?? 0), 0),
       serviceTier: text(object(tier)?.type),
     },

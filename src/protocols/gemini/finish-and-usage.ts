@@ -2,7 +2,7 @@
 import type { FinishKind, Usage } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, text } from '../../core/json.ts'
-import { tokenCount as count } from '../shared/numbers.ts'
+import { tokenCount as count, isWrongCount } from '../shared/numbers.ts'
 import { tokensOfModality, usageOf } from '../shared/usage.ts'
 
 /** Finish reasons by number, as returned with `$alt=json;enum-encoding=int`. */
@@ -84,8 +84,10 @@ export const decodeUsage = (raw: Json | undefined, calls?: Usage['toolCalls']): 
   const prompt = count(raw.promptTokenCount)
   const candidates = count(raw.candidatesTokenCount)
   const thoughts = count(raw.thoughtsTokenCount)
-  const input = prompt === undefined ? undefined : prompt + (count(raw.toolUsePromptTokenCount) ?? 0)
-  const output = candidates === undefined && thoughts === undefined ? undefined : (candidates ?? 0) + (thoughts ?? 0)
+  const tools = raw.toolUsePromptTokenCount
+  const input = prompt === undefined || isWrongCount(tools) ? undefined : prompt + (count(tools) ?? 0)
+  const isOutputKnown = (candidates !== undefined || thoughts !== undefined) && !isWrongCount(raw.thoughtsTokenCount)
+  const output = isOutputKnown ? (candidates ?? 0) + (thoughts ?? 0) : undefined
   const uncached = (modality: string): number => {
     const tokens = [raw.promptTokensDetails, raw.toolUsePromptTokensDetails].map((of) => tokensOfModality(of, modality))
     return Math.max(0, tokens.reduce((sum, one) => sum + one, 0) - tokensOfModality(raw.cacheTokensDetails, modality))

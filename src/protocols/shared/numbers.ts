@@ -10,6 +10,10 @@ const MAX_TOKENS = 100_000_000
 export const tokenCount = (value: Json | undefined): number | undefined =>
   typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MAX_TOKENS ? value : undefined
 
+/** Whether a value was reported and cannot be a count. A sum with such a part is unknown. */
+export const isWrongCount = (value: Json | undefined): boolean =>
+  value !== undefined && value !== null && tokenCount(value) === undefined
+
 /** The Unix time in seconds of an ISO 8601 timestamp; undefined if it cannot be parsed. */
 export const unixSeconds = (time: Json | undefined): number | undefined => {
   const ms = typeof time === 'string' ? Date.parse(time) : Number.NaN

@@ -4,7 +4,8 @@ import { isObject, type Json, type JsonObject, object, text } from '../../core/j
 import { tokenCount } from './numbers.ts'
 import { costOfTicks, hostedCalls, usageOf } from './usage.ts'
 
-type UsageCounts = { [name in CountName]?: number }
+/** `isCacheWrong`: a count of cached tokens was reported and cannot be one. */
+type UsageCounts = { [name in CountName]?: number } & { isCacheWrong?: true }
 type CountName =
   | 'input'
   | 'output'
@@ -120,6 +121,8 @@ export const countsIn = (raw: JsonObject): UsageCounts => {
   }
 }
 
+const CACHED: ReadonlySet<CountName> = new Set(['cacheRead', 'cacheWrite', 'cacheWrite5m', 'cacheWrite1h'])
+
 /** Adds the counts of an object. Of several names for one count the largest applies: servers set those they do not use to 0. */
 const addCounts = (counts: UsageCounts, of: JsonObject, names: MemberNames): void => {
   for (const member in of) {
@@ -132,6 +135,7 @@ const addCounts = (counts: UsageCounts, of: JsonObject, names: MemberNames): voi
     }
     const tokens = tokenCount(value)
     if (tokens !== undefined) counts[name] = Math.max(counts[name] ?? 0, tokens)
+    else if (value !== null && CACHED.has(name)) counts.isCacheWrong = true
   }
 }
 

@@ -6,7 +6,6 @@ import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { runCli } from '../../../src/cli/run.ts'
 import { answerWith, failWith } from '../../support/answers.ts'
 import { startUpstream, type Upstream, type UpstreamRequest } from '../../support/upstream.ts'
 import { post, type Started, start } from './process.ts'
@@ -21,8 +20,6 @@ export const ANSWER = { text: 'hello', input: 200, output: 100 } as const
 export const PRICE = { alpha: 60_000_000, beta: 30_000_000 } as const
 /** ms until the first byte of a slow answer. */
 export const SLOW = 400
-
-const HOME = new URL('../../../', import.meta.url)
 
 type ProviderName = keyof typeof PRICE
 type Names = { readonly team: string; readonly user: string; readonly app: string }
@@ -46,11 +43,6 @@ export type Operated = {
   readonly statuses: ReadonlyMap<string, number>
   /** Client keys by name. */
   readonly keys: Record<string, string>
-  /** Runs a verb in this process. It must succeed unless another exit code is expected. */
-  readonly headgate: (...words: string[]) => Promise<string>
-  readonly run: (
-    ...words: string[]
-  ) => Promise<{ readonly code: number; readonly stdout: string; readonly stderr: string }>
   /** Sends a request; returns its status. */
   readonly ask: (id: string, options: AskOptions) => Promise<number>
   readonly close: () => Promise<void>
@@ -122,30 +114,6 @@ export const startOperated = async (): Promise<Operated> => {
     await close()
     throw error
   })
-  const run: Operated['run'] = async (...words) => {
-    const written = { stdout: '', stderr: '' }
-    const stream = (name: keyof typeof written) => ({
-      write: (text: string) => {
-        written[name] += text
-      },
-    })
-    const env = { DATA_DIR: data, AUTH_ADMIN: ADMIN }
-    const host = {
-      env,
-      folder: gateway.folder,
-      home: HOME,
-      version: '0',
-      stdout: stream('stdout'),
-      stderr: stream('stderr'),
-    }
-    const code = await runCli(words, host)
-    return { code, ...written }
-  }
-  const headgate: Operated['headgate'] = async (...words) => {
-    const { code, stdout, stderr } = await run(...words)
-    assert.equal(code, 0, `headgate ${words.join(' ')}: ${stdout}${stderr}`)
-    return stdout
-  }
   const ask: Operated['ask'] = async (id, { key, model = 'fast', user, ...names }) => {
     const body = {
       model,
@@ -165,8 +133,6 @@ export const startOperated = async (): Promise<Operated> => {
     failed,
     statuses,
     keys: {},
-    headgate,
-    run,
     ask,
     close: async () => {
       await gateway.stop()

@@ -1,6 +1,7 @@
 /** Runs a verb of the command line as a process of its own. */
 import { execFile } from 'node:child_process'
 import { tmpdir } from 'node:os'
+import { runCli } from '../../../src/cli/run.ts'
 import { MAIN } from './process.ts'
 
 export type VerbResult = {
@@ -33,3 +34,21 @@ export const verb = (
       resolve({ code, stdout, stderr, json: () => JSON.parse(stdout) })
     })
   })
+
+const HOME = new URL('../../../', import.meta.url)
+
+/** Runs the verb in this process, with only the given environment. */
+export const verbHere = async (
+  words: readonly string[],
+  folder: string,
+  env: Readonly<Record<string, string>>,
+): Promise<Omit<VerbResult, 'json'>> => {
+  const written = { stdout: '', stderr: '' }
+  const stream = (name: keyof typeof written) => ({
+    write: (text: string) => {
+      written[name] += text
+    },
+  })
+  const host = { env, folder, home: HOME, version: '0', stdout: stream('stdout'), stderr: stream('stderr') }
+  return { code: await runCli(words, host), ...written }
+}

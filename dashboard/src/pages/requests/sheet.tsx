@@ -5,10 +5,11 @@ import type { ComponentChild, ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import type { AttemptEntry, FoundRequest, RequestEntry } from '../../../../src/usage/reading/queries.ts'
 import { placePath, shared } from '../../address.ts'
-import { type ApiProblem, hasRole, read, useResource } from '../../api.ts'
+import { type ApiProblem, hasRole, read, useResource, write } from '../../api.ts'
 import { addDollars, count, duration, fullTime, money } from '../../format.ts'
 import { readBodies } from '../../kept-bodies.ts'
 import { readLate, requestById } from '../../late-request.ts'
+import { attempt } from '../../parts/changing.tsx'
 import { ageOf } from '../../parts/running-list.tsx'
 import { Copy, copyText, Failed, Loading } from '../../parts/states.tsx'
 import { Waterfall } from '../../parts/waterfall.tsx'
@@ -212,6 +213,19 @@ const Cost = ({ request }: { readonly request: RequestEntry }) => {
 
 // ── Facts ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+/** Blocks or unblocks an end user in all teams, with an undo. */
+const setUserBlocked = (name: string, isBlocked: boolean): Promise<boolean> =>
+  attempt(async () => {
+    await write('POST', `/end-users/${isBlocked ? 'block' : 'unblock'}`, { end_user: name })
+    toast((isBlocked ? w.userBlocked : w.userUnblocked)(name), { undo: () => void setUserBlocked(name, !isBlocked) })
+  })
+
+const BlockUser = ({ name }: { readonly name: string }) => (
+  <button type="button" class="button quiet small" onClick={() => void setUserBlocked(name, true)}>
+    {w.blockUser}
+  </button>
+)
+
 const Facts = ({ request }: { readonly request: RequestEntry & Partial<FoundRequest> }) => {
   const { facts } = w.sheet
   const { key, team, end_user, tags, cache, client, trace, node, style, stream, received_at, client_request_id } =
@@ -219,7 +233,7 @@ const Facts = ({ request }: { readonly request: RequestEntry & Partial<FoundRequ
   const tagText = Object.entries(tags)
     .map(([name, value]) => `${name}:${value}`)
     .join(' ')
-  const rows: readonly (readonly [string, string | null | undefined])[] = [
+  const rows: readonly (readonly [label: string, value: string | null | undefined, action?: ComponentChild])[] = [
     [facts.received, fullTime(Date.parse(received_at))],
     [facts.clientId, client_request_id],
     [facts.sameClientId, (request.same_client_id ?? []).map(({ id }) => id).join(' ') || null],
@@ -227,7 +241,7 @@ const Facts = ({ request }: { readonly request: RequestEntry & Partial<FoundRequ
     [facts.style, `${style}, ${stream ? facts.streamed : facts.whole}`],
     [facts.key, key === null ? w.noKey : `${key.name ?? ''} ${key.id}`.trim()],
     [facts.team, team === null ? null : (team.name ?? team.id)],
-    [facts.endUser, end_user],
+    [facts.endUser, end_user, end_user !== null && hasRole('operator', 'all') && <BlockUser name={end_user} />],
     [facts.tags, tagText === '' ? null : tagText],
     [facts.cache, cache],
     [facts.trace, trace],
@@ -236,14 +250,14 @@ const Facts = ({ request }: { readonly request: RequestEntry & Partial<FoundRequ
   return (
     <Section title={w.sheet.details}>
       <dl class="facts">
-        {rows.flatMap(([label, value]) =>
+        {rows.flatMap(([label, value, action]) =>
           value == null
             ? []
             : [
                 <div key={label}>
                   <dt>{label}</dt>
                   <dd>
-                    <bdi>{value}</bdi>
+                    <bdi>{value}</bdi> {action}
                   </dd>
                 </div>,
               ],

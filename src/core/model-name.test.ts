@@ -9,6 +9,8 @@ for (const [written, name] of [
   ['\u00a0Gpt-5\u2003\n', 'gpt-5'],
   ['models/gemini-2.5-flash', 'gemini-2.5-flash'],
   ['Models/ Gemini-2.5-flash', 'gemini-2.5-flash'],
+  ['ＧＰＴ－5', 'gpt-5'],
+  ['gpt\u200b-5\ufeff', 'gpt-5'],
   ['', ''],
 ] as const)
   test(`model name: ${JSON.stringify(written)} is ${name}`, () => assert.equal(modelName(written), name))
@@ -39,6 +41,11 @@ for (const [written, of] of [
   ['FT:GPT-4o:org:name:id', 'gpt-4o'],
   ['ft:gpt-4o-2024-08-06:org::id', 'gpt-4o'],
   ['gpt-4o-2024-08-06.ft-0123abcd', 'gpt-4o'],
+  ['gpt-5/', 'gpt-5'],
+  ['openai/gpt-5//', 'openai/gpt-5'],
+  ['llama3:latest', 'llama3'],
+  ['anthropic.claude-opus-4-6-v1:0', 'anthropic.claude-opus-4-6-v1'],
+  ['anthropic.claude-opus-4-6-v1:0:1m', 'anthropic.claude-opus-4-6'],
 ] as const)
   test(`model name: ${written} is a version of ${of}`, () => {
     const { kin } = modelNames(written)
@@ -55,6 +62,22 @@ for (const name of [
   'grok-4.20-0309',
 ])
   test(`model name: ${name} is no version of another`, () => assert.deepEqual(modelNames(name).kin, []))
+
+for (const [written, of] of [
+  ['gpt-5:free', 'gpt-5'],
+  ['Anthropic/Claude-Opus-5-20260501:thinking', 'anthropic/claude-opus-5-20260501'],
+  ['anthropic/claude-opus-5-20260501:thinking', 'claude-opus-5'],
+] as const)
+  test(`model name: ${written} is a variant of ${of}, not a version`, () => {
+    const { kin, variantOf } = modelNames(written)
+    assert.ok(variantOf.includes(of), variantOf.join())
+    assert.ok(!kin.includes(of), kin.join())
+  })
+
+test('model name: a size, a revision and a tuned model are no variants', () => {
+  for (const name of ['llama3:8b', 'gpt-5', 'amazon.nova-pro-v1:0', 'ft:gpt-4o:org::id'])
+    assert.deepEqual(modelNames(name).variantOf, [], name)
+})
 
 test('model name: a tuned model is recognised', () => {
   assert.deepEqual(

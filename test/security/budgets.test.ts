@@ -64,6 +64,43 @@ const SPELLINGS: readonly (readonly [provider: string, model: string, names: rea
       'arn:aws:bedrock:us-east-1:123456789012:provisioned-model/a1b2c3',
     ],
   ],
+  [
+    'openai',
+    'gpt-5',
+    ['\tgpt-5\t', 'ｇｐｔ－５', 'ＧＰＴ-5', 'gpt\u200b-5', '\ufeffgpt-5', 'gpt\u00ad-5', 'gpt-5\u0000'],
+  ],
+  ['openai', 'gpt-5', ['gpt-5/', 'OpenAI/gpt-5', 'openai/gpt-5//', './gpt-5', 'gpt-5:latest', 'gpt-5@2025-08-07']],
+  [
+    'openai',
+    'gpt-5',
+    ['gpt-5@latest', 'gpt-5:free', 'GPT-5:Nitro', 'gpt-5-2025-08-07:online', 'openai/gpt-5:thinking'],
+  ],
+  [
+    'gemini',
+    'gemini-2.5-pro',
+    ['models/gemini-2.5-pro/', 'models/models/gemini-2.5-pro', 'Publishers/Google/Models/Gemini-2.5-Pro'],
+  ],
+  [
+    'vertex',
+    'gemini-2.5-flash',
+    ['projects/p/locations/eu/publishers/google/models/gemini-2.5-flash@001', 'gemini-2.5-flash:latest'],
+  ],
+  [
+    'bedrock',
+    'anthropic.claude-opus-4-7',
+    [
+      'Anthropic.Claude-Opus-4-7',
+      'US.ANTHROPIC.CLAUDE-OPUS-4-7',
+      'us.anthropic.claude-opus-4-7/',
+      'ARN:AWS:BEDROCK:us-east-1:1:inference-profile/us.anthropic.claude-opus-4-7-v1:0',
+      'eu.anthropic.claude-opus-4-7:latest',
+    ],
+  ],
+  [
+    'bedrock',
+    'anthropic.claude-opus-4-6-v1',
+    ['us.anthropic.claude-opus-4-6-v1:0', 'anthropic.claude-opus-4-6-v1:0:1m'],
+  ],
   ['groq', 'openai/gpt-oss-120b', ['OpenAI/GPT-OSS-120B', 'openai/gpt-oss-120b ', 'unheard/of']],
 ]
 

@@ -122,11 +122,11 @@ const targetNames = ({
   provider,
   model,
 }: AccessTarget): { readonly own: readonly string[]; readonly kin: readonly string[] } => {
-  const { name, kin } = modelNames(model)
+  const { name, kin, variantOf } = modelNames(model)
   const instance = provider.toLowerCase()
   return {
     own: [...(requested === null ? [] : [modelName(requested)]), `${instance}/${name}`, name],
-    kin: kin.flatMap((one) => [`${instance}/${one}`, one]),
+    kin: [...kin, ...variantOf].flatMap((one) => [`${instance}/${one}`, one]),
   }
 }
 

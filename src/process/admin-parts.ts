@@ -2,6 +2,7 @@
 
 import { fileURLToPath } from 'node:url'
 import { budgetReadings } from '../observe/account-metrics.ts'
+import { addCounts, type Counts } from '../observe/alerts/request-counts.ts'
 import type { LiveHub } from '../observe/live/hub.ts'
 import { readingsText } from '../observe/registry.ts'
 import { DASHBOARD } from '../server/admin/dashboard-client.ts'
@@ -102,6 +103,7 @@ const nodeDeps = (runtime: Runtime): NodeDeps => {
     clients,
     minutes,
     alerts: () => current.alerting?.state() ?? null,
+    counts: runtime.counts,
     process: {
       version,
       startedAt: started * 1000,
@@ -152,6 +154,15 @@ export const answerQuery = async (runtime: Runtime, ask: string): Promise<string
   const { answerNode } = await import('../server/admin/nodes.ts')
   // Another worker of the same program has sent it.
   return JSON.stringify(await answerNode(nodeDeps(runtime), JSON.parse(ask) as NodeQuery))
+}
+
+/** What all workers have seen of requests. `window`: ms in which failed ones are counted. */
+export const requestCounts = async (runtime: Runtime, window: number): Promise<Counts> => {
+  if (!runtime.worker) return runtime.counts.sums(window)
+  const { askNodes } = await import('../server/admin/nodes.ts')
+  const { answers } = await askNodes(nodeDeps(runtime), { do: 'counts', window })
+  // See `answerNode`.
+  return addCounts(answers.map(({ value }) => value as Counts))
 }
 
 /** The metrics page of all workers, with the budgets that they share. Null: it is not available. */

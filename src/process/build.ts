@@ -17,6 +17,7 @@ import { ResponseCache } from '../gateway/sharing/response-cache.ts'
 import { EARLIER_USAGE_COUNTS, RestoredBudgets } from '../limits/restored-budgets.ts'
 import { SentBudgets } from '../limits/workers/sent-budgets.ts'
 import { budgetReadings } from '../observe/account-metrics.ts'
+import { RequestCounts } from '../observe/alerts/request-counts.ts'
 import { ClientsSeen } from '../observe/clients-seen.ts'
 import { eventBus } from '../observe/event-bus.ts'
 import { bookkeeperReadings, ledgerReadings } from '../observe/ledger-readings.ts'
@@ -88,13 +89,12 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
   const started = Math.floor(world.date() / 1000)
   const lists = new FetchedModelLists(world, (id, limits) => gateway.health.limits.list(id, limits))
   const transitions = new TransitionLog(world.date)
-  const clients = new ClientsSeen(world.date)
-  const minutes = new ProviderMinutes(world.date)
+  const [clients, minutes, counts] = [new ClientsSeen(world.date), new ProviderMinutes(world.date), new RequestCounts()]
   const emit = eventBus(
     [
       (event) => log.record(event),
       (event) => metrics.record(event),
-      (event) => current.alerting?.observe(event),
+      (event) => current.config.alerts && counts.observe(event),
       (event) => current.live?.observe(event),
       (event) => transitions.observe(event),
       (event) => incidents.observe(event),
@@ -172,6 +172,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     reload,
     transitions,
     incidents,
+    counts,
     clients,
     minutes,
     problems,

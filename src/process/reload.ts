@@ -2,6 +2,7 @@ import { problemLine } from '../config/problem.ts'
 import type { Reloaded } from '../config/watch.ts'
 import type { AlertingEvent } from '../observe/alerts/alerting.ts'
 import { configEvent } from '../observe/live/live-event.ts'
+import { requestCounts } from './admin-parts.ts'
 import { openWarningOf, warnIfOpen } from './announce.ts'
 import type { Runtime } from './runtime.ts'
 
@@ -17,13 +18,15 @@ export const startAlerts = async (runtime: Runtime): Promise<void> => {
     folder: current.config.settings.data.dir,
     alerts: () => current.config.alerts,
     dial: gateway.world.dial,
-    view: () =>
-      alertView(gateway, {
+    view: async (window) => ({
+      ...(await alertView(gateway, {
         config: current.config,
         directory: keys.directory(),
         problems: problems(),
         ledgerLag: ledger.state().lagMs,
-      }),
+      })),
+      ...(await requestCounts(runtime, window)),
+    }),
     report: (event) => reportAlerting(runtime, event),
   })
 }

@@ -12,6 +12,7 @@ import type { LimitsProblem } from '../limits/limits-report.ts'
 import type { RestoredBudgets } from '../limits/restored-budgets.ts'
 import type { SharedLimits } from '../limits/shared-limits.ts'
 import type { Alerting } from '../observe/alerts/alerting.ts'
+import type { RequestCounts } from '../observe/alerts/request-counts.ts'
 import type { ClientsSeen } from '../observe/clients-seen.ts'
 import { paintFor } from '../observe/colour.ts'
 import type { LiveHub } from '../observe/live/hub.ts'
@@ -89,6 +90,8 @@ export type Runtime = Pick<StartOptions, 'home' | 'version'> & {
   readonly reload: ReturnType<typeof reloadState>
   readonly transitions: TransitionLog
   readonly incidents: IncidentLog
+  /** What alerts count. */
+  readonly counts: RequestCounts
   readonly clients: ClientsSeen
   readonly minutes: ProviderMinutes
   readonly problems: () => readonly HealthProblem[]

@@ -11,6 +11,9 @@ import { openControl } from '../support/control.ts'
 import { until } from '../support/upstream.ts'
 import { post, type Started, start } from './support/process.ts'
 
+/** Requests that one of two workers does not receive alone. */
+const CALLS = 24
+
 /** A receiver of alerts. */
 const receiver = async () => {
   const received: {
@@ -121,6 +124,28 @@ test('alerts: a key that expires soon is reported once, also over restarts, and 
     'key.expiry search',
     'key.expiry stored',
   ])
+})
+
+test('alerts: the share of failed requests is that of all workers', async (context) => {
+  const { received, port, close } = await receiver()
+  context.after(close)
+  await using gateway = await start({
+    // Nothing listens at the provider.
+    env: { WORKERS: '2', OPENAI_API_KEY: 'sk-openai-0123456789', OPENAI_BASE_URL: 'http://127.0.0.1:9/v1' },
+    files: {
+      'headgate.yaml': JSON.stringify({
+        alerts: {
+          url: `http://127.0.0.1:${port}/hook`,
+          rules: { failedShare: 50, failedLeast: CALLS, circuitOpen: 0 },
+        },
+      }),
+    },
+  })
+  // Each has a connection of its own: neither worker receives all of them.
+  const body = { model: 'openai/m', messages: [{ role: 'user', content: 'x' }] }
+  for (let call = 0; call < CALLS; call++)
+    assert.ok((await post(`${gateway.base}/chat/completions`, body, { connection: 'close' })).status >= 500)
+  await until('the alert is received', () => received.some(({ type }) => type === 'requests.failed'), 30_000)
 })
 
 test('alerts: an operator sees what was sent, and tests the receiver', async (context) => {

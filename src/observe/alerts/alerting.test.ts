@@ -12,6 +12,7 @@ import { Secret } from '../../core/secret.ts'
 import type { AlertView } from '../../policy/alerts/conditions.ts'
 import { dialer } from '../../transport/client/dial.ts'
 import { Alerting, type AlertingEvent, type AlertingOptions } from './alerting.ts'
+import { addCounts, RequestCounts } from './request-counts.ts'
 import { signatureOf } from './webhook.ts'
 
 const SECRET = `whsec_${Buffer.from('a secret of 24 bytes or so').toString('base64')}`
@@ -68,6 +69,8 @@ const quiet: Awaited<ReturnType<AlertingOptions['view']>> = {
   closedRoutes: [],
   deadKeys: [],
   brokenStores: [],
+  answers: { all: 0, estimated: 0 },
+  requests: { all: 0, failed: 0 },
   ledgerLag: 0,
   keys: [],
 }
@@ -379,13 +382,20 @@ test('alerting: alerts that were given up are counted in the next one, also afte
 
 test('alerting: estimated answers are counted from events', async (context) => {
   const { url, received } = await receiver(context)
-  const { alerting } = start(context, alertsFor(url), () => quiet)
+  const counts = new RequestCounts()
   const usage = { type: 'usage', usage: { input: 1, output: 1 } } as const
+  start(context, alertsFor(url), () => ({ ...quiet, ...counts.sums(1_000) }))
   for (let answer = 0; answer < 30; answer++)
-    alerting.observe({ event: 'request', trace: [answer % 3 === 0 ? usage : { ...usage, estimated: true }] })
+    counts.observe({ event: 'request', trace: [answer % 3 === 0 ? usage : { ...usage, estimated: true }] })
   await until(() => received.length === 1)
   assert.deepEqual(
     [received[0]?.body.type, received[0]?.body.value, received[0]?.body.limit],
     ['usage.estimated', 67, 50],
   )
+})
+
+test('alerting: the counts of several processes are added', () => {
+  const one = { answers: { all: 3, estimated: 1 }, requests: { all: 10, failed: 2 } }
+  assert.deepEqual(addCounts([one, one]), { answers: { all: 6, estimated: 2 }, requests: { all: 20, failed: 4 } })
+  assert.deepEqual(addCounts([]), { answers: { all: 0, estimated: 0 }, requests: { all: 0, failed: 0 } })
 })

@@ -8,8 +8,6 @@ import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { Alerts } from '../../core/config.ts'
-import type { GatewayEvent } from '../../core/trace.ts'
-import { summaryOf } from '../../core/trace-summary.ts'
 import type { Dial } from '../../core/world.ts'
 import {
   type AlertEntries,
@@ -20,9 +18,7 @@ import {
   restoredEntries,
   storedEntries,
 } from '../../policy/alerts/alert-state.ts'
-import { type AlertCondition, type AlertRule, alertConditions } from '../../policy/alerts/conditions.ts'
-import { FailedShare } from './failed-share.ts'
-import type { StateView } from './view.ts'
+import { type AlertCondition, type AlertRule, type AlertView, alertConditions } from '../../policy/alerts/conditions.ts'
 import { alertBody, sendAlert, slackBody, withUndelivered } from './webhook.ts'
 
 export type AlertingOptions = {
@@ -30,7 +26,8 @@ export type AlertingOptions = {
   readonly folder: string
   /** The current settings; null: no alerts are sent. */
   readonly alerts: () => Alerts | null
-  readonly view: () => Promise<StateView>
+  /** The state of all processes now. `window`: ms in which failed requests are counted. */
+  readonly view: (window: number) => Promise<Omit<AlertView, 'now'>>
   /** Connects to the receiver. */
   readonly dial: Dial
   readonly report: (event: AlertingEvent) => void
@@ -102,38 +99,8 @@ const MAX_WAITING = 100
 const MAX_SENDING = 10
 /** Alerts in the state. */
 const MAX_LISTED = 200
-/** Parts of the last hour in which answers are counted, and their length in ms. */
-const PARTS = 12
-const PART = 300_000
-
-/** Answers of the last hour, by parts of it. */
-class AnswerCount {
-  #parts: { readonly number: number; all: number; estimated: number }[] = []
-
-  add(now: number, estimated: boolean): void {
-    const number = Math.floor(now / PART)
-    let part = this.#parts.at(-1)
-    if (part?.number !== number) {
-      part = { number, all: 0, estimated: 0 }
-      this.#parts = [...this.#parts.slice(1 - PARTS), part]
-    }
-    part.all++
-    if (estimated) part.estimated++
-  }
-
-  sum(now: number): { readonly all: number; readonly estimated: number } {
-    const recent = this.#parts.filter(({ number }) => number > Math.floor(now / PART) - PARTS)
-    return {
-      all: recent.reduce((sum, { all }) => sum + all, 0),
-      estimated: recent.reduce((sum, { estimated }) => sum + estimated, 0),
-    }
-  }
-}
-
 export class Alerting {
   readonly #options: AlertingOptions
-  readonly #answers = new AnswerCount()
-  readonly #requests = new FailedShare()
   readonly #stopped = new AbortController()
   readonly #timer: NodeJS.Timeout
   #entries: AlertEntries | null = null
@@ -149,14 +116,6 @@ export class Alerting {
     this.#options = options
     this.#timer = setInterval(() => this.#start(), options.interval ?? INTERVAL).unref()
     this.#start()
-  }
-
-  /** Counts failed requests, and answers with estimated usage. */
-  observe(event: GatewayEvent): void {
-    if (event.event !== 'request') return
-    this.#requests.add(Date.now(), summaryOf(event.trace))
-    const used = event.trace.findLast((one) => one.type === 'usage')
-    if (used) this.#answers.add(Date.now(), used.estimated === true)
   }
 
   /** The newest alert comes first. */
@@ -201,11 +160,7 @@ export class Alerting {
     try {
       if (!this.#entries) await this.#load()
       const now = Date.now()
-      const counts = {
-        answers: this.#answers.sum(now),
-        requests: this.#requests.sum(now, settings.rules.failedWindow),
-      }
-      const conditions = alertConditions(settings.rules, { ...(await view()), now, ...counts })
+      const conditions = alertConditions(settings.rules, { ...(await view(settings.rules.failedWindow)), now })
       const next = nextAlerts(this.#entries ?? new Map(), conditions, now, resolveAfter)
       this.#entries = next.entries
       if (next.ignored > 0 && this.#ignored === 0) this.#options.report({ result: 'ignored', count: next.ignored })

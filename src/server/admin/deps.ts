@@ -8,6 +8,7 @@ import type { Outcome } from '../../core/failure.ts'
 import type { HealthProblem } from '../../gateway/endpoints/pages.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { AlertingState } from '../../observe/alerts/alerting.ts'
+import type { RequestCounts } from '../../observe/alerts/request-counts.ts'
 import type { ClientsSeen } from '../../observe/clients-seen.ts'
 import type { LiveHub } from '../../observe/live/hub.ts'
 import type { IncidentLog } from '../../observe/live/incident-log.ts'
@@ -50,6 +51,8 @@ export type AdminDeps = {
   readonly minutes: Pick<ProviderMinutes, 'of'>
   /** The alerts that were sent; null: none are configured, or another process sends them. */
   readonly alerts: () => AlertingState | null
+  /** What this process has seen of requests. */
+  readonly counts: Pick<RequestCounts, 'sums'>
   /** The live events, loaded on use. */
   readonly live: () => Promise<LiveHub>
 }

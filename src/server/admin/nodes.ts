@@ -26,6 +26,8 @@ export type NodeQuery =
   | { readonly do: 'incidents' }
   /** The alerts that were sent and are not over. Of several workers the first one sends them. */
   | { readonly do: 'alerts' }
+  /** What it has seen of requests; failed ones of the last `window` ms. */
+  | { readonly do: 'counts'; readonly window: number }
   /** Reads the teams, keys, budgets and prices that were written so far. */
   | { readonly do: 'refresh' }
 
@@ -43,6 +45,7 @@ export type NodeDeps = Pick<
   | 'minutes'
   | 'refresh'
   | 'alerts'
+  | 'counts'
 >
 
 type NodeAnswer = { readonly node: string | null; readonly value: JsonObject }
@@ -104,6 +107,8 @@ export const answerNode = async (deps: NodeDeps, query: NodeQuery): Promise<Json
       return { incidents: deps.incidents.all().map((one) => ({ ...one })) }
     case 'alerts':
       return { state: deps.alerts() }
+    case 'counts':
+      return deps.counts.sums(query.window)
     case 'refresh':
       await deps.refresh()
       return {}

@@ -1,0 +1,64 @@
+/** What one process has seen of requests, for the alerts of all of them. */
+import type { GatewayEvent } from '../../core/trace.ts'
+import { summaryOf } from '../../core/trace-summary.ts'
+import type { AlertView } from '../../policy/alerts/conditions.ts'
+import { FailedShare } from './failed-share.ts'
+
+/** Parts of the last hour in which answers are counted, and their length in ms. */
+const PARTS = 12
+const PART = 300_000
+
+/** Answers of the last hour, by parts of it. */
+class AnswerCount {
+  #parts: { readonly number: number; all: number; estimated: number }[] = []
+
+  add(now: number, estimated: boolean): void {
+    const number = Math.floor(now / PART)
+    let part = this.#parts.at(-1)
+    if (part?.number !== number) {
+      part = { number, all: 0, estimated: 0 }
+      this.#parts = [...this.#parts.slice(1 - PARTS), part]
+    }
+    part.all++
+    if (estimated) part.estimated++
+  }
+
+  sum(now: number): { readonly all: number; readonly estimated: number } {
+    const recent = this.#parts.filter(({ number }) => number > Math.floor(now / PART) - PARTS)
+    return {
+      all: recent.reduce((sum, { all }) => sum + all, 0),
+      estimated: recent.reduce((sum, { estimated }) => sum + estimated, 0),
+    }
+  }
+}
+
+/** The counts of one process. Plain JSON data, since workers exchange them. */
+export type Counts = Pick<AlertView, 'answers' | 'requests'>
+
+export class RequestCounts {
+  readonly #answers = new AnswerCount()
+  readonly #requests = new FailedShare()
+
+  /** Counts failed requests, and answers with estimated usage. */
+  observe(event: GatewayEvent): void {
+    if (event.event !== 'request') return
+    this.#requests.add(Date.now(), summaryOf(event.trace))
+    const used = event.trace.findLast((one) => one.type === 'usage')
+    if (used) this.#answers.add(Date.now(), used.estimated === true)
+  }
+
+  /** Answers of the last hour, and requests of the last `window` ms. */
+  sums(window: number): Counts {
+    const now = Date.now()
+    return { answers: this.#answers.sum(now), requests: this.#requests.sum(now, window) }
+  }
+}
+
+/** The counts of all processes together. */
+export const addCounts = (all: readonly Counts[]): Counts => {
+  const sum = (of: (one: Counts) => number) => all.reduce((total, one) => total + of(one), 0)
+  return {
+    answers: { all: sum(({ answers }) => answers.all), estimated: sum(({ answers }) => answers.estimated) },
+    requests: { all: sum(({ requests }) => requests.all), failed: sum(({ requests }) => requests.failed) },
+  }
+}

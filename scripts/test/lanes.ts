@@ -22,6 +22,7 @@ const isQuick = startsWith(
   'test/language',
   'test/type-names',
   'test/support/',
+  'test/costs/',
   'test/e2e/quick',
   'test/conformance/roundtrip',
   'test/conformance/exchanges',

@@ -149,7 +149,7 @@ const protocolOf = (style: Endpoint) => {
 }
 
 type ClientContext = {
-  readonly share: ReturnType<typeof shareResponses>
+  readonly share: ReturnType<typeof shareResponses<Gateway>>
   readonly hit: Hit
   readonly caught: Catch
   readonly edge: unknown[]

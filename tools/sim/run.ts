@@ -94,7 +94,7 @@ class Simulation {
   readonly #gateway: Gateway
   readonly #accounts: SimAccounts
   /** Null if responses are not shared. */
-  readonly #share: Share | null
+  readonly #share: Share<Gateway> | null
   readonly #calls: Call[] = []
   readonly #dials: Dialed[] = []
   readonly #shares: [number, number][] = []

@@ -1,9 +1,9 @@
 /** What the accounts of all calls share. */
 import type { Journal } from '../../core/journal.ts'
+import type { SharedTimer, TimerClient } from '../../core/shared-timer.ts'
 import type { World } from '../../core/world.ts'
 import type { BlockedUsers } from '../../policy/accounts/blocked-users.ts'
 import type { PriceBook } from '../../policy/accounts/price-book.ts'
-import type { SharedTimer, TimerClient } from '../call/shared-timer.ts'
 import type { AnswerHistory } from './answer-history.ts'
 import type { Authority } from './authority.ts'
 import type { BudgetCounters } from './budget-counters.ts'

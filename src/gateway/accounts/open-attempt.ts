@@ -8,11 +8,11 @@ import type { AttemptCost, PricedUsage } from '../../policy/accounts/cost.ts'
 import { estimateOutput, owedOutput } from '../../policy/accounts/estimate.ts'
 import type { AccessTarget } from '../../policy/accounts/key-access.ts'
 import type { UnknownPrice } from '../../policy/accounts/price-book.ts'
-import { outputTokens, type TokenSource } from '../call/usage.ts'
 import type { AccountsState } from './accounts-state.ts'
 import type { Reservation } from './authority.ts'
 import type { BudgetCell } from './budget-counters.ts'
 import type { CallDemand } from './demand.ts'
+import { outputTokens, type TokenSource } from './token-usage.ts'
 
 /** Who calls, and how. `received`: ms since 1970. */
 export type AccountedCall = {

@@ -7,6 +7,7 @@ import { type Failure, fail } from '../../core/failure.ts'
 import type { JournalResult } from '../../core/journal.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { formatDollars, type Nano } from '../../core/money.ts'
+import { NEVER, type TimerClient } from '../../core/shared-timer.ts'
 import type { Candidate, Target } from '../../core/target.ts'
 import type { EndedEvent, Trace, TraceEvent } from '../../core/trace.ts'
 import type { Demand, Hold, LimitRefusal } from '../../policy/accounts/admission.ts'
@@ -22,8 +23,6 @@ import {
   ownersFailure,
   unpricedFailure,
 } from '../../policy/accounts/refusal.ts'
-import { NEVER, type TimerClient } from '../call/shared-timer.ts'
-import { outputTokens, type TokenSource } from '../call/usage.ts'
 import type { AccountsState } from './accounts-state.ts'
 import { type AccountCells, type Eventual, type Reservation, type ReserveResult, whenKnown } from './authority.ts'
 import type { BudgetCell } from './budget-counters.ts'
@@ -42,6 +41,7 @@ import {
   payingCells,
   planAttempt,
 } from './open-attempt.ts'
+import { outputTokens, type TokenSource } from './token-usage.ts'
 
 /** A target that was not tried, with the reason. */
 type UntriedTarget = { readonly why: string; readonly target?: Target }

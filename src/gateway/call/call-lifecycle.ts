@@ -3,13 +3,18 @@
 import { fail } from '../../core/failure.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
-import type { Gateway } from '../gateway.ts'
-import { Cancellation } from './cancellation.ts'
-import { type RecordedReply, Recorder, writeAndRecordError } from './recorder.ts'
+import { type ActiveCalls, Cancellation } from './cancellation.ts'
+import { type RecordedReply, Recorder, type RecorderDeps, writeAndRecordError } from './recorder.ts'
+
+/** The dependencies of every call. */
+export type CallDeps = RecorderDeps & {
+  /** Calls in progress: shutdown cancels them through this. */
+  readonly activeCalls: ActiveCalls
+}
 
 /** What `runCall` needs to serve one call. */
 export type CallInput = Pick<RecordedReply, 'protocol' | 'responseWriter'> & {
-  readonly gateway: Gateway
+  readonly gateway: CallDeps
   /** The kind of call, as named in the log. */
   readonly style: string
   readonly received: IncomingRequest
@@ -43,11 +48,11 @@ export const runCall = (
 
 /** The state of one call. It exists as long as the answer, so it holds only necessary data. */
 export class CallScope {
-  readonly #gateway: Gateway
+  readonly #gateway: CallDeps
   readonly #call: RunningCall
   #resolve: (result: void | Promise<void>) => void = () => {}
 
-  constructor(gateway: Gateway, call: RunningCall) {
+  constructor(gateway: CallDeps, call: RunningCall) {
     this.#gateway = gateway
     this.#call = call
   }

@@ -1,7 +1,7 @@
 /** Cancellation of calls in progress: by their clients, by their deadlines or by shutdown. */
 import { type Failure, fail } from '../../core/failure.ts'
+import { NEVER, SharedTimer, type TimerClient } from '../../core/shared-timer.ts'
 import type { World } from '../../core/world.ts'
-import { NEVER, SharedTimer, type TimerClient } from './shared-timer.ts'
 
 /** ms for which the rest of an answer is read after its client has left (`usage.drainOnAbort`). */
 export const DRAIN = 30_000

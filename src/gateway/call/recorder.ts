@@ -3,18 +3,28 @@
 import type { Failure } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import type { JsonObject } from '../../core/json.ts'
-import type { CallBodies } from '../../core/kept-bodies.ts'
+import type { BodyKeeper, CallBodies } from '../../core/kept-bodies.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
 import type { Target } from '../../core/target.ts'
-import type { Trace, TraceEvent } from '../../core/trace.ts'
+import type { GatewayEvent, Trace, TraceEvent } from '../../core/trace.ts'
 import { attemptsOf, trail } from '../../core/trace-summary.ts'
+import type { World } from '../../core/world.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
+import type { Accounts } from '../accounts/accounts.ts'
 import type { RequestAccount } from '../accounts/request-account.ts'
-import type { RouterDeps } from '../gateway.ts'
+import type { TokenUsage } from '../accounts/token-usage.ts'
 import { errorResponse } from './error-response.ts'
-import type { TokenUsage } from './usage.ts'
 
-type RecorderDeps = Pick<RouterDeps, 'world' | 'emit' | 'accounts' | 'bodies'>
+/** The dependencies of recording a call. */
+export type RecorderDeps = {
+  readonly world: World
+  /** Publishes an event to the log and the metrics. */
+  readonly emit: (event: GatewayEvent) => void
+  /** Limits and budgets of clients, and the journal. */
+  readonly accounts: Accounts
+  /** Keeps bodies of calls. Absent: none are kept. */
+  readonly bodies?: BodyKeeper
+}
 
 /** What is known of a call after its request is parsed. `members`: of the client's own body. */
 type ParsedCall = { readonly model: string; readonly stream: boolean; readonly members: JsonObject }

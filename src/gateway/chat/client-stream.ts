@@ -5,11 +5,11 @@ import { type Failure, fail } from '../../core/failure.ts'
 import type { ResponseWriter } from '../../core/http-exchange.ts'
 import type { BegunAnswer, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import type { Settings } from '../../core/settings.ts'
+import { NEVER, type TimerClient } from '../../core/shared-timer.ts'
 import type { Sink } from '../../core/stage.ts'
 import type { Cancel, World } from '../../core/world.ts'
+import type { CallDeps } from '../call/call-lifecycle.ts'
 import { type ActiveCalls, Cancellation, DRAIN } from '../call/cancellation.ts'
-import { NEVER, type TimerClient } from '../call/shared-timer.ts'
-import type { RouterDeps } from '../gateway.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
 
 /** Response headers of a server-sent event stream. */
@@ -82,7 +82,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   #writeTimeout: Cancel | null = null
 
   constructor(
-    { world, activeCalls }: Pick<RouterDeps, 'world' | 'activeCalls'>,
+    { world, activeCalls }: Pick<CallDeps, 'world' | 'activeCalls'>,
     { responseWriter, settings, headers, cancellation, opening }: ClientStreamOptions,
   ) {
     this.#world = world

@@ -4,7 +4,7 @@ import { type Failure, type FailureKind, rowOf } from '../../core/failure.ts'
 import type { Candidate } from '../../core/target.ts'
 import { LEAST_ROOM, roomAfterRefusal } from '../../policy/routing/output-room.ts'
 import { affordableOutput, outputLimitIn } from '../../protocols/errors/output-limit.ts'
-import type { RouterDeps } from '../gateway.ts'
+import type { RouterDeps } from '../routing/route-context.ts'
 import type { OutboundRequest } from '../upstream/outbound-request.ts'
 
 /** Most attempts at one target with a lower limit. */

@@ -14,17 +14,23 @@ import { singleFrames } from '../../protocols/framing/sse.ts'
 import { append } from '../../protocols/shared/append.ts'
 import { choicesOf } from '../../protocols/shared/choices.ts'
 import { textDemand } from '../accounts/demand.ts'
+import { InputCount, usageOf } from '../accounts/token-usage.ts'
 import { type CallScope, type OngoingAnswer, type RunningCall, runCall } from '../call/call-lifecycle.ts'
 import type { Cancellation } from '../call/cancellation.ts'
 import { randomLetters } from '../call/ids.ts'
 import { type Recorder, recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../call/recorder.ts'
-import { InputCount, usageOf } from '../call/usage.ts'
-import type { Gateway } from '../gateway.ts'
 import type { AttemptPermit } from '../health/upstream-health.ts'
-import { keyOrder, planFor } from '../routing/planner.ts'
+import { keyOrder, type ModelCallDeps, planFor } from '../routing/planner.ts'
 import type { RouteContext } from '../routing/route-context.ts'
 import { type NotRouted, type Routed, route } from '../routing/router.ts'
-import { type AnswerStoring, type CacheUse, RecordedStream, sendCached, useCache } from '../sharing/cached-call.ts'
+import {
+  type AnswerStoring,
+  type CacheDeps,
+  type CacheUse,
+  RecordedStream,
+  sendCached,
+  useCache,
+} from '../sharing/cached-call.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
 import { type InboundRequest, sameFormat } from '../upstream/outbound-request.ts'
 import { parseInTurns } from '../upstream/parse-request.ts'
@@ -47,15 +53,18 @@ export type ChatCall = {
   readonly startTurn?: (inbound: InboundRequest) => Promise<Outcome<StartedTurn>>
 }
 
+/** The dependencies of chat calls. */
+export type ChatDeps = ModelCallDeps & CacheDeps
+
 /** Serves a chat call. Resolves when its answer has ended; upstream and client errors are answers too. */
-export const serveChat = (gateway: Gateway, call: ChatCall): Promise<void> => {
+export const serveChat = (gateway: ChatDeps, call: ChatCall): Promise<void> => {
   const { protocol, received, responseWriter } = call
   return runCall({ gateway, protocol, style: protocol.style, received, responseWriter }, (running) =>
     serve({ ...call, ...running, gateway }),
   )
 }
 
-type CallContext = ChatCall & RunningCall & { readonly gateway: Gateway }
+type CallContext = ChatCall & RunningCall & { readonly gateway: ChatDeps }
 
 /** A call that was parsed and has a plan. */
 type PlannedCall = CallContext & {

@@ -16,7 +16,7 @@ import { estimateTokens } from '../../policy/routing/estimate-tokens.ts'
 import { jsonDemand } from '../accounts/demand.ts'
 import { runCall } from '../call/call-lifecycle.ts'
 import { type Recorder, recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../call/recorder.ts'
-import type { Gateway } from '../gateway.ts'
+import type { ModelCallDeps } from '../routing/planner.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
 import type { RoutingDeps } from '../routing/route-context.ts'
 import { headersFor, type InboundRequest, type OutboundRequest, prepareRequest } from '../upstream/outbound-request.ts'
@@ -37,7 +37,7 @@ export type CountCall = {
 
 /** Serves `POST /v1/messages/count_tokens` and `POST /v1/responses/input_tokens`. */
 export const countTokens = (
-  gateway: Gateway,
+  gateway: ModelCallDeps,
   { protocol, received, responseWriter, withHistory }: CountCall,
 ): Promise<void> =>
   runCall({ gateway, protocol, style: STYLE, received, responseWriter }, async (call) => {
@@ -118,7 +118,7 @@ const isInvalidRequest = (failure: Failure): boolean => {
 }
 
 /** Routing dependencies that read health but never record an outcome. */
-const readOnlyDeps = ({ world, catalogue, health, activeCalls }: Gateway): RoutingDeps => {
+const readOnlyDeps = ({ world, catalogue, health, activeCalls }: ModelCallDeps): RoutingDeps => {
   const noPermit = { isProbe: false, commit: () => {}, done: () => {}, failed: () => {}, release: () => {} }
   return {
     world,
@@ -138,7 +138,7 @@ const readOnlyDeps = ({ world, catalogue, health, activeCalls }: Gateway): Routi
 
 /** The request for each candidate that can count. Empty: the first target uses another protocol. */
 const countingRequests = (
-  { catalogue, health }: Gateway,
+  { catalogue, health }: ModelCallDeps,
   inbound: InboundRequest,
   plan: Plan,
 ): ReadonlyMap<Candidate, OutboundRequest> => {

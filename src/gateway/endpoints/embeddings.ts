@@ -12,7 +12,6 @@ import type {
 } from '../../core/embeddings.ts'
 import type { EncodedText } from '../../core/encoded-text.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
-import type { HeaderLookup } from '../../core/headers.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import { type Json, type JsonObject, list } from '../../core/json.ts'
 import { rewrite } from '../../core/json-text.ts'
@@ -20,11 +19,9 @@ import { pathSegment } from '../../core/path-segment.ts'
 import type { Loss } from '../../core/protocol.ts'
 import type { Embeds, EmbedsLimits } from '../../core/provider.ts'
 import type { Candidate } from '../../core/target.ts'
-import type { ExtentLimits } from '../../policy/request-size.ts'
 import { bodyBypass } from '../../policy/response-cache.ts'
 import { estimateText } from '../../policy/routing/estimate-tokens.ts'
 import { draftEmbeddings } from '../../policy/routing/plan-embeddings.ts'
-import { decodeRequest } from '../../protocols/embeddings/decode-request.ts'
 import { embeddingsProtocols } from '../../protocols/embeddings/index.ts'
 import { encodeAnswer, isReadable } from '../../protocols/embeddings/openai.ts'
 import { dimensionsOf } from '../../protocols/embeddings/vectors.ts'
@@ -34,12 +31,11 @@ import { withinLimits } from '../../protocols/shared/limits.ts'
 import { jsonDemand } from '../accounts/demand.ts'
 import { runCall } from '../call/call-lifecycle.ts'
 import { recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../call/recorder.ts'
-import type { Gateway } from '../gateway.ts'
-import { keyOrder, planFor } from '../routing/planner.ts'
-import { sendCached, useCache } from '../sharing/cached-call.ts'
+import { keyOrder, type ModelCallDeps, planFor } from '../routing/planner.ts'
+import { type CacheDeps, sendCached, useCache } from '../sharing/cached-call.ts'
 import { clientHeadersFor, withheldHeaders } from '../upstream/client-headers.ts'
 import { lossPaths, providerHeaders } from '../upstream/outbound-request.ts'
-import { type ParsedBody, readBody, readInTurns } from '../upstream/parse-request.ts'
+import { type ParsedEmbeddings, parseEmbeddingsInTurns } from '../upstream/parse-embeddings.ts'
 import { type JsonAnswer, type JsonRequest, type JsonRouted, routeJson } from './json-call.ts'
 
 /** The kind of call, as in the log. */
@@ -48,16 +44,18 @@ export const EMBEDDINGS = 'embeddings'
 /** Errors are encoded in OpenAI's format. */
 const protocol = protocols['openai-chat']
 
+type EmbeddingsDeps = ModelCallDeps & CacheDeps
+
 /** Serves `POST /v1/embeddings`. */
 export const serveEmbeddings = (
-  gateway: Gateway,
+  gateway: EmbeddingsDeps,
   received: IncomingRequest,
   responseWriter: ResponseWriter,
 ): Promise<void> =>
   runCall({ gateway, protocol, style: EMBEDDINGS, received, responseWriter }, async (call) => {
     const { cancellation, recorder } = call
     const config = gateway.config()
-    const parsed = decoded(await readInTurns(received.body, config.settings.limit, gateway.world.turn))
+    const parsed = await parseEmbeddingsInTurns(received.body, config.settings.limit, gateway.world.turn)
     if (!parsed.ok) return writeAndRecordError(call, parsed.failure, null)
     const { request } = parsed.value
     const blocked = recorder.received({ model: request.model, stream: false, members: parsed.value.body })
@@ -121,23 +119,6 @@ export const serveEmbeddings = (
     const headers = { 'content-type': 'application/json', ...estimated }
     cache.storing.store({ body: text, headers, used: usage ? { usage } : null, trace: recorder.trace })
   })
-
-/** An embeddings request, parsed. */
-export type ParsedEmbeddings = ParsedBody & {
-  readonly request: EmbeddingsRequest
-  /** The client's headers. Absent: none are forwarded. */
-  readonly headers?: HeaderLookup
-}
-
-/** Parses and validates the body of an embeddings request. */
-export const parseEmbeddings = (source: EncodedText, limits: ExtentLimits): Outcome<ParsedEmbeddings> =>
-  decoded(readBody(source, limits))
-
-const decoded = (read: ReturnType<typeof readBody>): Outcome<ParsedEmbeddings> => {
-  if (!read.ok) return read
-  const request = decodeRequest(read.value.body)
-  return request.ok ? good({ ...read.value, request: request.value }) : request
-}
 
 // ── The request ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -255,7 +236,7 @@ const MAX_SMALLER = 3
 
 /** The request in smaller parts after a refusal that says so. The limit is remembered for the model. */
 const smallerParts = (
-  { health: { refusals } }: Gateway,
+  { health: { refusals } }: Pick<EmbeddingsDeps, 'health'>,
   parsed: ParsedEmbeddings,
 ): ((candidate: Candidate, failure: Failure) => JsonRequest<Embedded> | null) => {
   const tries = new Map<Candidate, number>()

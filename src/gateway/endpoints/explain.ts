@@ -17,20 +17,21 @@ import { explainPlan as explained } from '../../policy/routing/plan.ts'
 import { draftEmbeddings } from '../../policy/routing/plan-embeddings.ts'
 import { clientProtocolByStyle, protocols } from '../../protocols/index.ts'
 import { type CallDemand, textDemand } from '../accounts/demand.ts'
-import type { Gateway } from '../gateway.ts'
+import type { ModelCallDeps } from '../routing/planner.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
 import { type InboundRequest, isCompatible, prepareRequest } from '../upstream/outbound-request.ts'
+import { type ParsedEmbeddings, parseEmbeddings } from '../upstream/parse-embeddings.ts'
 import { parseInTurns, parseRequest } from '../upstream/parse-request.ts'
-import { EMBEDDINGS, type ParsedEmbeddings, parseEmbeddings, prepareEmbeddings } from './embeddings.ts'
+import { EMBEDDINGS, prepareEmbeddings } from './embeddings.ts'
 
 /** The plan for a request of a client, with the present state of each candidate. */
-export const explain = (gateway: Gateway, received: IncomingRequest): Outcome<JsonObject> => {
+export const explain = (gateway: ModelCallDeps, received: IncomingRequest): Outcome<JsonObject> => {
   const parsed = parseOnce(gateway, { received, audience: 'client' })
   return parsed.ok ? parsed.value(NO_ASSUMPTION) : parsed
 }
 
 /** The same for a call of a client: it counts in the client's limits as a request, and a large body is parsed in pieces. */
-export const explainCall = async (gateway: Gateway, received: IncomingRequest): Promise<Outcome<JsonObject>> => {
+export const explainCall = async (gateway: ModelCallDeps, received: IncomingRequest): Promise<Outcome<JsonObject>> => {
   const account = gateway.accounts.open(received, ROUTE)
   try {
     const limited = await account.enter()
@@ -62,7 +63,7 @@ export type Asking = { readonly received: IncomingRequest; readonly audience: 'c
 type Explain = (assume: Assumption, model?: string) => Outcome<JsonObject>
 
 /** Parses a request whose plan is explained several times, such as for each route. */
-export const parseOnce = (gateway: Gateway, asking: Asking): Outcome<Explain> => {
+export const parseOnce = (gateway: ModelCallDeps, asking: Asking): Outcome<Explain> => {
   const { received } = asking
   if (isEmbeddings(received)) return parseForEmbeddings(gateway, asking)
   const style = styleOf(received)
@@ -78,7 +79,7 @@ export const parseOnce = (gateway: Gateway, asking: Asking): Outcome<Explain> =>
 }
 
 const explainText = (
-  gateway: Gateway,
+  gateway: ModelCallDeps,
   { received, audience }: Asking,
   inbound: InboundRequest,
   assume: Assumption,
@@ -108,7 +109,7 @@ const explainText = (
 
 /** What an attempt is estimated to cost, in US dollars; null: the price is unknown. */
 const costOf = (
-  { accounts, catalogue, health }: Gateway,
+  { accounts, catalogue, health }: ModelCallDeps,
   received: IncomingRequest,
   demand: CallDemand,
   candidate: Candidate,
@@ -118,7 +119,7 @@ const costOf = (
   return nano === null ? null : formatDollars(nano)
 }
 
-const parseForEmbeddings = (gateway: Gateway, { received, audience }: Asking): Outcome<Explain> => {
+const parseForEmbeddings = (gateway: ModelCallDeps, { received, audience }: Asking): Outcome<Explain> => {
   const { body, principal } = received
   const parsed = parseEmbeddings(body, gateway.config().settings.limit)
   if (!parsed.ok) return parsed
@@ -135,7 +136,7 @@ type ExplainedEmbeddings = Pick<Asking, 'audience'> & {
 }
 
 const explainEmbeddings = (
-  gateway: Gateway,
+  gateway: ModelCallDeps,
   parsed: ParsedEmbeddings,
   { model, principal, assume, audience }: ExplainedEmbeddings,
 ): Outcome<JsonObject> => {
@@ -173,7 +174,7 @@ type PlannedKeys = Pick<Asking, 'audience'> & {
  * resort: if another one is ready, they may not.
  */
 const keyStates = (
-  { health }: Gateway,
+  { health }: ModelCallDeps,
   { settings }: Config,
   assume: Assumption,
   { candidates, keysOf, audience }: PlannedKeys,
@@ -196,7 +197,11 @@ const keyStates = (
 }
 
 /** The parts of the request that the candidate can and cannot carry. */
-const compatibility = ({ catalogue, health }: Gateway, inbound: InboundRequest, candidate: Candidate): JsonObject => {
+const compatibility = (
+  { catalogue, health }: ModelCallDeps,
+  inbound: InboundRequest,
+  candidate: Candidate,
+): JsonObject => {
   const lacking = new Set(health.refusals.protocolsOf(candidate.instance))
   const prepared = prepareRequest(inbound, candidate, health.limits.factsOf(catalogue, candidate), lacking)
   if (!prepared) return { fit: false, unfit_for: [], only_without: [], doubts: [] }

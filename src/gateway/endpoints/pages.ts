@@ -5,13 +5,13 @@ import { type JsonObject, parseObject } from '../../core/json.ts'
 import type { Instance } from '../../core/provider.ts'
 import { restrictionsOf } from '../../policy/accounts/key-access.ts'
 import { defaultModel, type ListedModel, listModels } from '../../policy/routing/models.ts'
-import type { Gateway } from '../gateway.ts'
+import type { ModelCallDeps } from '../routing/planner.ts'
 import type { Asking } from './explain.ts'
 import { providersStatus, standing } from './status.ts'
 
 /** The models in a provider's status: configured, default and requested ones. */
 const modelsOf =
-  (gateway: Gateway) =>
+  (gateway: ModelCallDeps) =>
   (instance: Instance): readonly string[] => {
     const defaultName = defaultModelOf(gateway, instance)
     return [
@@ -24,11 +24,11 @@ const modelsOf =
   }
 
 /** The model of a provider for targets without one; undefined: unknown. */
-export const defaultModelOf = (gateway: Gateway, instance: Instance): string | undefined =>
+export const defaultModelOf = (gateway: ModelCallDeps, instance: Instance): string | undefined =>
   defaultModel({ config: gateway.config(), lists: gateway.lists(), catalogue: gateway.catalogue }, instance)
 
 /** The body of `/providers/status`. A client does not see the reasons that an operator has written. */
-export const statusPage = (gateway: Gateway, audience: Asking['audience'] = 'operator'): JsonObject => {
+export const statusPage = (gateway: ModelCallDeps, audience: Asking['audience'] = 'operator'): JsonObject => {
   const page = providersStatus(gateway.health, gateway.config(), modelsOf(gateway))
   return audience === 'operator' ? page : withoutReasons(page)
 }
@@ -57,7 +57,7 @@ export type HealthProblem = {
 
 /** The body of `/health`. `problems` is left out if there are none. */
 export const healthPage = (
-  gateway: Gateway,
+  gateway: ModelCallDeps,
   { version, uptime, draining, keyed, problems }: HealthFacts,
 ): JsonObject => {
   const config = gateway.config()
@@ -80,7 +80,7 @@ export const healthPage = (
  * The body of `/v1/models`, for all clients: the members of OpenAI and of Anthropic, and the empty `models` that Codex
  * expects. `started`: s since 1970.
  */
-export const modelsPage = (gateway: Gateway, principal: Principal, started: number): JsonObject => {
+export const modelsPage = (gateway: ModelCallDeps, principal: Principal, started: number): JsonObject => {
   const data = modelsFor(gateway, principal).map((model) => modelEntry(model, started))
   return {
     object: 'list',
@@ -94,7 +94,7 @@ export const modelsPage = (gateway: Gateway, principal: Principal, started: numb
 
 /** The body of `/v1/models/{id}`, or the names of the other models if it is unknown. */
 export const modelPage = (
-  gateway: Gateway,
+  gateway: ModelCallDeps,
   principal: Principal,
   id: string,
   started: number,
@@ -105,7 +105,7 @@ export const modelPage = (
 }
 
 /** The models that this client may use. */
-const modelsFor = (gateway: Gateway, principal: Principal): readonly ListedModel[] =>
+const modelsFor = (gateway: ModelCallDeps, principal: Principal): readonly ListedModel[] =>
   listModels(gateway.config(), gateway.lists(), gateway.catalogue, restrictionsOf(principal))
 
 const modelEntry = ({ id, owner, facts }: ListedModel, started: number) => ({

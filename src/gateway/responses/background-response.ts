@@ -7,9 +7,18 @@ import { type TextOrBytes, textOf } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { ResponseWriter } from '../../core/http-exchange.ts'
 import { type JsonObject, number, object, parseObject, text } from '../../core/json.ts'
-import type { ResponseStatus } from '../../core/stored-response.ts'
+import type { ResponseStatus, ResponseStore } from '../../core/stored-response.ts'
 import { partialOutput } from '../../protocols/openai-responses/partial-output.ts'
+import type { ChatDeps } from '../chat/serve-chat.ts'
 import { eventsIn } from './recording-writer.ts'
+
+/** The dependencies of the responses API. */
+export type ResponsesDeps = ChatDeps & {
+  /** The durable store of responses. */
+  readonly responses: ResponseStore
+  /** Background responses in progress, by response id. */
+  readonly jobs: Map<string, BackgroundResponse>
+}
 
 /** One event of the response: its sequence number, its type and its JSON. */
 export type BackgroundEvent = { readonly number: number; readonly type: string; readonly data: string }

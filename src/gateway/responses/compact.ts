@@ -8,15 +8,15 @@ import { protocols } from '../../protocols/index.ts'
 import { COMPACT, compactionItem, outputText } from '../../protocols/openai-responses/compaction.ts'
 import { sendUntried } from '../call/error-response.ts'
 import { randomLetters } from '../call/ids.ts'
-import type { Gateway } from '../gateway.ts'
 import { parseInTurns } from '../upstream/parse-request.ts'
+import type { ResponsesDeps } from './background-response.ts'
 import { createResponse } from './create-response.ts'
 
 const { 'openai-responses': openaiResponses } = protocols
 
 /** Serves a request for a compaction: the model summarises the conversation in a response that is not stored. */
 export const compact = async (
-  gateway: Gateway,
+  gateway: ResponsesDeps,
   received: IncomingRequest,
   responseWriter: ResponseWriter,
 ): Promise<void> => {

@@ -6,7 +6,7 @@ import { isItemReference } from '../../core/item-reference.ts'
 import { type JsonObject, text } from '../../core/json.ts'
 import { sizeUpTo } from '../../core/large-write.ts'
 import type { MemoryStore, ResponseStore, StoredResponse } from '../../core/stored-response.ts'
-import type { Gateway } from '../gateway.ts'
+import type { Accounts } from '../accounts/accounts.ts'
 import { type ItemReading, itemsIn, portableItem } from './conversation-items.ts'
 
 /** Most turns of a conversation, and most characters of their stored JSON. Few providers accept as much. */
@@ -30,7 +30,10 @@ type StoredRefusal = (stored: Pick<StoredResponse, 'users'>) => Failure | null
 
 /** Refuses what is stored for an end user that is blocked now, also where the request names none. */
 export const storedRefusal =
-  ({ accounts }: Pick<Gateway, 'accounts'>, { principal }: Pick<IncomingRequest, 'principal'>): StoredRefusal =>
+  (
+    { accounts }: { readonly accounts: Pick<Accounts, 'blockOf'> },
+    { principal }: Pick<IncomingRequest, 'principal'>,
+  ): StoredRefusal =>
   ({ users = [] }) =>
     accounts.blockOf(principal, users)
 

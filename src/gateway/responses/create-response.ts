@@ -21,10 +21,10 @@ import { sendUntried } from '../call/error-response.ts'
 import { randomLetters } from '../call/ids.ts'
 import { Recorder, writeAndRecordError } from '../call/recorder.ts'
 import { serveChat } from '../chat/serve-chat.ts'
-import type { Gateway } from '../gateway.ts'
 import { planFor } from '../routing/planner.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
 import { parseInTurns } from '../upstream/parse-request.ts'
+import type { ResponsesDeps } from './background-response.ts'
 import { BackgroundResponse } from './background-response.ts'
 import { type ConversationTurn, newId, type TurnDeps, type TurnOptions, turnFor } from './conversation.ts'
 import { storedRefusal } from './conversation-history.ts'
@@ -38,7 +38,7 @@ const { 'openai-responses': openaiResponses } = protocols
  * Resolves when the answer has been sent.
  */
 export const createResponse = (
-  gateway: Gateway,
+  gateway: ResponsesDeps,
   received: IncomingRequest,
   responseWriter: ResponseWriter,
   connection?: MemoryStore,
@@ -59,7 +59,7 @@ export const createResponse = (
 }
 
 type ResponseCall = {
-  readonly gateway: Gateway
+  readonly gateway: ResponsesDeps
   readonly deps: TurnDeps
   readonly received: IncomingRequest
   readonly responseWriter: ResponseWriter
@@ -101,14 +101,14 @@ const startedTurn = async (
 
 /** Adds the earlier turns that a request continues. Nothing is stored. */
 export const withHistoryFrom =
-  (gateway: Gateway, received: IncomingRequest) =>
+  (gateway: ResponsesDeps, received: IncomingRequest) =>
   async (inbound: InboundRequest): Promise<Outcome<InboundRequest>> => {
     const deps = turnDeps(gateway, received, undefined)
     const turn = await turnFor(deps, inbound, { id: newId(deps), background: false })
     return turn.ok ? good(turn.value.inbound) : turn
   }
 
-const turnDeps = (gateway: Gateway, received: IncomingRequest, connection: MemoryStore | undefined): TurnDeps => {
+const turnDeps = (gateway: ResponsesDeps, received: IncomingRequest, connection: MemoryStore | undefined): TurnDeps => {
   const { world, responses, health } = gateway
   const { client } = received
   const config = gateway.config()
@@ -134,7 +134,7 @@ const turnDeps = (gateway: Gateway, received: IncomingRequest, connection: Memor
  */
 const MAX_BUFFERED = 256 * 1024 * 1024
 
-const bufferedBy = (jobs: Gateway['jobs']): number => jobs.values().reduce((sum, { size }) => sum + size, 0)
+const bufferedBy = (jobs: ResponsesDeps['jobs']): number => jobs.values().reduce((sum, { size }) => sum + size, 0)
 
 /** ms before a failed write to the store is retried, doubled each time. */
 const STORE_RETRY = { first: 1_000, longest: 60_000 }
@@ -218,7 +218,7 @@ const answerInBackground = async (call: ResponseCall): Promise<void> => {
 }
 
 /** Why no further background response may start; null: one may. */
-const capacityProblem = ({ jobs, config }: Gateway): Failure | null => {
+const capacityProblem = ({ jobs, config }: ResponsesDeps): Failure | null => {
   const { concurrent } = config().settings.limit
   if (jobs.size >= concurrent)
     return fail('busy', `Too many background responses in progress (limit.concurrent is ${concurrent}). Retry later.`)
@@ -236,7 +236,7 @@ const capacityProblem = ({ jobs, config }: Gateway): Failure | null => {
  */
 const saverOf =
   (
-    { world, jobs }: Gateway,
+    { world, jobs }: ResponsesDeps,
     id: string,
     current: { readonly turn: ConversationTurn },
   ): ConstructorParameters<typeof BackgroundResponse>[0]['save'] =>

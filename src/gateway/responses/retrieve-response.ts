@@ -12,13 +12,12 @@ import { openaiResponses } from '../../protocols/openai-responses/index.ts'
 import { sendError } from '../call/error-response.ts'
 import { randomLetters } from '../call/ids.ts'
 import { STREAM_HEADERS } from '../chat/client-stream.ts'
-import type { Gateway } from '../gateway.ts'
-import type { BackgroundEvent, BackgroundResponse } from './background-response.ts'
+import type { BackgroundEvent, BackgroundResponse, ResponsesDeps } from './background-response.ts'
 import { findTurnsIn, readHistory, storedRefusal } from './conversation-history.ts'
 import { eventsIn, isFinal } from './recording-writer.ts'
 
 type ResponseHandler = (
-  gateway: Gateway,
+  gateway: ResponsesDeps,
   received: IncomingRequest,
   responseWriter: ResponseWriter,
   id: string,
@@ -28,7 +27,11 @@ type ResponseHandler = (
 type ResponseBody = string | Pick<EventsToSend, 'source' | 'after'>
 
 /** Reads or changes the response with this id. */
-type ResponseOperation = (gateway: Gateway, received: IncomingRequest, id: string) => Promise<Outcome<ResponseBody>>
+type ResponseOperation = (
+  gateway: ResponsesDeps,
+  received: IncomingRequest,
+  id: string,
+) => Promise<Outcome<ResponseBody>>
 
 /** A handler that runs the operation and sends its result. */
 const handlerOf =
@@ -156,7 +159,7 @@ export const deleteResponse = handlerOf(async (gateway, received, id) => {
 
 /** The stored response with this id, or a failure. */
 const storedOf = async (
-  { responses }: Gateway,
+  { responses }: ResponsesDeps,
   { client }: IncomingRequest,
   id: string,
 ): Promise<Outcome<StoredResponse>> => {
@@ -169,7 +172,7 @@ const inputOf = ({ input }: StoredResponse): readonly JsonObject[] => list(parse
 const outputOf = ({ response }: StoredResponse): readonly JsonObject[] =>
   list(object(parseJson(response))?.output).filter(isObject)
 
-const jobOf = ({ jobs }: Gateway, { client }: IncomingRequest, id: string): BackgroundResponse | undefined => {
+const jobOf = ({ jobs }: ResponsesDeps, { client }: IncomingRequest, id: string): BackgroundResponse | undefined => {
   const job = jobs.get(id)
   return job?.owner === client ? job : undefined
 }
@@ -187,7 +190,7 @@ const invalid = (param: string, message: string) => bad(fail('invalid_value', me
 // ── Streams ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** The stored events of a response, or equivalent events if it was not a stream. */
-const eventsOf = ({ world }: Gateway, { response, events }: StoredResponse): readonly BackgroundEvent[] => {
+const eventsOf = ({ world }: ResponsesDeps, { response, events }: StoredResponse): readonly BackgroundEvent[] => {
   // Empty: a background response that was cancelled before its first event.
   const values = events ? events.split('\n').map((line) => object(parseJson(line))) : replayed(world, response)
   return values.flatMap((event, at) => {
@@ -243,7 +246,7 @@ export type EventsToSend = {
 }
 
 /** Streams the events of a response, as fast as the client reads, until the response has ended. */
-export const sendEvents = ({ world, config }: Pick<Gateway, 'world' | 'config'>, pending: EventsToSend): void =>
+export const sendEvents = ({ world, config }: Pick<ResponsesDeps, 'world' | 'config'>, pending: EventsToSend): void =>
   new EventSender(world, config().settings, pending).start()
 
 class EventSender {

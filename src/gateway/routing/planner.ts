@@ -18,11 +18,21 @@ import {
   type PlanInput,
   unknownModel,
 } from '../../policy/routing/plan.ts'
-import type { RouterDeps } from '../gateway.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
+import type { RouterDeps } from './route-context.ts'
 
-/** What planning needs. `lists`: model lists by instance id. */
-export type Planner = RouterDeps & { readonly lists: () => ReadonlyMap<string, readonly string[]> }
+/** The dependencies of planning. */
+export type Planner = Pick<RouterDeps, 'world' | 'health' | 'catalogue' | 'prices'> & {
+  /** The providers' own model lists as last fetched, by instance id. */
+  readonly lists: () => ReadonlyMap<string, readonly string[]>
+}
+
+/** The dependencies of a call that is planned and routed. */
+export type ModelCallDeps = RouterDeps &
+  Planner & {
+    /** The current configuration. A request keeps the one it started with. */
+    readonly config: () => Config
+  }
 
 /** A cached plan for a model name. `plan`: present if it is the same for all requests. */
 type CachedPlan = { readonly draft: PlanDraft; readonly plan: Plan | null }
@@ -155,7 +165,7 @@ const cacheFor = (
  * same for all attempts of the request. `inbound`: for prompt cache affinity; null: none.
  */
 export const keyOrder = (
-  { health, world }: RouterDeps,
+  { health, world }: Pick<RouterDeps, 'health' | 'world'>,
   { settings }: Config,
   inbound: InboundRequest | null,
 ): ((candidate: Candidate) => Iterable<ProviderKey>) => {

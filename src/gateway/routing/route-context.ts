@@ -1,14 +1,23 @@
 /** The inputs of routing one request. */
 import type { Principal } from '../../core/accounts.ts'
-import type { Config } from '../../core/config.ts'
+import type { Catalogue, Config } from '../../core/config.ts'
 import type { CallBodies } from '../../core/kept-bodies.ts'
 import type { ProviderKey } from '../../core/provider.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
 import type { TraceEvent } from '../../core/trace.ts'
+import type { PriceBook } from '../../policy/accounts/price-book.ts'
 import type { RequestAccount } from '../accounts/request-account.ts'
+import type { CallDeps } from '../call/call-lifecycle.ts'
 import type { Cancellation } from '../call/cancellation.ts'
-import type { RouterDeps } from '../gateway.ts'
 import type { UpstreamHealth } from '../health/upstream-health.ts'
+
+/** The dependencies of calls of providers. */
+export type RouterDeps = CallDeps & {
+  readonly health: UpstreamHealth
+  readonly catalogue: Catalogue
+  /** The current prices. */
+  readonly prices: () => PriceBook
+}
 
 /** The dependencies of routing. `health` is reduced, so that embeddings and token counts can pass a read-only view. */
 export type RoutingDeps = Pick<RouterDeps, 'world' | 'catalogue' | 'emit' | 'activeCalls'> & {

@@ -1,4 +1,5 @@
 /** The response cache in one call: finds a stored answer, or stores the answer of the call. */
+
 import type { CacheRules } from '../../core/accounts.ts'
 import type { ChatEvent } from '../../core/chat.ts'
 import type { Config } from '../../core/config.ts'
@@ -10,6 +11,8 @@ import type { StreamStep, StreamWriter } from '../../core/protocol.ts'
 import type { Instance } from '../../core/provider.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
 import type { Trace } from '../../core/trace.ts'
+import type { World } from '../../core/world.ts'
+import type { PriceBook } from '../../policy/accounts/price-book.ts'
 import {
   AnswerCheck,
   type BypassReason,
@@ -18,11 +21,18 @@ import {
   isChanged,
   requestControl,
 } from '../../policy/response-cache.ts'
+import type { TokenUsage } from '../accounts/token-usage.ts'
 import { printable, type RecordedReply, type Recorder, writeAndRecordError } from '../call/recorder.ts'
-import type { TokenUsage } from '../call/usage.ts'
-import type { Gateway } from '../gateway.ts'
 import { forwardedValues } from '../upstream/client-headers.ts'
 import { type CachedAnswer, mayFit, type ResponseCache } from './response-cache.ts'
+
+/** The dependencies of the response cache. */
+export type CacheDeps = {
+  readonly world: World
+  readonly cache: ResponseCache
+  /** The current prices. */
+  readonly prices: () => PriceBook
+}
 
 /** A call as the cache needs it. */
 export type CacheableCall = {
@@ -53,7 +63,7 @@ export type CacheUse = {
 type FoundAnswer = { readonly answer: CachedAnswer; readonly instance: Instance }
 
 /** The cache for a call; null: it is off for the client and its route. Adds the headers of the cache to the response. */
-export const useCache = ({ cache }: Pick<Gateway, 'cache'>, call: CacheableCall): CacheUse | null => {
+export const useCache = ({ cache }: Pick<CacheDeps, 'cache'>, call: CacheableCall): CacheUse | null => {
   const { received, config, plan, recorder } = call
   const rules = rulesFor(received, config, plan)
   if (!rules || rules.ttl === 0) return null
@@ -114,7 +124,7 @@ const NOT_CACHED = fail(
 
 /** Sends an answer from the cache as the complete response, unless a limit of the client refuses the request. */
 export const sendCached = async (
-  { prices, world }: Pick<Gateway, 'prices' | 'world'>,
+  { prices, world }: Pick<CacheDeps, 'prices' | 'world'>,
   call: RecordedReply,
   { answer, instance }: FoundAnswer,
 ): Promise<void> => {

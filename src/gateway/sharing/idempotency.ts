@@ -22,12 +22,18 @@ import {
 import { statusOf } from '../../policy/reply/final-error.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
 import { Recorder, writeAndRecordError } from '../call/recorder.ts'
-import { parseEmbeddings } from '../endpoints/embeddings.ts'
-import type { Gateway } from '../gateway.ts'
 import { forwardedValues } from '../upstream/client-headers.ts'
+import { parseEmbeddings } from '../upstream/parse-embeddings.ts'
 import { parseRequest } from '../upstream/parse-request.ts'
 import { BroadcastResponse, type ReadOutcome } from './broadcast-response.ts'
-import { DUPLICATE, memoryLimit, OVERHEAD, type SharedResponse, SharedResponses } from './shared-responses.ts'
+import {
+  DUPLICATE,
+  memoryLimit,
+  OVERHEAD,
+  type SharedResponse,
+  SharedResponses,
+  type SharingDeps,
+} from './shared-responses.ts'
 
 /** A call whose response may be shared. */
 export type ShareableCall = {
@@ -42,10 +48,10 @@ export type ShareableCall = {
 }
 
 /** Serves the call with this gateway and writer. */
-type ServeCall = (gateway: Gateway, responseWriter: ResponseWriter) => Promise<void>
+type ServeCall<Deps> = (gateway: Deps, responseWriter: ResponseWriter) => Promise<void>
 
 /** Answers a call from a shared response, or serves it. */
-export type Share = (call: ShareableCall, serve: ServeCall) => Promise<void>
+export type Share<Deps> = (call: ShareableCall, serve: ServeCall<Deps>) => Promise<void>
 
 /** Characters of the longest body that is compared with others: making 17 million characters canonical took 3 s. */
 const LONGEST_COMPARED = 1_000_000
@@ -57,7 +63,10 @@ const MAX_FRACTION = 1 / 4
 const RETRY_AFTER = 5_000
 
 /** Shares responses as configured. `fingerprint`: a collision-free digest of any text, of a fixed length. */
-export const shareResponses = (gateway: Gateway, fingerprint: (text: string) => string): Share => {
+export const shareResponses = <Deps extends SharingDeps>(
+  gateway: Deps,
+  fingerprint: (text: string) => string,
+): Share<Deps> => {
   const sharing = new ResponseSharing(gateway, fingerprint)
   return (call, serve) => {
     const config = gateway.config()
@@ -69,12 +78,12 @@ export const shareResponses = (gateway: Gateway, fingerprint: (text: string) => 
   }
 }
 
-class ResponseSharing {
-  readonly #gateway: Gateway
+class ResponseSharing<Deps extends SharingDeps> {
+  readonly #gateway: Deps
   readonly #fingerprint: (text: string) => string
   readonly #responses: SharedResponses
 
-  constructor(gateway: Gateway, fingerprint: (text: string) => string) {
+  constructor(gateway: Deps, fingerprint: (text: string) => string) {
     this.#gateway = gateway
     this.#fingerprint = fingerprint
     this.#responses = new SharedResponses(gateway)
@@ -82,7 +91,7 @@ class ResponseSharing {
 
   async share(
     call: ShareableCall,
-    serve: ServeCall,
+    serve: ServeCall<Deps>,
     { key, config }: { readonly key: string | undefined; readonly config: Config },
   ): Promise<void> {
     const { received, responseWriter, style } = call
@@ -117,7 +126,7 @@ class ResponseSharing {
   /** Serves a call into a new shared response, with the call's client as the first reader. */
   async #start(
     call: ShareableCall,
-    serve: ServeCall,
+    serve: ServeCall<Deps>,
     { names, keyed }: { readonly names: ReadonlyMap<string, string>; readonly keyed: boolean },
   ): Promise<void> {
     const gateway = this.#gateway

@@ -4,7 +4,7 @@ import type { Config } from '../../core/config.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { EndedEvent } from '../../core/trace.ts'
 import type { Cancel } from '../../core/world.ts'
-import type { Gateway } from '../gateway.ts'
+import type { RecorderDeps } from '../call/recorder.ts'
 import type { BroadcastResponse, MemoryQuota } from './broadcast-response.ts'
 
 /** A response that several requests may receive. */
@@ -42,9 +42,12 @@ export const DUPLICATE = 'duplicate '
 /** Memory limit of all shared responses, in bytes. */
 export const memoryLimit = ({ idempotency }: Settings): number => idempotency.maxMegabytes * 1024 * 1024
 
+/** The dependencies of sharing. */
+export type SharingDeps = RecorderDeps & { readonly config: () => Config }
+
 /** Shared responses by name. */
 export class SharedResponses implements MemoryQuota {
-  readonly #gateway: Gateway
+  readonly #gateway: Pick<SharingDeps, 'world' | 'config'>
   readonly #byName = new Map<string, NamedResponse>()
   /** In progress, without readers. */
   readonly #unread = new Set<SharedResponse>()
@@ -53,7 +56,7 @@ export class SharedResponses implements MemoryQuota {
   #taken = 0
   #timer: Cancel | null = null
 
-  constructor(gateway: Gateway) {
+  constructor(gateway: Pick<SharingDeps, 'world' | 'config'>) {
     this.#gateway = gateway
   }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defaultSettings } from '../../../test/support/settings.ts'
-import { NEVER } from '../call/shared-timer.ts'
+import { NEVER } from '../../core/shared-timer.ts'
 import {
   AttemptState,
   type AttemptTimeout,

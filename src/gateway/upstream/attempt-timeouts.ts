@@ -1,7 +1,7 @@
 /** The timeouts of an attempt: when each expires, given the attempt's state. Pure data and one function. */
 import { type Failure, fail } from '../../core/failure.ts'
 import type { Settings } from '../../core/settings.ts'
-import { NEVER } from '../call/shared-timer.ts'
+import { NEVER } from '../../core/shared-timer.ts'
 
 /** The instants and flags of an attempt that its timeouts depend on. Instants are in ms of the monotonic clock. */
 export class AttemptState {

@@ -13,13 +13,12 @@ import type { StreamStep } from '../../core/protocol.ts'
 import type { Identity, ProviderKey, Quirks } from '../../core/provider.ts'
 import type { Secret } from '../../core/secret.ts'
 import type { Settings } from '../../core/settings.ts'
+import { NEVER, type SharedTimer, type TimerClient } from '../../core/shared-timer.ts'
 import type { Sink } from '../../core/stage.ts'
 import type { OngoingCall, UpstreamListener, World } from '../../core/world.ts'
 import { truncated } from '../../protocols/errors/answer-failures.ts'
 import type { MultipleChoices } from '../../protocols/shared/choices.ts'
-import { NEVER, type SharedTimer, type TimerClient } from '../call/shared-timer.ts'
-import { type OutputSample, OutputSampler } from '../call/usage.ts'
-import type { RouterDeps } from '../gateway.ts'
+import { type OutputSample, OutputSampler } from '../accounts/token-usage.ts'
 import { type AnswerBodyReader, type AnswerFormat, readerFor } from './answer-reader.ts'
 import { AttemptState, type AttemptTimeout, checkTimeouts, timeoutFailure } from './attempt-timeouts.ts'
 import { redactKey, redactSecrets } from './redact.ts'
@@ -117,6 +116,12 @@ export const internalError = fail(
 )
 const internalReadError = fail('malformed', 'Internal gateway error while reading the upstream answer.')
 
+/** The dependencies of attempts. */
+type AttemptDeps = {
+  readonly world: World
+  readonly activeCalls: { readonly timers: SharedTimer<TimerClient> }
+}
+
 /** The parts of the input that are needed after the header block. */
 type AttemptTerms = Pick<
   AttemptInput,
@@ -159,7 +164,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
   #id: string | null = null
   #model: string | null = null
 
-  constructor({ world, activeCalls }: Pick<RouterDeps, 'world' | 'activeCalls'>, input: AttemptInput) {
+  constructor({ world, activeCalls }: AttemptDeps, input: AttemptInput) {
     this.#world = world
     this.#timer = activeCalls.timers
     this.#input = input

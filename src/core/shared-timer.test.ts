@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { stillWorld } from '../../../test/support/still-world.ts'
-import type { World } from '../../core/world.ts'
+import { stillWorld } from '../../test/support/still-world.ts'
 import { NEVER, SharedTimer, type TimerClient } from './shared-timer.ts'
+import type { World } from './world.ts'
 
 class TestClient implements TimerClient {
   place = -1

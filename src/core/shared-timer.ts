@@ -2,8 +2,8 @@
  * Many deadlines on one timer. A timer for each open stream would cost a third of a KB, and more time to set than an
  * occasional scan of all deadlines.
  */
-import { type Indexed, IndexedSet } from '../../core/indexed-set.ts'
-import type { Cancel, World } from '../../core/world.ts'
+import { type Indexed, IndexedSet } from './indexed-set.ts'
+import type { Cancel, World } from './world.ts'
 
 /** The deadline of a client without a running timeout. */
 export const NEVER = Number.POSITIVE_INFINITY

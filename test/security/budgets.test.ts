@@ -146,6 +146,11 @@ test('spelling of a model: Claude in a region costs more than at the global endp
   for (const place of ['Global.', `${arn}inference-profile/global.`])
     for (const version of ['', '-v1', '-v1:0'])
       assert.deepEqual(percentOf(costs('bedrock', `${place}${claude}${version}`), global), [100, 100], place)
+  assert.deepEqual(
+    percentOf(costs('bedrock', 'us.anthropic.claude-opus-9'), costs('bedrock', 'global.anthropic.claude-opus-9')),
+    [110, 110],
+    'also at the dearest price',
+  )
   const older = 'anthropic.claude-sonnet-4-20250514-v1:0'
   assert.deepEqual(percentOf(costs('bedrock', `us.${older}`), costs('bedrock', older)), [100, 100])
 })

@@ -119,11 +119,12 @@ export const priceBook = (catalogue: Catalogue, rules: readonly PriceRule[]): Pr
 
   const dearest = new WeakMap<Instance, PriceList | null>()
   /** The lists of a model without a known price. What a rule sets for it stays. Null: the provider has no known price. */
-  const assumedLists = (instance: Instance, { override }: Lists): Lists | null => {
+  const assumedLists = ({ instance, model }: PricedModel, { override }: Lists): Lists | null => {
     const known = dearest.get(instance)
     const prices = known === undefined ? dearestPrices(catalogue, rules, instance) : known
     dearest.set(instance, prices)
-    return prices && { catalogue: { prices, version: 'dearest' }, override }
+    const factor = instance.provider.pricedAs?.(modelName(model), instance)?.factor
+    return prices && { catalogue: { prices: times(prices, factor), version: 'dearest' }, override }
   }
 
   return {
@@ -135,7 +136,7 @@ export const priceBook = (catalogue: Catalogue, rules: readonly PriceRule[]): Pr
       const pricing = { usage, asked, usual: instance.provider.service, pricesOf }
       const cost = costOf({ ...pricing, ...lists })
       if (cost.nano !== null || !unknownPrice) return cost
-      const assumed = costOf({ ...pricing, ...assumedLists(instance, lists) })
+      const assumed = costOf({ ...pricing, ...assumedLists(of, lists) })
       return assumed.nano === null ? assumed : { ...assumed, source: 'assumed' }
     },
     reservation: ({ asked, unknownPrice, ...of }) => {
@@ -143,7 +144,7 @@ export const priceBook = (catalogue: Catalogue, rules: readonly PriceRule[]): Pr
       const lists = listsOf(of)
       const known = reservationOf(of, effective(lists, of), asked)
       if (known !== null || !unknownPrice) return known
-      const assumed = assumedLists(of.instance, lists)
+      const assumed = assumedLists(of, lists)
       return assumed && reservationOf(of, effective(assumed, of), asked)
     },
     isFree: (of) => {
@@ -174,7 +175,7 @@ const listedPrices = (
   const listing = as?.provider ?? provider.catalogue ?? provider.name
   for (const one of isTuned ? [name] : [name, ...kin]) {
     const prices = catalogue(listing, one)?.prices
-    if (prices) return as?.factor === undefined ? prices : timesTokens(prices, as.factor)
+    if (prices) return times(prices, as?.factor)
   }
   return undefined
 }
@@ -191,6 +192,9 @@ const rulesFor = (
   const own = matching([name])
   return own.length > 0 || isTuned ? own : matching(kin)
 }
+
+const times = <List extends PriceList>(prices: List, factor: number | undefined): List =>
+  factor === undefined ? prices : timesTokens(prices, factor)
 
 /** The prices that may apply to a model. */
 type KnownPrices = {

@@ -119,3 +119,58 @@ const setTable = (
   const last = statements.findLastIndex((one, index) => index < end && one.kind !== 'other')
   return joined(statements.slice(0, at)) + table + joined(statements.slice(last + 1))
 }
+
+/** Whether the statement still has this value; the user may have added a comment. */
+const hasValue = ({ kind, name, text }: Statement, wanted: string, value: string): boolean => {
+  const rest = text.trim().slice(`${wanted} = ${value}`.length).trim()
+  return kind === 'pair' && name === wanted && text.trim().startsWith(`${wanted} = ${value}`) && /^(?:#|$)/.test(rest)
+}
+
+const topOf = (statements: readonly Statement[]): readonly Statement[] => {
+  const first = statements.findIndex(({ kind }) => kind === 'header')
+  return first === -1 ? statements : statements.slice(0, first)
+}
+
+/** The place of a table without its subtables; null: there is none. */
+const tableAt = (statements: readonly Statement[], name: string) => {
+  const at = statements.findIndex((one) => one.kind === 'header' && one.name === name)
+  if (at === -1) return null
+  const next = statements.findIndex((one, index) => index > at && one.kind === 'header')
+  return { at, end: next === -1 ? statements.length : next }
+}
+
+const withLineEnd = (text: string): string => (text === '' || text.endsWith('\n') ? text : `${text}\n`)
+
+/** The text with the value of `original` in place of one that `setToml` wrote. A value that was changed since stays. */
+export const undoToml = (text: string, original: string, path: readonly string[], value: Json): string => {
+  const [now, before] = [text, original].map((one) => statementsOf(withLineEnd(one)))
+  if (!now || !before) return text
+  const name = path.join('.')
+  if (path.length > 1 && isObject(value)) return undoTable(now, before, name, value)
+  const at = topOf(now).findIndex((one) => hasValue(one, name, tomlValue(value)))
+  if (at === -1) return text
+  const old = topOf(before).find((one) => one.kind === 'pair' && one.name === name)
+  return joined(now.slice(0, at)) + (old?.text ?? '') + joined(now.slice(at + 1))
+}
+
+const undoTable = (
+  now: readonly Statement[],
+  before: readonly Statement[],
+  name: string,
+  value: { readonly [name: string]: Json | undefined },
+): string => {
+  const [place, old] = [tableAt(now, name), tableAt(before, name)]
+  if (!place) return joined(now)
+  const oldPairs = old ? before.slice(old.at + 1, old.end) : []
+  const body = now.slice(place.at + 1, place.end).flatMap((one) => {
+    const written = value[one.name]
+    const isOurs = written !== undefined && hasValue(one, one.name, tomlValue(written))
+    return isOurs ? oldPairs.filter(({ kind, name: pair }) => kind === 'pair' && pair === one.name) : [one]
+  })
+  const rest = joined(now.slice(place.end))
+  const isEmpty = body.every(({ kind }) => kind === 'other')
+  if (!isEmpty || old) return joined(now.slice(0, place.at + 1)) + joined(body) + rest
+  // The empty line above the table was written with it.
+  const start = now[place.at - 1]?.text.trim() === '' && rest === '' ? place.at - 1 : place.at
+  return joined(now.slice(0, start)) + joined(body) + rest
+}

@@ -29,11 +29,13 @@ export const undoneJson = (text: string, original: JsonObject, written: readonly
     return before === undefined ? withoutEmpty(now, original, path) : setJson(now, path, before)
   }, text)
 
-/** Without the member, and without the objects around it that are empty then and that `original` does not have. */
+/** Without the member. Objects around it that are empty then and that `original` does not have become its values, or are removed. */
 const withoutEmpty = (text: string, original: JsonObject, path: readonly string[]): string => {
   const removed = removeJson(text, path)
   const parent = path.slice(0, -1)
   const around = parent.length > 0 ? valueAt(readJsonText(removed), parent) : undefined
-  const isEmpty = isObject(around) && Object.keys(around).length === 0
-  return isEmpty && valueAt(original, parent) === undefined ? withoutEmpty(removed, original, parent) : removed
+  if (!isObject(around) || Object.keys(around).length > 0) return removed
+  const before = valueAt(original, parent)
+  if (before === undefined) return withoutEmpty(removed, original, parent)
+  return isObject(before) ? removed : setJson(removed, parent, before)
 }

@@ -15,17 +15,19 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
-import { JsonTextError, readJsonText } from '../../connect/edit-json.ts'
-import { undoneJson, type WrittenValue } from '../../connect/undo-json.ts'
-import { isObject, list, parseObject } from '../../core/json.ts'
+import type { ConfigChange, ConfigFormat } from '../../connect/clients.ts'
+import { ConfigTextError, undoConfig } from '../../connect/edit.ts'
+import { isObject, type JsonObject, list, parseObject } from '../../core/json.ts'
 import { CliError, EXIT } from '../cli.ts'
 
-/** What was written, kept beside the file. `values`: of a JSON file. */
-type ConnectRecord = {
+/** What was written to a file. */
+export type WrittenConfig = { readonly format: ConfigFormat; readonly changes: readonly ConfigChange[] }
+
+/** What was written, kept beside the file. */
+type ConnectRecord = WrittenConfig & {
   readonly existed: boolean
   readonly mode: number
   readonly sha256: string
-  readonly values: readonly WrittenValue[]
 }
 
 /** The file that a symbolic link leads to. */
@@ -34,6 +36,7 @@ const backupOf = (path: string): string => `${path}.headgate-backup`
 /** The name of a changed file that was replaced by its original. */
 const changedOf = (path: string): string => `${path}.headgate-changed`
 const recordOf = (path: string): string => `${path}.headgate.json`
+const bytesOf = (text: string): Uint8Array => new TextEncoder().encode(text)
 const hashOf = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
 /** Only the owner: the file contains a key. */
 const PRIVATE = 0o600
@@ -49,17 +52,25 @@ export const readConfigFile = (path: string): string | null => {
   }
 }
 
+const FORMATS: readonly ConfigFormat[] = ['json', 'toml', 'yaml', 'env']
+
+const changeIn = ({ path, value = null, entryBy }: JsonObject): ConfigChange => ({
+  path: list(path).map(String),
+  value,
+  ...(typeof entryBy === 'string' && { entryBy }),
+})
+
 const readRecord = (path: string): ConnectRecord | null => {
   if (!existsSync(recordOf(path))) return null
   const value = parseObject(readFileSync(recordOf(path), 'utf8'))
-  return isObject(value) && typeof value.existed === 'boolean' && typeof value.sha256 === 'string'
+  const format = FORMATS.find((one) => one === value?.format)
+  return isObject(value) && typeof value.existed === 'boolean' && typeof value.sha256 === 'string' && format
     ? {
         existed: value.existed,
         mode: Number(value.mode ?? PRIVATE),
         sha256: value.sha256,
-        values: list(value.values)
-          .filter(isObject)
-          .map(({ path, value: written = null }) => ({ path: list(path).map(String), value: written })),
+        format,
+        changes: list(value.changes).filter(isObject).map(changeIn),
       }
     : null
 }
@@ -72,66 +83,83 @@ const replaceFile = (path: string, bytes: Uint8Array, mode: number): void => {
   renameSync(draft, path)
 }
 
-/** Writes the text and keeps the original. A second write keeps the original of the first, unless the file was changed since. */
-export const writeConfigFile = (given: string, text: string, values: readonly WrittenValue[]): void => {
-  const path = realPath(given)
-  mkdirSync(dirname(path), { recursive: true })
+/** The content to be restored, and the file mode; null: there was no file. */
+type Original = { readonly bytes: Uint8Array; readonly mode: number } | null
+
+/** Of a file that was changed since an earlier connection: its content without that connection. */
+const originalOf = async (path: string): Promise<Original> => {
   const before = existsSync(path) ? readFileSync(path) : null
   const previous = readRecord(path)
-  const isOurs = previous !== null && before !== null && hashOf(before) === previous.sha256
-  const original = isOurs
-    ? previous
-    : { existed: before !== null, mode: before === null ? PRIVATE : statSync(path).mode & 0o777 }
-  if (!isOurs) {
-    rmSync(backupOf(path), { force: true })
-    if (before !== null) replaceFile(backupOf(path), before, PRIVATE)
+  if (previous !== null && before !== null) {
+    if (hashOf(before) === previous.sha256)
+      return previous.existed ? { bytes: readFileSync(backupOf(path)), mode: previous.mode } : null
+    const undone = await withoutConnection(path, previous)
+    if (undone !== null) return undone === '' ? null : { bytes: bytesOf(undone), mode: previous.mode }
   }
-  const bytes = new TextEncoder().encode(text)
-  const record: ConnectRecord = { existed: original.existed, mode: original.mode, sha256: hashOf(bytes), values }
-  replaceFile(recordOf(path), new TextEncoder().encode(`${JSON.stringify(record)}\n`), PRIVATE)
-  replaceFile(path, bytes, original.existed ? original.mode & 0o700 : PRIVATE)
+  return before && { bytes: before, mode: statSync(path).mode & 0o777 }
+}
+
+/** Writes the text and keeps the original, also that of an earlier connection. */
+export const writeConfigFile = async (given: string, text: string, written: WrittenConfig): Promise<void> => {
+  const path = realPath(given)
+  mkdirSync(dirname(path), { recursive: true })
+  const original = await originalOf(path)
+  rmSync(backupOf(path), { force: true })
+  if (original) replaceFile(backupOf(path), original.bytes, PRIVATE)
+  const bytes = bytesOf(text)
+  const mode = original?.mode ?? PRIVATE
+  const record: ConnectRecord = { existed: original !== null, mode, sha256: hashOf(bytes), ...written }
+  replaceFile(recordOf(path), bytesOf(`${JSON.stringify(record)}\n`), PRIVATE)
+  replaceFile(path, bytes, original ? mode & 0o700 : PRIVATE)
 }
 
 /** `undone`: only the values of the connection were taken out, because the file was changed since. */
 type UndoResult = 'restored' | 'removed' | 'undone'
 
 /**
- * Restores the original byte for byte, or removes a file that did not exist. In a JSON file that was changed since, which
- * some clients do at their first start, only the values of the connection are taken out. `force`: the original is restored,
- * and the changed file is kept beside it. Throws `CliError` (conflict).
+ * Restores the original byte for byte, or removes a file that did not exist. In a file that was changed since, which some
+ * clients do at their first start, only the values of the connection are taken out. `force`: the original is restored, and the
+ * changed file is kept beside it. Throws `CliError` (conflict).
  */
-export const restoreConfigFile = (given: string, force: boolean): UndoResult => {
+export const restoreConfigFile = async (given: string, force: boolean): Promise<UndoResult> => {
   const path = realPath(given)
   const record = readRecord(path)
   if (!record) throw new CliError(EXIT.conflict, `${given} was not changed by headgate connect.`)
   const now = existsSync(path) ? readFileSync(path) : null
   const isChanged = now !== null && hashOf(now) !== record.sha256
-  const undone = isChanged && !force ? withoutConnection(path, record) : null
+  const undone = isChanged && !force ? await withoutConnection(path, record) : null
   if (isChanged && !force && undone === null) {
     const remedy = record.existed ? `The original is ${backupOf(path)}.` : 'It did not exist before.'
     const keep = `--force restores it, and keeps the changed file as ${changedOf(path)}.`
     throw new CliError(
       EXIT.conflict,
-      `${given} was changed since it was connected, so it is left as it is. ${remedy} ${keep}`,
+      `${given} was changed since it was connected and cannot be read, so it is left as it is. ${remedy} ${keep}`,
     )
   }
   if (isChanged && force) replaceFile(changedOf(path), now, PRIVATE)
-  if (undone !== null) replaceFile(path, new TextEncoder().encode(undone), record.mode)
-  else if (record.existed) replaceFile(path, readFileSync(backupOf(path)), record.mode)
-  else rmSync(path, { force: true })
+  const isRemoved = undone === null ? !record.existed : undone === ''
+  if (isRemoved) rmSync(path, { force: true })
+  else if (undone !== null) replaceFile(path, bytesOf(undone), record.mode)
+  else replaceFile(path, readFileSync(backupOf(path)), record.mode)
   rmSync(backupOf(path), { force: true })
   rmSync(recordOf(path), { force: true })
-  return undone !== null ? 'undone' : record.existed ? 'restored' : 'removed'
+  return isRemoved ? 'removed' : undone !== null ? 'undone' : 'restored'
 }
 
-/** The text of a JSON file without the values of the connection; null: it is another file, or it cannot be read. */
-const withoutConnection = (path: string, { existed, values }: ConnectRecord): string | null => {
-  if (values.length === 0) return null
+/** Whether a text has no values. */
+const isEmpty = (text: string): boolean => /^\s*(?:\{\s*\}\s*)?$/.test(text)
+
+/**
+ * The text of a changed file without the values of the connection, empty if it did not exist before and has no others; null: a
+ * text cannot be read.
+ */
+const withoutConnection = async (path: string, { existed, format, changes }: ConnectRecord): Promise<string | null> => {
   try {
-    const original = existed ? readJsonText(readFileSync(backupOf(path), 'utf8')) : {}
-    return undoneJson(readFileSync(path, 'utf8'), original, values)
+    const [now, original] = [readConfigFile(path) ?? '', existed ? (readConfigFile(backupOf(path)) ?? '') : '']
+    const undone = await undoConfig(now, original, { format }, changes)
+    return !existed && isEmpty(undone) ? '' : undone
   } catch (error) {
-    if (error instanceof JsonTextError) return null
+    if (error instanceof ConfigTextError || error instanceof CliError) return null
     throw error
   }
 }

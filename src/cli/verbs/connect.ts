@@ -5,7 +5,6 @@ import { join, resolve } from 'node:path'
 import { CLIENTS, type ClientFile, type ClientRow, type Connection } from '../../connect/clients.ts'
 import { diffLines } from '../../connect/diff.ts'
 import { ConfigTextError, editConfig, envLines } from '../../connect/edit.ts'
-import { valuesIn } from '../../connect/undo-json.ts'
 import { object } from '../../core/json.ts'
 import { nearest } from '../../core/nearest.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
@@ -130,9 +129,9 @@ const edited = async (
 
 const UNDONE = 'was changed since, so only the values of the connection were taken out'
 
-const undo = (cli: Cli, row: ClientRow, path: string | null, force: boolean): void => {
+const undo = async (cli: Cli, row: ClientRow, path: string | null, force: boolean): Promise<void> => {
   if (path === null) throw new CliError(EXIT.usage, `${row.title} has no file of its own: name the one with --file.`)
-  const result = restoreConfigFile(path, force)
+  const result = await restoreConfigFile(path, force)
   cli.answer({ client: row.name, file: path, result }, () => [`${path} ${result === 'undone' ? UNDONE : result}`])
 }
 
@@ -144,7 +143,7 @@ const connect = async (cli: Cli, row: ClientRow, path: string | null, options: C
   const text = path === null ? null : await edited(before ?? row.file?.initial ?? '', row, changes, path)
   const diff = text === null ? [] : diffLines(before ?? '', text, secrets)
   const isWritten = path !== null && text !== null && text !== before && options.dryRun !== true
-  if (isWritten) writeConfigFile(path, text, row.format === 'json' ? valuesIn(changes) : [])
+  if (isWritten) await writeConfigFile(path, text, { format: row.format, changes })
   const sent = options.dryRun || !options.request ? null : await sendRequest(row, gateway, connection)
   const answered = sent && 'by' in sent ? sent.by : null
   // To be copied, so with the key. The difference of a file is only to be read.
@@ -196,8 +195,11 @@ export const define: DefineVerb = (command, cli) => {
     .option('-m, --model <name>', 'model or route that the client requests', 'auto')
     .option('--key <key>', 'client key (HEADGATE_API_KEY)')
     .option('--dry-run', 'print the difference and write nothing')
-    .option('--undo', 'restore the file as it was, byte for byte; of a changed JSON file take out the values')
-    .option('--force', 'for --undo: restore a file that was changed since, and keep the changed one beside it')
+    .option('--undo', 'restore the file as it was, byte for byte; take the values out of a file that was changed since')
+    .option(
+      '--force',
+      'for --undo: restore the original of a file that was changed since, and keep the changed one beside it',
+    )
     .option('--file <path>', 'file of variables, for clients without a file of their own')
     .option('--no-request', 'send no request at the end')
     .addHelpText(
@@ -208,7 +210,7 @@ export const define: DefineVerb = (command, cli) => {
       if (name === undefined) return listClients(cli())
       const row = rowOf(name)
       const path = pathOf(row, cli().host, options.file)
-      if (options.undo) undo(cli(), row, path, options.force === true)
+      if (options.undo) await undo(cli(), row, path, options.force === true)
       else await connect(cli(), row, path, options)
     })
 }

@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from 'commander'
+import { EXIT } from '../src/cli/cli.ts'
 import { filled, HELP_WIDTH } from '../src/cli/help-text.ts'
 import { buildProgram } from '../src/cli/run.ts'
 
@@ -16,6 +17,20 @@ Verbs that need a running gateway find the one whose data folder (\`data.dir\`) 
 \`run.json\` in it. \`--url\` or \`HEADGATE_URL\` selects another one. Results are written to stdout, messages to stderr.
 
 This page is generated: \`npm run cli-page\` writes it.
+
+## Exit codes
+
+| code | meaning | for example |
+|---|---|---|
+| ${EXIT.done} | done | |
+| ${EXIT.failed} | failed | \`try\`: a model answered with an error; \`status\`, \`health\`: the gateway is not ok; \`what-if\`: a route has no target |
+| ${EXIT.usage} | the command is wrong | an unknown verb, option or column; a value that is no number, time or name of the list |
+| ${EXIT.invalidConfig} | the configuration is invalid | \`config check\`; any verb that reads it |
+| ${EXIT.unreachable} | no gateway answers | none runs for this folder, or the one at \`--url\` refuses the connection |
+| ${EXIT.notPermitted} | not permitted | no or a wrong admin token or client key (401), or one without the right (403); also \`status\` with a wrong \`--token\` |
+| ${EXIT.conflict} | not found, or in conflict | there is no such key, team or request; a name that is taken; a restore while the gateway runs |
+
+With \`--json\` an error is one line on stderr: \`{"error": {"message": …, "exit": ${EXIT.notPermitted}}}\`.
 `
 
 /** The help text of a command as it is printed. */

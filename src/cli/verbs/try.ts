@@ -24,6 +24,9 @@ type Trial = {
   readonly cost: string | null
 }
 
+/** Whether the gateway did not accept the key. */
+const isRefused = ({ status }: Trial): boolean => status === 401 || status === 403
+
 /** Time limit of an answer, in ms. */
 const TIMEOUT = 10 * 60_000
 
@@ -148,7 +151,7 @@ export const define: DefineVerb = (command, cli) => {
       }
       const key = options.key ?? gateway.key
       const trials = await Promise.all(names.map((name) => askModel(gateway, { ...request, model: name }, key, onText)))
-      if (trials.some(({ error }) => error !== null)) exit(EXIT.failed)
+      if (trials.some(({ error }) => error !== null)) exit(trials.every(isRefused) ? EXIT.notPermitted : EXIT.failed)
       answer({ object: 'list', data: trials }, () => [
         ...(shown
           ? ['', '']

@@ -2,7 +2,7 @@
 
 import { fileURLToPath } from 'node:url'
 import { budgetReadings } from '../observe/account-metrics.ts'
-import { addCounts, type Counts } from '../observe/alerts/request-counts.ts'
+import { addCounts, type ProcessCounts } from '../observe/alerts/request-counts.ts'
 import type { LiveHub } from '../observe/live/hub.ts'
 import { readingsText } from '../observe/registry.ts'
 import { DASHBOARD } from '../server/admin/dashboard-client.ts'
@@ -157,12 +157,12 @@ export const answerQuery = async (runtime: Runtime, ask: string): Promise<string
 }
 
 /** What all workers have seen of requests. `window`: ms in which failed ones are counted. */
-export const requestCounts = async (runtime: Runtime, window: number): Promise<Counts> => {
+export const requestCounts = async (runtime: Runtime, window: number): Promise<ProcessCounts> => {
   if (!runtime.worker) return runtime.counts.sums(window)
   const { askNodes } = await import('../server/admin/nodes.ts')
   const { answers } = await askNodes(nodeDeps(runtime), { do: 'counts', window })
   // See `answerNode`.
-  return addCounts(answers.map(({ value }) => value as Counts))
+  return addCounts(answers.map(({ value }) => value as ProcessCounts))
 }
 
 /** The metrics page of all workers, with the budgets that they share. Null: it is not available. */

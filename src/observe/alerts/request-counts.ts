@@ -33,7 +33,7 @@ class AnswerCount {
 }
 
 /** The counts of one process. Plain JSON data, since workers exchange them. */
-export type Counts = Pick<AlertView, 'answers' | 'requests'>
+export type ProcessCounts = Pick<AlertView, 'answers' | 'requests'>
 
 export class RequestCounts {
   readonly #answers = new AnswerCount()
@@ -48,15 +48,15 @@ export class RequestCounts {
   }
 
   /** Answers of the last hour, and requests of the last `window` ms. */
-  sums(window: number): Counts {
+  sums(window: number): ProcessCounts {
     const now = Date.now()
     return { answers: this.#answers.sum(now), requests: this.#requests.sum(now, window) }
   }
 }
 
 /** The counts of all processes together. */
-export const addCounts = (all: readonly Counts[]): Counts => {
-  const sum = (of: (one: Counts) => number) => all.reduce((total, one) => total + of(one), 0)
+export const addCounts = (all: readonly ProcessCounts[]): ProcessCounts => {
+  const sum = (of: (one: ProcessCounts) => number) => all.reduce((total, one) => total + of(one), 0)
   return {
     answers: { all: sum(({ answers }) => answers.all), estimated: sum(({ answers }) => answers.estimated) },
     requests: { all: sum(({ requests }) => requests.all), failed: sum(({ requests }) => requests.failed) },

@@ -12,6 +12,7 @@ import { NO_ASSUMPTION } from '../../src/policy/routing/assumption.ts'
 import { handlersFor } from '../../src/server/handlers.ts'
 import { ROUTES, type RouteName } from '../../src/server/routes.ts'
 import { csvLine } from '../../src/usage/reading/export-text.ts'
+import { post, start } from '../e2e/support/process.ts'
 import { CapturedReply, gatewayHarness, instance, respondWith } from '../support/gateway.ts'
 import type { ScriptedCall } from '../support/still-world.ts'
 
@@ -223,4 +224,33 @@ test('a formula in an export is text, also after blanks and in full width', () =
       assert.equal(csvLine([cell]), `"'${cell}"`, JSON.stringify(cell))
     }
   assert.equal(csvLine(['a=1', '1-2', 'team a', '-0.000000001', null, 3]), 'a=1,1-2,team a,-0.000000001,,3')
+})
+
+test('other tenants: a viewer of one team sees no name of a model that a client of another team invented', async () => {
+  const ADMIN = 'admin-0123456789abcdefghijk'
+  await using gateway = await start({ env: { AUTH_ADMIN: ADMIN } })
+  const api = (path: string, token: string, body?: object) =>
+    fetch(`${gateway.url}/admin/api/v1${path}`, {
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      ...(body && { method: 'POST', body: JSON.stringify(body) }),
+    })
+  const made = async (path: string, body: object): Promise<JsonObject> =>
+    object((await (await api(path, ADMIN, body)).json()) as JsonObject) ?? {}
+  const { id } = await made('/teams', { name: 'viewed' })
+  const { secret } = await made('/tokens', { name: 'v', bindings: [{ role: 'viewer', team: String(id) }] })
+  const { secret: key } = await made('/keys', { name: 'k' })
+  const invented = 'the-secret-project-of-the-other-team'
+  await post(
+    `${gateway.base}/chat/completions`,
+    { model: `demo/${invented}`, messages: [{ role: 'user', content: 'x' }] },
+    { authorization: `Bearer ${key}` },
+  )
+  for (const path of ['/providers', '/providers/demo']) {
+    assert.match(await (await api(path, ADMIN)).text(), new RegExp(invented), path)
+    const answer = await api(path, String(secret))
+    assert.equal(answer.status, 200)
+    const shown = await answer.text()
+    assert.doesNotMatch(shown, new RegExp(invented), path)
+    assert.match(shown, /"models":\[\{/)
+  }
 })

@@ -6,6 +6,7 @@ import { isList, isObject } from '../../../core/json.ts'
 import { nearest } from '../../../core/nearest.ts'
 import { keyId } from '../../../core/target.ts'
 import { modelsPage } from '../../../gateway/endpoints/pages.ts'
+import { listModels } from '../../../policy/routing/models.ts'
 import { noteAudit, runFor } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
 import { id, listOf, page, pageOf, time } from '../fields.ts'
@@ -79,7 +80,19 @@ const provider = z
 type ListedProvider = z.input<typeof provider>
 
 /** The entries of `/providers/status` of all processes. The schema above describes them; a test compares the two. */
-const providersOf = async (deps: AdminDeps): Promise<readonly ListedProvider[]> => {
+/** `teams`: those of the actor; null: all. Clients choose names of models, which others than operators of all teams do not see. */
+const providersOf = async (
+  deps: AdminDeps,
+  { teams }: Pick<AdminCall, 'teams'>,
+): Promise<readonly ListedProvider[]> => {
+  const all = await allProviders(deps)
+  if (teams === null) return all
+  const { gateway } = deps
+  const listed = new Set(listModels(gateway.config(), gateway.lists(), gateway.catalogue).map((one) => one.id))
+  return all.map((entry) => ({ ...entry, models: entry.models.filter((one) => listed.has(`${entry.id}/${one.id}`)) }))
+}
+
+const allProviders = async (deps: AdminDeps): Promise<readonly ListedProvider[]> => {
   const { answers } = await askNodes(deps, { do: 'providers' })
   return answers.flatMap(({ node, value: { data } }) => {
     // `statusPage` returns plain JSON without the types of its members.
@@ -255,8 +268,10 @@ export const providerRows = [
     scope: 'any',
     answer: listOf(provider),
     example: { answer: { object: 'list', data: [PROVIDER], has_more: false, next: null } },
-    handle: async (deps) =>
-      good({ body: { object: 'list' as const, data: [...(await providersOf(deps))], has_more: false, next: null } }),
+    handle: async (deps, call) =>
+      good({
+        body: { object: 'list' as const, data: [...(await providersOf(deps, call))], has_more: false, next: null },
+      }),
   }),
   row({
     method: 'GET',
@@ -267,8 +282,9 @@ export const providerRows = [
     params: id,
     answer: provider,
     example: { params: { id: 'openai' }, answer: PROVIDER },
-    async handle(deps, { params }) {
-      const providers = await providersOf(deps)
+    async handle(deps, call) {
+      const { params } = call
+      const providers = await providersOf(deps, call)
       const found = providers.find((one) => one.id === params.id)
       return found ? good({ body: found }) : bad(noProvider(deps, params.id))
     },

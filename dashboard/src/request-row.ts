@@ -184,41 +184,6 @@ export const sortParameter = (sort: string): string =>
 export const appended = (rows: readonly ListedRequest[], more: readonly ListedRequest[]): readonly ListedRequest[] =>
   [...new Map([...rows, ...more].map((row) => [`${row.id} ${row.received_at}`, row])).values()].slice(0, MAX_ROWS)
 
-const contains = (text: string | null | undefined, part: string): boolean =>
-  text?.toLowerCase().includes(part.toLowerCase()) ?? false
-
-/** Whether a live event belongs to the list; null: an event does not say, so the list must be read again. */
-export const matches = (request: ListedRequest, place: Place): boolean | null => {
-  const one = (name: string, value: string | null | undefined): boolean => {
-    const wanted = valuesOf(place, name)
-    return wanted.length === 0 || wanted.includes(value ?? '')
-  }
-  const isKnown = ['route', 'tag', 'end_user'].every((name) => valuesOf(place, name).length === 0)
-  const isStatus = valuesOf(place, 'http').every((status) =>
-    status.endsWith('xx') ? String(request.status)[0] === status[0] : String(request.status) === status,
-  )
-  const [slow] = valuesOf(place, 'min_ms')
-  const [dear] = valuesOf(place, 'cost_over')
-  const [text] = valuesOf(place, 'q')
-  const { id, asked, model, provider, code } = request
-  const found =
-    one('status', resultOf(request)) &&
-    one('provider', provider) &&
-    one('model', model) &&
-    one('asked', asked) &&
-    one('key', request.key?.id) &&
-    one('team', request.team?.id) &&
-    one('client', request.client) &&
-    one('style', request.style) &&
-    one('code', code) &&
-    isStatus &&
-    (slow === undefined || (request.total_ms ?? 0) >= Number(slow)) &&
-    (dear === undefined || Number(request.cost ?? 0) >= Number(dear)) &&
-    (text === undefined || [id, asked, model, provider, code].some((field) => contains(field, text)))
-  if (!found) return false
-  return isKnown ? true : null
-}
-
 /** The most rows that are kept. */
 export const MAX_ROWS = 5_000
 

@@ -54,7 +54,7 @@ const idsOf = (stream: LiveStream): readonly unknown[] => stream.rows().map(({ i
 describe('live events', () => {
   let gateway: Started
   before(async () => {
-    gateway = await start({ env: { AUTH_ADMIN: ADMIN } })
+    gateway = await start({ env: { AUTH_ADMIN: ADMIN, USAGE_END_USER: 'true' } })
   })
   after(() => gateway?.stop())
 
@@ -144,6 +144,33 @@ describe('live events', () => {
       }
     } finally {
       child.kill()
+    }
+  })
+
+  test('headgate logs -f filters as the list does, by text of errors and end user', async () => {
+    const env = { PATH: process.env.PATH ?? '', AUTH_ADMIN: ADMIN }
+    const followers = [
+      ['--text', 'MODEL DOWN ALWAYS'],
+      ['--end-user', 'eve 4711'],
+      ['--model', 'demo/echo', '--end-user', 'eve 4711'],
+    ].map((filter) => {
+      const child = spawn(process.execPath, [MAIN, 'logs', '-f', '--json', ...filter], { cwd: gateway.folder, env })
+      const follower = { child, printed: '' }
+      child.stdout.on('data', (part) => (follower.printed += part))
+      return follower
+    })
+    const send = (body: object) => post(`${gateway.base}/chat/completions`, { ...BODY, ...body })
+    try {
+      await until(async () => {
+        await send({ model: 'demo/chain' })
+        await send({ model: 'demo/echo', user: 'eve 4711' })
+        await sleep(100)
+        return followers.every(({ printed }) => printed.includes('\n'))
+      })
+      for (const line of followers[1]?.printed.trim().split('\n') ?? [])
+        assert.equal(JSON.parse(line).end_user, 'eve 4711')
+    } finally {
+      for (const { child } of followers) child.kill()
     }
   })
 

@@ -21,7 +21,6 @@ import { NewRows, Table } from '../parts/table.tsx'
 import {
   appended,
   type ListedRequest,
-  matches,
   merged,
   NEWEST_FIRST,
   queryOf,
@@ -39,6 +38,8 @@ import type { SheetProps } from './requests/sheet.tsx'
 
 /** Rows of a page of the API. */
 const PAGE = 200
+/** IDs of one question. */
+const MOST_ASKED = 100
 /** ms between two readings of the figures. */
 const FIGURES = 10_000
 
@@ -305,16 +306,34 @@ const useEnded = (
     if (isFree) rows.value = merged([...found, ...waiting.value], rows.value)
     waiting.value = isFree ? [] : merged(found, waiting.value)
   }
+  const asked = useRef<string[]>([])
+  const isAsking = useRef(false)
+  /** Reads those that match the filters: the list decides, since events lack what some filters search. */
+  const askFor = async (ids: readonly string[]): Promise<void> => {
+    asked.current.push(...ids)
+    if (isAsking.current) return
+    isAsking.current = true
+    const key = keyOf(current.value)
+    try {
+      while (asked.current.length > 0 && key === keyOf(current.value)) {
+        const request_id = asked.current.splice(0, MOST_ASKED)
+        const { data } = await read<RequestsPage>('/requests', { ...fullQuery(current.value), request_id, limit: PAGE })
+        if (data.length > 0 && key === keyOf(current.value)) add(data)
+      }
+    } catch {
+      // The figures find what is newer than the list.
+    }
+    asked.current = []
+    isAsking.current = false
+  }
   const onEvents = useCallback((events: readonly { readonly name: string; readonly data: unknown }[]) => {
     const now = current.value
     if (!isCurrent(now) || isHeld.value) return
     // The stream has the rows of the list.
     const ended = events.filter(({ name }) => name === 'request').map(({ data }) => data as ListedRequest)
-    const found = ended.filter((one) => matches(one, now)).toReversed()
-    if (ended.some((one) => matches(one, now) === null)) first.reload()
-    if (found.length > 0) add(found)
-    // Whether they match the filters is not known.
-    if (!hasFilter(now)) missing.value += moreIn(events)
+    if (hasFilter(now)) return void askFor(ended.map(({ id }) => id))
+    if (ended.length > 0) add(ended.toReversed())
+    missing.value += moreIn(events)
   }, [])
   // A request may end after the list was read and before the events begin.
   useEffect(() => {

@@ -1,6 +1,6 @@
 /** `headgate logs`: one line for each request, from the ledger or as they end. */
 import { setTimeout as pause } from 'node:timers/promises'
-import { isObject, type JsonObject, list, number, object, readJson, text } from '../../core/json.ts'
+import { isObject, type JsonObject, list, readJson, text } from '../../core/json.ts'
 import { idOf, isRecordId, queryOf, type RecordStore, throughGateway } from '../accounts/record-store.ts'
 import { durationMs, timeOf } from '../arguments.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
@@ -47,24 +47,15 @@ async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Event
   }
 }
 
-/** `key`: its ID. */
-type FollowFilter = {
+/** Filters of a list of requests, as parameters of the API. `team` and `key`: their IDs. */
+type RowFilter = {
   readonly team: string | undefined
   readonly key: string | undefined
-  readonly model: string | undefined
-  readonly statuses: readonly string[]
-  readonly slow: number | undefined
-}
-
-const matches = (request: JsonObject, { key, model, statuses, slow }: FollowFilter): boolean => {
-  const code = String(number(request.status) ?? '')
-  const isStatus = statuses.some((status) => code === status || (status.endsWith('xx') && code[0] === status[0]))
-  return (
-    (statuses.length === 0 || isStatus) &&
-    (key === undefined || object(request.key)?.id === key) &&
-    (model === undefined || request.asked === model || request.model === model) &&
-    (slow === undefined || (number(request.total_ms) ?? 0) >= slow)
-  )
+  readonly any_model: string | undefined
+  readonly end_user: string | undefined
+  readonly q: string | undefined
+  readonly status: readonly string[]
+  readonly min_ms: number | undefined
 }
 
 /** Revoked keys and those of `auth.keys` are found by their ID only. */
@@ -83,7 +74,46 @@ const AGAIN = 1_000
 /** Events that are recognized when they are repeated. */
 const SEEN = 500
 
-const follow = async (cli: Cli, gateway: GatewayClient, filter: FollowFilter): Promise<void> => {
+/** Rows of one question. */
+const MOST_ASKED = 100
+/** ms before now in which a request that ends now was received. */
+const LONGEST = 7 * 86_400_000
+
+/**
+ * Prints requests that have ended and match the filter. The list decides about that, so that both have one rule: an event has
+ * neither the errors nor the end user. Events that arrive meanwhile are one question.
+ */
+const printerOf = (cli: Cli, gateway: GatewayClient, filter: RowFilter): ((request: JsonObject) => void) => {
+  const { team: _, ...own } = filter
+  const isFiltered = Object.values(own).some((value) => (Array.isArray(value) ? value.length > 0 : value !== undefined))
+  const waiting: JsonObject[] = []
+  const matching = async (requests: readonly JsonObject[]): Promise<readonly JsonObject[]> => {
+    const request_id = requests.flatMap(({ id }) => text(id) ?? [])
+    const from = new Date(Date.now() - LONGEST).toISOString()
+    const { body } = await gateway.call(
+      `/admin/api/v1/requests${queryOf({ ...filter, request_id, from, limit: String(MOST_ASKED) })}`,
+    )
+    return (isObject(body) ? list(body.data) : []).filter(isObject).toReversed()
+  }
+  let isPrinting = false
+  const work = async (): Promise<void> => {
+    isPrinting = true
+    try {
+      while (waiting.length > 0) for (const row of await matching(waiting.splice(0, MOST_ASKED))) print(row, cli)
+    } catch (error) {
+      cli.note(`Some requests are missing here: ${error instanceof Error ? error.message : 'unknown error'}`)
+    }
+    isPrinting = false
+  }
+  return (request) => {
+    if (!isFiltered) return print(request, cli)
+    waiting.push(request)
+    if (!isPrinting) void work()
+  }
+}
+
+const follow = async (cli: Cli, gateway: GatewayClient, filter: RowFilter): Promise<void> => {
+  const printMatching = printerOf(cli, gateway, filter)
   let last: string | null = null
   // After a reconnect some events are sent again.
   let seen: readonly string[] = []
@@ -104,7 +134,7 @@ const follow = async (cli: Cli, gateway: GatewayClient, filter: FollowFilter): P
         if (id !== null) seen = [id, ...seen].slice(0, SEEN)
         if (event === 'gap') cli.note('Some requests are missing here: the connection was too slow.')
         const request = event === 'request' ? readJson(data) : undefined
-        if (isObject(request) && matches(request, filter)) print(request, cli)
+        if (isObject(request)) printMatching(request)
       }
     } catch (error) {
       cli.note(`The stream ended: ${error instanceof Error ? error.message : 'unknown error'}.`)
@@ -119,8 +149,8 @@ export const define: DefineVerb = (command, cli) => {
     .option('--team <team>', 'only requests of this team: name or ID')
     .option('--key <key>', 'only requests of this client key: name or ID')
     .option('--model <model>', 'only requests for this model or route, or answered by this model')
-    .option('--end-user <user>', 'only requests of this end user, without -f')
-    .option('--text <text>', 'only requests with this text in an error, model, trail or ID, without -f')
+    .option('--end-user <user>', 'only requests of this end user')
+    .option('--text <text>', 'only requests with this text in an error, model, trail or ID')
     .option('--status <code>', 'only this status, such as 404 or 5xx; several with commas')
     .option('--slow <duration>', 'only requests that took at least this long, such as 5s')
     .option('--since <time>', 'beginning, without -f: 1h, yesterday or 2026-11-23', '1h')
@@ -131,22 +161,14 @@ export const define: DefineVerb = (command, cli) => {
     )
     .action(async (options: RequestLogOptions) => {
       const { model, endUser, text: q } = options
-      if (options.follow && (endUser !== undefined || q !== undefined))
-        throw new CliError(EXIT.usage, `${q === undefined ? '--end-user' : '--text'} does not work with --follow.`)
-      const slow = slowMs(options.slow)
+      const min_ms = slowMs(options.slow)
       const gateway = await gatewayOf(cli())
       const records = throughGateway(gateway)
       const team = options.team === undefined ? undefined : await idOf(records, 'team', options.team)
       const key = options.key === undefined ? undefined : await keyOf(records, options.key)
-      const statuses = statusesOf(options.status)
-      if (options.follow) return await follow(cli(), gateway, { team, key, model, statuses, slow })
-      const query = {
-        from: timeOf('--since', options.since, -1),
-        limit: options.limit,
-        ...{ team, key, any_model: model, end_user: endUser, q },
-        status: statuses,
-        min_ms: slow,
-      }
+      const filter = { team, key, any_model: model, end_user: endUser, q, status: statusesOf(options.status), min_ms }
+      if (options.follow) return await follow(cli(), gateway, filter)
+      const query = { ...filter, from: timeOf('--since', options.since, -1), limit: options.limit }
       const { body } = await gateway.call(`/admin/api/v1/requests${queryOf(query)}`)
       const rows = (isObject(body) ? list(body.data) : []).filter(isObject)
       for (const request of rows.toReversed()) print(request, cli())

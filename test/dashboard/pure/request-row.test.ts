@@ -7,7 +7,6 @@ import {
   besideOf,
   type ListedAttempt,
   type ListedRequest,
-  matches,
   merged,
   queryOf,
   resultOf,
@@ -153,25 +152,6 @@ describe('filters', () => {
       min_cost: ['0.01'],
       q: ['a b'],
     })
-  })
-
-  test('find live events, and say where an event does not tell', () => {
-    const one = request({ outcome: 'refused', status: 503, provider: 'groq', total_ms: 2_500, code: 'no_target' })
-    for (const [search, expected] of [
-      ['', true],
-      ['?status=failed&provider=groq,openai', true],
-      ['?status=answered', false],
-      ['?http=5xx', true],
-      ['?http=404', false],
-      ['?min_ms=3000', false],
-      ['?q=NO_TARGET', true],
-      ['?q=other', false],
-      ['?client=openai-sdk', true],
-      ['?client=codex', false],
-      ['?tag=team:search', null],
-      ['?tag=team:search&status=answered', false],
-    ] as const)
-      assert.equal(matches(one, place(search)), expected, search)
   })
 })
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { maskPath, type OwnKeys } from './mask-path.ts'
 
-const KEYS = ['team-a', 'q7Zr/8sT+u/Vw==', '/edge']
+const KEYS = ['team-a', 'long-key-of-ours', 'q7Zr/8sT+u/Vw==', '/edge']
 const ownKeys: OwnKeys = { has: (text) => KEYS.includes(text), slashes: [1, 2] }
 
 const cases: readonly (readonly [path: string, known: boolean, expected: string])[] = [
@@ -34,6 +34,20 @@ const cases: readonly (readonly [path: string, known: boolean, expected: string]
   ['/4f8a9c0b1d2e3f4a5b6c7d8e9f/Ab+9=/v1', false, '/[key]/v1'],
   ['/sk-Ab3/models/gpt-5', false, '/sk-Ab3/models/gpt-5'],
   ['/v1/models/meta-llama/Llama-3.3-70B-Instruct', true, '/v1/models/meta-llama/Llama-3.3-70B-Instruct'],
+  ['/v1/chat;key=sk-proj-0123456789abcdef/completions', false, '/v1/[key]/completions'],
+  ['/v1/sk%252Dproj%252D0123456789abcdef/chat', false, '/v1/[key]/chat'],
+  ['/v1/team%25252Da/chat', false, '/v1/[key]/chat'],
+  ['/v1/chat%3Fkey=sk-proj-0123456789abcdef', false, '/v1/[key]'],
+  ['/v1/x:sk-proj-0123456789abcdef', false, '/v1/[key]'],
+  ['/v1/"sk-proj-0123456789abcdef"', false, '/v1/[key]'],
+  ['/v1/%22sk-proj-0123456789abcdef%22', false, '/v1/[key]'],
+  ['/v1/%zzsk-proj-0123456789abcdef', false, '/v1/[key]'],
+  ['/v1/models/%00sk-proj-0123456789abcdef%0a', true, '/v1/models/[key]'],
+  ['/v1/a,sk-proj-0123456789abcdef,b', false, '/v1/[key]'],
+  ['/v1/a=b=sk-proj-0123456789abcdef', false, '/v1/[key]'],
+  ['/v1/a,long-key-of-ours,b', false, '/v1/[key]'],
+  [`/v1/${'part-of-8,'.repeat(20).slice(0, -1)}`, false, `/v1/${'part-of-8,'.repeat(20).slice(0, -1)}`],
+  [`/v1/${Array.from({ length: 20 }, (_, n) => `part-no-${n}`).join(',')}`, false, '/v1/[key]'],
   ['/', false, '/'],
   ['', false, ''],
 ]

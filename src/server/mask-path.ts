@@ -61,14 +61,36 @@ const keyAt = (plain: readonly string[], at: number, keys: OwnKeys, known: boole
   const end = plain.findIndex((segment, index) => index > at && !REST.test(segment))
   const rest = plain.slice(at + 1, end === -1 ? plain.length : end)
   const isSecret = KNOWN_PREFIX.test(value + rest.join('')) || (!known && RANDOM.test(value))
-  return isSecret ? 1 + rest.length : 0
+  if (isSecret) return 1 + rest.length
+  return hasSecretPart(plain[at] ?? '', keys, known) ? 1 : 0
 }
 
+/** Whether a key is a part of a segment, between other characters: `a,KEY`, `chat;key=KEY`, `"KEY"`. */
+const hasSecretPart = (segment: string, keys: OwnKeys, known: boolean): boolean => {
+  const labelled = segment.split(BETWEEN)
+  const parts = [...new Set([...labelled, ...labelled.flatMap((part) => part.split('='))])].filter(
+    (part) => part !== segment && part.length >= SHORTEST,
+  )
+  // More are not compared: each costs a digest.
+  if (parts.length > MAX_PARTS) return true
+  return parts.some((part) => KNOWN_PREFIX.test(part) || keys.has(part) || (!known && RANDOM.test(part)))
+}
+
+/** What no key has. A malformed escape is left out with its digits. */
+const BETWEEN = /%.{2}|[^-_A-Za-z0-9.~+=]/s
+/** Characters of a part that may be a key, and parts that are compared. */
+const SHORTEST = 8
+const MAX_PARTS = 16
+
+/** A client may have escaped a segment that was escaped already. */
+const MAX_ESCAPED = 3
+
 const decoded = (segment: string): string => {
+  let text = segment
   try {
-    return decodeURIComponent(segment)
+    for (let times = 0; times < MAX_ESCAPED && text.includes('%'); times++) text = decodeURIComponent(text)
   } catch {
-    // A malformed escape: the segment is compared as received.
-    return segment
+    // A malformed escape: the segment is compared as far as it was decoded.
   }
+  return text
 }

@@ -72,6 +72,27 @@ describe('refused requests', { concurrency: false }, () => {
     for (const part of ['Wr0ng', '4711', 'sk-proj', 'ng4711']) assert.ok(!text.includes(part), part)
   })
 
+  test('refused requests: no secret is in a row, wherever a mistaken client puts it', async () => {
+    const key = encodeURIComponent(WRONG).replaceAll('-', '%2D')
+    const requests: readonly (readonly [path: string, headers: Record<string, string>])[] = [
+      [`/v1/chat/completions?key=${WRONG}`, {}],
+      [`/v1/chat;key=${WRONG}/completions`, {}],
+      [`/v1/${key.replaceAll('%', '%25')}/chat`, {}],
+      [`/v1/%22${WRONG}%22`, {}],
+      [`/v1/%00${WRONG}%0a`, {}],
+      [`/v1/${'a'.repeat(130)}/${WRONG}`, {}],
+      [`/v1/${WRONG}/${'b'.repeat(7_000)}`, {}],
+      ['/v1/chat/completions', { traceparent: WRONG }],
+      ['/v1/chat/completions', { 'x-request-id': WRONG, 'user-agent': WRONG, 'idempotency-key': WRONG }],
+      ['/v1/chat/completions', { authorization: `Bearer  ${WRONG}\u00e9` }],
+      ['/v1/chat/completions', { authorization: `Basic ${WRONG}`, cookie: `a=${WRONG}` }],
+    ]
+    for (const [path, headers] of requests) assert.ok((await send(path, headers)).status >= 400, path)
+    const rows = await list()
+    for (const row of rows) assert.doesNotMatch(JSON.stringify(row), /wr0ng|4711/i)
+    assert.ok(rows.every(({ message }) => message.length <= 512))
+  })
+
   test('refused requests: a flood of wrong keys does not fill the list', async () => {
     for (let round = 0; round < 20; round++)
       await Promise.all(

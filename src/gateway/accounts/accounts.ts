@@ -6,6 +6,7 @@ import type { JsonObject } from '../../core/json.ts'
 import type { Nano } from '../../core/money.ts'
 import { SharedTimer } from '../../core/shared-timer.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
+import { traceParent } from '../../core/trace-parent.ts'
 import type { Counters } from '../../policy/accounts/admission.ts'
 import type { BudgetScope } from '../../policy/accounts/budget-scope.ts'
 import { clientOf } from '../../policy/client-families.ts'
@@ -64,7 +65,7 @@ export class Accounts {
   /** Opens the account of a call. `style`: the kind of call, as named in the log. */
   open({ id, ownId, principal, headers }: ReceivedCall, style: string): RequestAccount {
     const received = this.#state.world.date()
-    const trace = headers('traceparent') ?? null
+    const trace = traceParent(headers('traceparent'))
     const client = clientOf(headers('user-agent') ?? '').family
     const ids = ownId === undefined ? { id, clientRequestId: null } : { id: ownId, clientRequestId: id }
     const call = { number: this.#calls++, ...ids, style, principal, received, trace, client }

@@ -8,6 +8,7 @@ import { BoundedMap } from '../../core/bounded-map.ts'
 import type { Failure } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { RequestEnded } from '../../core/journal.ts'
+import { traceParent } from '../../core/trace-parent.ts'
 import { recordedCode } from '../../policy/accounts/attempt-end.ts'
 import { fullBucket, hasTokens, type TokenBucket, takeTokens } from '../../policy/accounts/token-bucket.ts'
 import { clientOf } from '../../policy/client-families.ts'
@@ -111,7 +112,7 @@ const recordOf = (call: RefusedCall, number: number, at: number, unlisted: numbe
     firstContentMs: null,
     overheadUs: null,
     saved: 0,
-    trace: headers?.('traceparent') ?? null,
+    trace: traceParent(headers?.('traceparent')),
     client: clientOf(headers?.('user-agent') ?? '').family,
     clientRequestId: ownId === undefined ? null : id,
   }

@@ -1,11 +1,9 @@
 /** Chooses the next target of a request: the best one that may be tried now, or one after a short wait. */
 
-import type { Failure } from '../../core/failure.ts'
 import type { Settings } from '../../core/settings.ts'
 import { type Candidate, namesOf, type Target } from '../../core/target.ts'
 import { isRefusal, type SkippedReason } from '../../policy/reply/final-error.ts'
 import {
-  type History,
   isSameModel,
   isShortWait,
   isTooSmall,
@@ -19,9 +17,15 @@ import { type AdmissionMode, type AttemptPermit, PAST_OPEN, type Refusal } from 
 import { type Compatibility, dropOptional } from '../upstream/outbound-request.ts'
 import type { AttemptSpec } from './attempt-spec.ts'
 import type { RouteContext, RoutingDeps } from './route-context.ts'
+import type { RoutingProgress } from './routing-progress.ts'
 
 /** A target with the request prepared for it and the permit for one attempt. */
-export type Choice<Ready> = { readonly target: Target; readonly prepared: Ready; readonly permit: AttemptPermit }
+export type Choice<Ready> = {
+  readonly kind: 'chosen'
+  readonly target: Target
+  readonly prepared: Ready
+  readonly permit: AttemptPermit
+}
 
 /** A skipped target, with the reason. */
 export type Skip = SkippedReason & { readonly target: Target }
@@ -34,19 +38,6 @@ export type Selection<Ready> = {
 
 /** A target that may be tried after a wait (ms). */
 export type DelayedTarget<Ready> = { readonly target: Target; readonly prepared: Ready; readonly wait: number }
-
-/** The progress of routing one request. */
-export type RoutingProgress<Ready> = {
-  history: History
-  /** Models of providers that were tried. A further attempt there needs the retry budget. */
-  readonly tried: Candidate[]
-  readonly failures: Failure[]
-  /** Attempts started, including hedges. */
-  attempts: number
-  last: { readonly target: Target; readonly prepared: Ready; readonly failure: Failure } | null
-  /** Models of providers that a budget of the client could not afford in this step. */
-  unaffordable: readonly Candidate[]
-}
 
 /**
  * Accepted incompatibility. 0: none. 1: features that the model lacks according to the catalogue, which may be wrong.
@@ -247,7 +238,7 @@ export class TargetChooser<Ready extends Compatibility> {
       permit.release()
       return overBudget(target)
     }
-    return { target, prepared, permit }
+    return { kind: 'chosen', target, prepared, permit }
   }
 
   /** Reserves for an attempt at this target. Null: it is reserved. */

@@ -66,7 +66,7 @@ describe('every page', { skip: skipBrowser, concurrency: false }, () => {
   const options = (storage = {}) => ({ url: populated.gateway.url, token: ADMIN, storage })
 
   for (const [name, path, shown] of PAGES)
-    test(`${name}: foreign texts, places, print`, () =>
+    test(`${name}: foreign texts, places, print, longer words`, () =>
       withDashboard(browser, options(), async ({ page, open, check, checkColors, shot }) => {
         await open(path)
         await isRead(page, shown)
@@ -110,13 +110,11 @@ describe('every page', { skip: skipBrowser, concurrency: false }, () => {
         // Of the light theme, as its text is.
         assert.equal(await page.evaluate(() => getComputedStyle(document.body).color), 'rgb(28, 28, 26)')
         await shot(`page-${name}-print`)
-      }))
 
-  for (const [name, path, shown] of PAGES)
-    test(`${name}: longer words`, () =>
-      withDashboard(browser, options({ pseudo: 'on' }), async ({ page, open }) => {
-        await open(path)
-        await isRead(page, shown)
+        await page.emulateMedia({ media: 'screen', colorScheme: 'light' })
+        await page.evaluate(() => localStorage.setItem('pseudo', 'on'))
+        await page.reload()
+        await page.locator('main h1').waitFor()
         for (const width of widths) {
           await page.setViewportSize(WIDTHS[width])
           await isRead(page, shown)

@@ -83,6 +83,7 @@ const Search = () => {
     entry.run()
   }
   const move = (event: KeyboardEvent) => {
+    if (event.isComposing) return
     if (event.key === 'ArrowDown') chosen.value = Math.min(entries.length - 1, at + 1)
     else if (event.key === 'ArrowUp') chosen.value = Math.max(0, at - 1)
     else if (event.key === 'Enter') run(entries[at])

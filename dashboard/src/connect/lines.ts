@@ -1,4 +1,5 @@
 /** What a user pastes to point a client at this gateway: lines for a shell, and SDKs beside the table of the API. Pure. */
+import { STYLE_PATHS } from '../../../src/core/request-styles.ts'
 import type { AnswerStyle } from '../../../src/core/shown-answer.ts'
 
 export const SHELLS = ['sh', 'fish', 'powershell'] as const
@@ -26,15 +27,15 @@ export const variableLine = (shell: Shell, [name, value]: Variable): string => {
 }
 
 const TEST_BODIES = {
-  chat: ['/v1/chat/completions', { messages: [{ role: 'user', content: 'Hello' }] }],
-  responses: ['/v1/responses', { input: 'Hello' }],
-  messages: ['/v1/messages', { max_tokens: 64, messages: [{ role: 'user', content: 'Hello' }] }],
-} as const satisfies { readonly [style in AnswerStyle]: readonly [path: string, body: object] }
+  chat: { messages: [{ role: 'user', content: 'Hello' }] },
+  responses: { input: 'Hello' },
+  messages: { max_tokens: 64, messages: [{ role: 'user', content: 'Hello' }] },
+} as const satisfies { readonly [style in AnswerStyle]: object }
 
 /** A command that calls the gateway as a client of this style would. */
 export const testLine = (shell: Shell, style: AnswerStyle, { url, key, model }: Address): string => {
-  const [path, body] = TEST_BODIES[style]
-  const text = quoted(shell, JSON.stringify({ model, ...body }))
+  const path = `/v1${STYLE_PATHS[style]}`
+  const text = quoted(shell, JSON.stringify({ model, ...TEST_BODIES[style] }))
   if (shell === 'powershell')
     return `Invoke-RestMethod ${quoted(shell, url + path)} -Method Post -ContentType 'application/json' -Headers @{ authorization = ${quoted(shell, `Bearer ${key}`)} } -Body ${text}`
   return `curl ${quoted(shell, url + path)} -H 'content-type: application/json' -H ${quoted(shell, `authorization: Bearer ${key}`)} -d ${text}`

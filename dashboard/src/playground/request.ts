@@ -1,8 +1,7 @@
 /** The request of the playground in each API style, and back from a request that was kept. Pure. */
 import { isPlainObject, listIn, objectIn, type PlainObject, parsed, textIn } from '../../../src/core/plain-json.ts'
+import { STYLE_PATHS } from '../../../src/core/request-styles.ts'
 import type { AnswerStyle } from '../../../src/core/shown-answer.ts'
-
-export const STYLES = ['chat', 'responses', 'messages'] as const satisfies readonly AnswerStyle[]
 
 /** What is entered. Empty texts are left out of the request. */
 export type PlaygroundSettings = {
@@ -87,50 +86,44 @@ const turn = (
   return [{ role: 'user', content: [imagePart(image), ...(prompt === '' ? [] : [{ type: text, text: prompt }])] }]
 }
 
-const BUILD: { readonly [style in AnswerStyle]: (settings: PlaygroundSettings, model: string) => BuiltRequest } = {
+const BUILD: { readonly [style in AnswerStyle]: (settings: PlaygroundSettings, model: string) => PlainObject } = {
   chat(settings, model) {
     const { system, earlier, stream, tools, schema } = settings
     const image = (url: string) => ({ type: 'image_url', image_url: { url } })
     return {
-      path: '/chat/completions',
-      body: {
-        model,
-        messages: [
-          ...(system === '' ? [] : [{ role: 'system', content: system }]),
-          ...listIn(parsed(earlier)),
-          ...turn(settings, 'text', image),
-        ],
-        ...numbers(settings, 'max_completion_tokens'),
-        ...(tools.trim() !== '' && {
-          tools: toolsOf(parsed(tools)).map((tool) => ({ type: 'function', function: tool })),
-        }),
-        ...(schema.trim() !== '' && {
-          response_format: {
-            type: 'json_schema',
-            json_schema: { name: 'answer', schema: parsed(schema), strict: true },
-          },
-        }),
-        ...(stream && { stream, stream_options: { include_usage: true } }),
-      },
+      model,
+      messages: [
+        ...(system === '' ? [] : [{ role: 'system', content: system }]),
+        ...listIn(parsed(earlier)),
+        ...turn(settings, 'text', image),
+      ],
+      ...numbers(settings, 'max_completion_tokens'),
+      ...(tools.trim() !== '' && {
+        tools: toolsOf(parsed(tools)).map((tool) => ({ type: 'function', function: tool })),
+      }),
+      ...(schema.trim() !== '' && {
+        response_format: {
+          type: 'json_schema',
+          json_schema: { name: 'answer', schema: parsed(schema), strict: true },
+        },
+      }),
+      ...(stream && { stream, stream_options: { include_usage: true } }),
     }
   },
   responses(settings, model) {
     const { system, earlier, stream, tools, schema } = settings
     const image = (image_url: string) => ({ type: 'input_image', image_url })
     return {
-      path: '/responses',
-      body: {
-        model,
-        ...(system !== '' && { instructions: system }),
-        input: [...listIn(parsed(earlier)), ...turn(settings, 'input_text', image)],
-        ...numbers(settings, 'max_output_tokens'),
-        ...(tools.trim() !== '' && { tools: toolsOf(parsed(tools)).map((tool) => ({ type: 'function', ...tool })) }),
-        ...(schema.trim() !== '' && {
-          text: { format: { type: 'json_schema', name: 'answer', schema: parsed(schema), strict: true } },
-        }),
-        store: false,
-        ...(stream && { stream }),
-      },
+      model,
+      ...(system !== '' && { instructions: system }),
+      input: [...listIn(parsed(earlier)), ...turn(settings, 'input_text', image)],
+      ...numbers(settings, 'max_output_tokens'),
+      ...(tools.trim() !== '' && { tools: toolsOf(parsed(tools)).map((tool) => ({ type: 'function', ...tool })) }),
+      ...(schema.trim() !== '' && {
+        text: { format: { type: 'json_schema', name: 'answer', schema: parsed(schema), strict: true } },
+      }),
+      store: false,
+      ...(stream && { stream }),
     }
   },
   messages(settings, model) {
@@ -140,27 +133,29 @@ const BUILD: { readonly [style in AnswerStyle]: (settings: PlaygroundSettings, m
       return { type: 'image', source: { type: 'base64', media_type: mediaType, data } }
     }
     return {
-      path: '/messages',
-      body: {
-        model,
-        // The style requires it.
-        max_tokens: 1024,
-        ...(system !== '' && { system }),
-        messages: [...listIn(parsed(earlier)), ...turn(settings, 'text', image)],
-        ...numbers(settings, 'max_tokens'),
-        ...(tools.trim() !== '' && {
-          tools: toolsOf(parsed(tools)).map(({ parameters, ...tool }) => ({ ...tool, input_schema: parameters })),
-        }),
-        ...(schema.trim() !== '' && { output_config: { format: { type: 'json_schema', schema: parsed(schema) } } }),
-        ...(stream && { stream }),
-      },
+      model,
+      // The style requires it.
+      max_tokens: 1024,
+      ...(system !== '' && { system }),
+      messages: [...listIn(parsed(earlier)), ...turn(settings, 'text', image)],
+      ...numbers(settings, 'max_tokens'),
+      ...(tools.trim() !== '' && {
+        tools: toolsOf(parsed(tools)).map(({ parameters, ...tool }) => ({ ...tool, input_schema: parameters })),
+      }),
+      ...(schema.trim() !== '' && { output_config: { format: { type: 'json_schema', schema: parsed(schema) } } }),
+      ...(stream && { stream }),
     }
   },
 }
 
+// The keys are those of the table.
+export const STYLES = Object.keys(BUILD) as readonly AnswerStyle[]
+
 /** The request for a model. The settings have no wrong fields. */
-export const requestOf = (settings: PlaygroundSettings, model: string): BuiltRequest =>
-  BUILD[settings.style](settings, model)
+export const requestOf = (settings: PlaygroundSettings, model: string): BuiltRequest => ({
+  path: STYLE_PATHS[settings.style],
+  body: BUILD[settings.style](settings, model),
+})
 
 /** The text of a message; null: it contains more than text. */
 const plainText = (content: unknown): string | null => {

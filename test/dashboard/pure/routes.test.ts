@@ -1,11 +1,13 @@
 /** Bodies of requests to explain, and what plans state. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { bodyOf, MOST_TOKENS, NEEDS, pastedBody, STYLES } from '../../../dashboard/src/pages/routes/ask.ts'
+import { NEEDS } from '../../../dashboard/src/example-body.ts'
+import { bodyOf, MOST_TOKENS, pastedBody } from '../../../dashboard/src/pages/routes/ask.ts'
 import { changesTarget, effectOf, type PlannedTarget, type ShownRoute, stateOf } from '../../../dashboard/src/plans.ts'
+import { REQUEST_STYLES } from '../../../src/core/request-styles.ts'
 
 describe('a request to explain', () => {
-  for (const style of STYLES)
+  for (const style of REQUEST_STYLES)
     test(`${style}: has its model, and members for the needs that the style has`, () => {
       const plain = bodyOf({ model: 'm', style, needs: [], tokens: 1 })
       const full = bodyOf({ model: 'm', style, needs: NEEDS, tokens: 1 })

@@ -1,32 +1,16 @@
 /** A request as a curl command for any common shell. Pure. */
+import { REQUEST_STYLES, type RequestStyle, STYLE_PATHS } from '../../../../src/core/request-styles.ts'
 import type { StoredBodies } from '../../../../src/usage/bodies/messages.ts'
+import { bodyIn } from '../../example-body.ts'
 import type { ListedRequest } from '../../request-row.ts'
 
-const PATHS: { readonly [style: string]: string } = {
-  chat: '/v1/chat/completions',
-  responses: '/v1/responses',
-  messages: '/v1/messages',
-  completions: '/v1/completions',
-  embeddings: '/v1/embeddings',
-}
-
-const HELLO = [{ role: 'user', content: 'Hello' }]
+const styleOf = ({ style }: Pick<ListedRequest, 'style'>): RequestStyle =>
+  REQUEST_STYLES.find((one) => one === style) ?? 'chat'
 
 /** A body of the same shape, where the real one was not kept. */
 const bodyLike = ({ asked, style, stream }: Pick<ListedRequest, 'asked' | 'style' | 'stream'>): object => {
-  const streamed = stream ? { stream: true } : {}
-  switch (style) {
-    case 'responses':
-      return { model: asked, input: 'Hello', ...streamed }
-    case 'messages':
-      return { model: asked, max_tokens: 1_024, messages: HELLO, ...streamed }
-    case 'completions':
-      return { model: asked, prompt: 'Hello', ...streamed }
-    case 'embeddings':
-      return { model: asked, input: 'Hello' }
-    default:
-      return { model: asked, messages: HELLO, ...streamed }
-  }
+  const example = bodyIn(styleOf({ style }), { model: asked, text: 'Hello', needs: [] })
+  return { ...example, ...(stream && { stream }) }
 }
 
 /** Quotes for a POSIX shell: nothing in the text has a meaning. */
@@ -38,7 +22,7 @@ export const curlOf = (
   origin: string,
 ): string => {
   const kept = bodies && !bodies.request.truncated ? bodies.request.text : null
-  const path = bodies?.path ?? PATHS[request.style] ?? '/v1/chat/completions'
+  const path = bodies?.path ?? `/v1${STYLE_PATHS[styleOf(request)]}`
   return [
     `curl ${request.stream ? '-N ' : ''}${quoted(`${origin}${path}`)}`,
     `-H 'content-type: application/json'`,

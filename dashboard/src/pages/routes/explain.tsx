@@ -1,19 +1,22 @@
 /** Explains where a request would be routed: the plan for a model and what the request has, or for a pasted body. */
+
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
+import { REQUEST_STYLES, type RequestStyle } from '../../../../src/core/request-styles.ts'
 import { valuesOf } from '../../address.ts'
 import { useResource, write } from '../../api.ts'
+import { type ExampleNeed, NEEDS } from '../../example-body.ts'
 import { Combobox } from '../../parts/combobox.tsx'
 import { Failed, Loading } from '../../parts/states.tsx'
 import { useId } from '../../parts/use-id.ts'
 import { type PlannedTarget, placeName, type ShownPlan, stateOf } from '../../plans.ts'
 import { current, go } from '../../store.ts'
 import { routes as texts } from '../../words/routes.ts'
-import { type AskedNeed, type AskedStyle, bodyOf, MOST_TOKENS, NEEDS, pastedBody, STYLES } from './ask.ts'
+import { bodyOf, MOST_TOKENS, pastedBody } from './ask.ts'
 import { canWord, StateMark, stateText } from './facts.tsx'
 import { DOWN } from './what-if.tsx'
 
-type Question = { readonly request: { readonly [member: string]: unknown }; readonly style?: AskedStyle }
+type Question = { readonly request: { readonly [member: string]: unknown }; readonly style?: RequestStyle }
 
 const Why = ({ target, isFirst }: { readonly target: PlannedTarget; readonly isFirst: boolean }) => {
   const { doubts = [], unfit_for: unfit = [], only_without: without = [] } = target
@@ -84,8 +87,8 @@ const Explanation = ({ question, down }: { readonly question: Question; readonly
 /** What the form has, and the question that was asked with it. */
 const useForm = () => {
   const { id } = current.value
-  const style = useSignal<AskedStyle>('chat')
-  const needs = useSignal<readonly AskedNeed[]>([])
+  const style = useSignal<RequestStyle>('chat')
+  const needs = useSignal<readonly ExampleNeed[]>([])
   const tokens = useSignal(100)
   const model = useSignal(id ?? '')
   const pasted = useSignal('')
@@ -127,10 +130,10 @@ const StyleField = ({ style }: Pick<Form, 'style'>) => (
     <select
       value={style.value}
       onChange={({ currentTarget }) => {
-        style.value = STYLES.find((one) => one === currentTarget.value) ?? 'chat'
+        style.value = REQUEST_STYLES.find((one) => one === currentTarget.value) ?? 'chat'
       }}
     >
-      {STYLES.map((one) => (
+      {REQUEST_STYLES.map((one) => (
         <option key={one} value={one}>
           {texts.explain.styles[one]}
         </option>

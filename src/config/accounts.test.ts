@@ -226,9 +226,9 @@ const refused: readonly (readonly [name: string, yaml: string, expected: readonl
         `budgets: { b: { amount: 1, period: ${period}, startDay: ${day} } }\n`,
         [
           period === 'day'
-            ? /found 2; allowed: no startDay for the period day$/
+            ? /found "2"; allowed: no startDay for the period day$/
             : new RegExp(
-                `startDay: found ${day}; allowed: a whole number from 1 to ${period === 'week' ? 7 : 28} for a ${period}$`,
+                `startDay: found "${day}"; allowed: a whole number from 1 to ${period === 'week' ? 7 : 28} for a ${period}$`,
               ),
         ],
       ] as const,

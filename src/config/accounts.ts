@@ -26,13 +26,13 @@ import { isWellFormedKey, keyKindOf, last4 } from '../policy/accounts/client-key
 import { buildDirectory } from '../policy/accounts/directory.ts'
 import { matchesGlob, parseGlob } from '../policy/accounts/glob.ts'
 import { accessListProblem } from '../policy/accounts/key-access.ts'
-import { periodProblem } from '../policy/accounts/period.ts'
-import type { BudgetEntry, KeyEntry, PriceEntry, TeamEntry } from '../records/entities/account-schema.ts'
+import type { KeyEntry, TeamEntry } from '../records/entities/account-schema.ts'
+import { type BudgetEntry, budgetMembersOf } from '../records/entities/budget.ts'
 import { fileId, fingerprint } from '../records/entities/key-digest.ts'
+import { PRICE_RANGE, type PriceEntry } from '../records/entities/price.ts'
 import { digestsOf, storedDigest } from '../records/entities/secret-digest.ts'
 import type { FileContent } from './file-content.ts'
-import { type Problem, quote } from './problem.ts'
-import { isNamedTimezone } from './setting-problems.ts'
+import { type Problem, partsOf, quote } from './problem.ts'
 
 type Path = readonly PropertyKey[]
 
@@ -66,9 +66,6 @@ type Kind = 'team' | 'key' | 'budget'
 const SECTIONS = { team: 'teams', key: 'keys', budget: 'budgets' } as const
 const PREFIXES = { team: 'team', key: 'key', budget: 'bud' } as const
 
-/** The least price in nano-dollars per token, and the highest in dollars per million tokens. */
-const LEAST_PRICE = 1
-const MOST_DOLLARS = 100_000
 const NANO_PER_DOLLAR = 1_000_000_000
 const TOKENS = 1_000_000
 const MIN_SECRET = 20
@@ -262,41 +259,20 @@ class AccountsReader {
 
   #budget(name: string, entry: BudgetEntry): Budget {
     const path = ['budgets', name]
-    const { period, timezone, startDay, per, mode, reserve, onOverrun, enforcement, countFrom, alerts } = entry
-    if (!isNamedTimezone(timezone))
-      this.#refuse([...path, 'timezone'], quote(timezone), 'an IANA time zone, such as Europe/Berlin')
-    else if (periodProblem({ period, timezone, startDay }) !== null) {
-      const last = period === 'week' ? 7 : period === 'month' ? 28 : undefined
-      const allowed = last ? `a whole number from 1 to ${last} for a ${period}` : `no startDay for the period ${period}`
-      this.#refuse([...path, 'startDay'], String(startDay), allowed)
-    }
-    if (mode === 'soft' && enforcement === 'strict')
-      this.#refuse([...path, 'enforcement'], 'strict', 'mode: hard; a soft budget refuses nothing')
-    const { teams, keys, tags, models, providers } = entry.appliesTo ?? {}
     const to = [...path, 'appliesTo']
-    const references = (kind: 'team' | 'key', list: readonly string[] | null | undefined) =>
+    const references = (kind: 'team' | 'key', list: readonly string[] | null) =>
       list?.map((one, index) => this.#reference(kind, one, [...to, SECTIONS[kind], index])) ?? null
+    const { appliesTo, ...members } = budgetMembersOf(entry)
     return {
       id: this.#idOf('budget', name),
       name,
-      period,
-      timezone,
-      startDay,
-      per,
-      mode,
-      reserve,
-      onOverrun,
-      enforcement,
-      countFrom,
-      alerts,
+      ...members,
       managed: 'file',
       amount: this.#dollars(entry.amount, [...path, 'amount']),
       appliesTo: {
-        teams: references('team', teams),
-        keys: references('key', keys),
-        tags: tags ? { ...tags } : null,
-        models: this.#accessList('models', models, [...to, 'models']),
-        providers: this.#accessList('providers', providers, [...to, 'providers']),
+        ...appliesTo,
+        teams: references('team', appliesTo.teams),
+        keys: references('key', appliesTo.keys),
       },
       createdAt: this.#instant(entry.createdAt, [...path, 'createdAt']) ?? 0,
     }
@@ -412,9 +388,11 @@ class AccountsReader {
     const text = this.#decimal(value, path)
     const amount = parseDollars(text)
     const nano = amount.ok ? amount.value / TOKENS : Number.NaN
-    const isAllowed = nano === 0 || (nano >= LEAST_PRICE && nano <= (MOST_DOLLARS * NANO_PER_DOLLAR) / TOKENS)
+    const { least, most } = PRICE_RANGE
+    const nanoOf = (dollars: number) => (dollars * NANO_PER_DOLLAR) / TOKENS
+    const isAllowed = nano === 0 || (nano >= nanoOf(least) && nano <= nanoOf(most))
     if (!isAllowed)
-      this.#refuse(path, quote(text), `dollars per million tokens: 0, or a number from 0.001 to ${MOST_DOLLARS}`)
+      this.#refuse(path, quote(text), `dollars per million tokens: 0, or a number from ${least} to ${most}`)
     return nano
   }
 
@@ -517,15 +495,13 @@ class AccountsReader {
   /** Refuses with a message of the policy: its last sentence is the remedy. */
   #sentence(path: Path, message: string | null, at: 'name' | 'value' = 'value'): void {
     if (message === null) return
-    const [, found = message, remedy = ''] = /^(.*?)\.? ([A-Z][^.]*(?:\.\S[^.]*)*)\.$/s.exec(message) ?? []
-    this.#refuse(path, lowerFirst(found), lowerFirst(remedy), at)
+    const { found, allowed } = partsOf(message)
+    this.#refuse(path, found, allowed, at)
   }
 }
 
 /** Characters of the JSON text of all tags. */
 const MAX_TAGS = 1_024
-
-const lowerFirst = (text: string): string => text.slice(0, 1).toLowerCase() + text.slice(1)
 
 const limitsOf = (written: TeamEntry['limits']): AccountLimits => ({
   requestsPerMinute: written?.requestsPerMinute ?? null,

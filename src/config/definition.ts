@@ -79,7 +79,14 @@ export type Schema = {
 }
 
 // The library's type allows a boolean at every place of a schema; these schemas have none.
-export const jsonSchemaOf = (schema: z.ZodType): Schema => z.toJSONSchema(schema, { io: 'input' }) as Schema
+export const jsonSchemaOf = (schema: z.ZodType): Schema =>
+  z.toJSONSchema(schema, {
+    io: 'input',
+    override: ({ jsonSchema }) => {
+      // The file has no null: what is unset has this value.
+      if (jsonSchema.default === null) delete jsonSchema.default
+    },
+  }) as Schema
 
 /** One setting. */
 export type SettingRow = {

@@ -1,5 +1,7 @@
 /** The parsed configuration file, and the functions that read it, which are loaded only if there is a file. */
-import type { AlertsEntry, BudgetEntry, KeyEntry, PriceEntry, TeamEntry } from '../records/entities/account-schema.ts'
+import type { AlertsEntry, KeyEntry, TeamEntry } from '../records/entities/account-schema.ts'
+import type { BudgetEntry } from '../records/entities/budget.ts'
+import type { PriceEntry } from '../records/entities/price.ts'
 import type { ProviderEntry, RouteEntry } from './file-schema.ts'
 
 /** The parsed file. Maps, so that names chosen by operators cannot reach a prototype. */

@@ -4,14 +4,9 @@
  */
 import { z } from 'zod'
 import { settingsSchema } from '../core/settings.ts'
-import {
-  alertsSchema,
-  budgetSchema,
-  cacheSchema,
-  clientKeySchema,
-  priceSchema,
-  teamSchema,
-} from '../records/entities/account-schema.ts'
+import { alertsSchema, cacheSchema, clientKeySchema, teamSchema } from '../records/entities/account-schema.ts'
+import { BUDGET_ENTRY } from '../records/entities/budget.ts'
+import { PRICE_ENTRY } from '../records/entities/price.ts'
 import { styleNames } from './definition.ts'
 
 const weight = z.number().positive().max(1_000_000).default(1).describe('share of the load, relative to the others')
@@ -78,8 +73,8 @@ const sections = {
   routes: z.record(z.string().min(1), routeSchema).optional().describe('names that clients can send as `model`'),
   teams: z.record(z.string().min(1), teamSchema).optional().describe('teams by name: groups of client keys'),
   keys: z.record(z.string().min(1), clientKeySchema).optional().describe('client keys by name'),
-  budgets: z.record(z.string().min(1), budgetSchema).optional().describe('budgets by name'),
-  prices: z.array(priceSchema).optional().describe('prices that differ from the catalogue'),
+  budgets: z.record(z.string().min(1), BUDGET_ENTRY).optional().describe('budgets by name'),
+  prices: z.array(PRICE_ENTRY).optional().describe('prices that differ from the catalogue'),
   alerts: alertsSchema.optional().describe('webhook that receives alerts'),
 }
 

@@ -2,17 +2,13 @@
 import { z } from 'zod'
 import { nearest } from '../core/nearest.ts'
 import { settingsSchema } from '../core/settings.ts'
-import {
-  alertsSchema,
-  budgetSchema,
-  clientKeySchema,
-  priceSchema,
-  teamSchema,
-} from '../records/entities/account-schema.ts'
+import { alertsSchema, clientKeySchema, teamSchema } from '../records/entities/account-schema.ts'
+import { BUDGET_ENTRY } from '../records/entities/budget.ts'
+import { PRICE_ENTRY } from '../records/entities/price.ts'
 import { allowedBy, durationHint, isSecret, jsonSchemaOf, type Schema, schemasAt } from './definition.ts'
 import { emptyFile, type FileContent } from './file-content.ts'
 import { fileSchema, providerSchema, routeSchema } from './file-schema.ts'
-import { type Problem, quote } from './problem.ts'
+import { type Problem, partsOf, quote } from './problem.ts'
 import { fromText } from './text-values.ts'
 import type { Tree } from './tree.ts'
 
@@ -102,6 +98,19 @@ const problemsFrom = (
           allowed: `${meant ? `did you mean ${meant}? ` : ''}${members.join(', ')}`,
         }
       })
+    }
+    if (issue.code === 'custom') {
+      const { found, allowed, at = 'value' } = { ...issue.params }
+      const place = tree.placeOf(path)[at === 'name' ? 'name' : 'value']
+      if (allowed === undefined) return [{ where: place, what, ...partsOf(issue.message) }]
+      return [
+        {
+          where: place,
+          what,
+          found: found ?? foundAt(tree, path, valueAt(tree.value, path)),
+          allowed: String(allowed),
+        },
+      ]
     }
     const allowed = [...new Set(schemas.map(allowedBy))].join(', or ')
     return [
@@ -210,8 +219,8 @@ export const readFile = (
       routes: entries('routes', routes, routeSchema),
       teams: entries('teams', teams, teamSchema),
       keys: entries('keys', keys, clientKeySchema),
-      budgets: entries('budgets', budgets, budgetSchema),
-      prices: items('prices', prices, priceSchema),
+      budgets: entries('budgets', budgets, BUDGET_ENTRY),
+      prices: items('prices', prices, PRICE_ENTRY),
       alerts: (alerts === undefined ? undefined : parse(['alerts'], alerts, alertsSchema)) ?? null,
     },
     problems,

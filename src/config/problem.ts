@@ -62,3 +62,11 @@ export const maskerFor = (
     return masked.replace(SECRET_FORM, '[redacted]')
   }
 }
+
+/** A message of a rule as the parts of a problem: its last sentence is the remedy. */
+export const partsOf = (message: string): Pick<Problem, 'found' | 'allowed'> => {
+  const [, found = message, remedy = ''] = /^(.*?)\.? ([A-Z][^.]*(?:\.\S[^.]*)*)\.$/s.exec(message) ?? []
+  return { found: lowerFirst(found), allowed: lowerFirst(remedy) }
+}
+
+const lowerFirst = (text: string): string => text.slice(0, 1).toLowerCase() + text.slice(1)

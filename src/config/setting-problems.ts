@@ -6,12 +6,9 @@ import { allowedBy, settingAt } from './definition.ts'
 import { type Problem, quote } from './problem.ts'
 import { settingRows } from './rows.ts'
 
-/** Whether a text names a time zone. The runtime also accepts offsets such as +01:00, which have no daylight saving time. */
-export const isNamedTimezone = (zone: string): boolean => /^[A-Z]/i.test(zone) && isTimezone(zone)
-
 /** Whether a text, or an entry of a list, is allowed. By setting. */
 const CHECKS: { readonly [name: string]: (text: string) => boolean } = {
-  'usage.timezone': isNamedTimezone,
+  'usage.timezone': isTimezone,
   trustedProxies: (range) => parseIpRange(range) !== undefined,
 }
 

@@ -15,7 +15,8 @@ import { loadProviders } from '../../src/config/catalogue/load-providers.ts'
 import { jsonSchemaOf, type Schema, type SettingRow, styleNames } from '../../src/config/definition.ts'
 import { launchRows, settingRows } from '../../src/config/rows.ts'
 import { KINDS } from '../../src/core/failure.ts'
-import { alertsSchema, budgetSchema } from '../../src/records/entities/account-schema.ts'
+import { alertsSchema } from '../../src/records/entities/account-schema.ts'
+import { BUDGET_ENTRY } from '../../src/records/entities/budget.ts'
 import { TABLE } from '../../src/server/admin/table.ts'
 import { ADMIN_BASE } from '../../src/server/admin-request.ts'
 import { pathsOf, ROUTES } from '../../src/server/routes.ts'
@@ -183,7 +184,7 @@ test('facts: the page of observability has every rule of alerts with its default
 })
 
 test('facts: the page of budgets has every member with all its values', () => {
-  const members = jsonSchemaOf(budgetSchema).properties ?? {}
+  const members = jsonSchemaOf(BUDGET_ENTRY).properties ?? {}
   const [, table = ''] =
     /\| member \| values \| meaning \|\n([\s\S]*?)\n\n/.exec(pageOf('docs/keys-and-budgets.md').prose) ?? []
   const rows = new Map(

@@ -36,8 +36,12 @@ export const periodAt = ({ period, timezone, startDay }: PeriodRule, at: number)
 export const dayIn = (timezone: string, at: number): string =>
   new Intl.DateTimeFormat('sv-SE', { timeZone: timezone, year: 'numeric', month: '2-digit', day: '2-digit' }).format(at)
 
-/** Whether a name is a time zone that this runtime knows. */
+/**
+ * Whether a text names a time zone that this runtime knows. It also accepts offsets such as +01:00, which are refused: they
+ * have no daylight saving time.
+ */
 export const isTimezone = (name: string): boolean => {
+  if (!/^[A-Z]/i.test(name)) return false
   try {
     offsetsOf(name)
     return true

@@ -13,7 +13,9 @@ import {
   type TokenPrices,
 } from '../../core/accounts.ts'
 import { formatDollars } from '../../core/money.ts'
+import { BUDGET_MEMBERS } from './budget.ts'
 import { fileId } from './key-digest.ts'
+import { memberEntries } from './member.ts'
 
 /** Names of teams and keys that the records refer to. */
 export type AccountNames = Pick<Directory, 'teams' | 'keys'>
@@ -26,13 +28,28 @@ export const accountsYaml = (records: Partial<AccountRecords>, names: AccountNam
   const keys = (records.keys ?? []).filter(({ status }) => status !== 'revoked')
   const twice = keys.find(({ name }, index) => keys.findIndex((one) => one.name === name) !== index)
   if (twice) throw new Error(`Two keys are called "${twice.name}". Rename one of them; the file has each name once.`)
+  const references = { teams: referenceTo(names.teams), keys: referenceTo(names.keys) }
   const sections = {
     teams: byName(records.teams ?? [], teamEntry),
-    keys: byName(keys, (key) => keyEntry(key, names)),
-    budgets: byName(records.budgets ?? [], (budget) => budgetEntry(budget, names)),
+    keys: byName(keys, (key) => keyEntry(key, references)),
+    budgets: byName(records.budgets ?? [], (budget) => budgetEntry(budget, references)),
     prices: records.prices && records.prices.length > 0 ? records.prices.map(priceEntry) : undefined,
   }
   return stringify(escaped(compact(sections)), { lineWidth: 0 })
+}
+
+/** How the file refers to a record with this ID. */
+type Reference = (id: string) => string
+type References = { readonly teams: Reference; readonly keys: Reference }
+
+/** By its name, or by its ID if another record has that name too: keys of two teams, or a revoked one. */
+const referenceTo = (records: ReadonlyMap<string, { readonly name: string }>): Reference => {
+  const counts = new Map<string, number>()
+  for (const { name } of records.values()) counts.set(name, (counts.get(name) ?? 0) + 1)
+  return (id) => {
+    const name = records.get(id)?.name
+    return name !== undefined && counts.get(name) === 1 ? name : id
+  }
 }
 
 type YamlEntry = { readonly [member: string]: unknown }
@@ -49,13 +66,13 @@ const teamEntry = ({ id, name, status, access, limits, cache, tags }: Team): Yam
   tags: tagsEntry(tags),
 })
 
-const keyEntry = (key: ClientKey, { teams }: AccountNames): YamlEntry => {
+const keyEntry = (key: ClientKey, { teams }: References): YamlEntry => {
   const { id, name, team, status, secrets, createdAt, expiresAt, access, limits, defaultRoute, cache, tags } = key
   const [only, another] = secrets
   const isPlain = only && !another && only.last4 === '' && only.until === null && only.createdAt === createdAt
   return {
     id: unlessDerived(id, fileId('key', name)),
-    team: unless(teams.get(team)?.name ?? team, DEFAULT_TEAM.name),
+    team: unless(teams(team), DEFAULT_TEAM.name),
     status: unless(status, 'active'),
     digest: isPlain ? only.digest : undefined,
     secrets: isPlain
@@ -77,28 +94,19 @@ const keyEntry = (key: ClientKey, { teams }: AccountNames): YamlEntry => {
   }
 }
 
-const budgetEntry = (budget: Budget, { teams, keys }: AccountNames): YamlEntry => {
-  const { id, name, amount, period, timezone, startDay, appliesTo, createdAt } = budget
+const budgetEntries = memberEntries(BUDGET_MEMBERS)
+
+const budgetEntry = (budget: Budget, references: References): YamlEntry => {
+  const { id, name, amount, appliesTo, createdAt } = budget
   return {
     id: unlessDerived(id, fileId('bud', name)),
     amount: dollars(amount),
-    period,
-    timezone: unless(timezone, 'UTC'),
-    startDay: unless(startDay, 1),
+    ...budgetEntries(budget),
     appliesTo: {
-      teams: appliesTo.teams?.map((team) => teams.get(team)?.name ?? team),
-      keys: appliesTo.keys?.map((key) => keys.get(key)?.name ?? key),
-      tags: appliesTo.tags,
-      models: appliesTo.models,
-      providers: appliesTo.providers,
+      ...appliesTo,
+      teams: appliesTo.teams?.map((team) => references.teams(team)),
+      keys: appliesTo.keys?.map((key) => references.keys(key)),
     },
-    per: unless(budget.per, 'all'),
-    mode: unless(budget.mode, 'hard'),
-    reserve: unless(budget.reserve, 'typical'),
-    onOverrun: unless(budget.onOverrun, 'finish'),
-    enforcement: unless(budget.enforcement, 'fast'),
-    countFrom: unless(budget.countFrom, 'creation'),
-    alerts: budget.alerts.length === 0 ? undefined : budget.alerts,
     createdAt: unless(timeEntry(createdAt), timeEntry(0)),
   }
 }

@@ -1,9 +1,9 @@
 /** The bodies that create records: what the admin API accepts, what is stored as `doc`, and what a merge patch applies to. */
 import { z } from 'zod'
-import { parseDollars } from '../../core/money.ts'
 import { accountNameProblem } from '../../policy/accounts/account-name.ts'
 import { accessListProblem } from '../../policy/accounts/key-access.ts'
-import { isTimezone, periodProblem } from '../../policy/accounts/period.ts'
+import { BUDGET_BODY } from './budget.ts'
+import { PRICE_BODY } from './price.ts'
 
 /** Entries of a list, and characters of a text. */
 const LIMITS = { entries: 200, text: 256, zone: 64, tags: 32 }
@@ -90,87 +90,6 @@ export const KEY_SECRET = z
   .strictObject({ secret: SECRET.optional(), digest: DIGEST.optional(), last4: z.string().max(4).optional() })
   .refine(({ secret, digest }) => secret === undefined || digest === undefined, 'Send `secret` or `digest`, not both.')
 
-export const BUDGET_BODY = z
-  .strictObject({
-    name: NAME,
-    amount: z.string().superRefine((text, context) => {
-      const amount = parseDollars(text)
-      if (!amount.ok) context.addIssue({ code: 'custom', message: amount.failure.message })
-    }),
-    currency: z.literal('USD').default('USD'),
-    period: z.enum(['hour', 'day', 'week', 'month', 'quarter', 'year', 'total']),
-    timezone: z.string().max(LIMITS.zone).default('UTC'),
-    startDay: z.int().default(1),
-    appliesTo: z
-      .strictObject({
-        teams: LIST.default(null),
-        keys: LIST.default(null),
-        tags: z.record(z.string(), z.string()).nullable().default(null),
-        models: accessList('models'),
-        providers: accessList('providers'),
-      })
-      .prefault({}),
-    per: z.enum(['all', 'team', 'key', 'user', 'end_user']).default('all'),
-    mode: z.enum(['hard', 'soft']).default('hard'),
-    reserve: z.enum(['typical', 'max']).default('typical'),
-    onOverrun: z.enum(['finish', 'cut']).default('finish'),
-    enforcement: z
-      .enum(['fast', 'strict'])
-      .default('fast')
-      .describe(
-        'While the counters that `WORKERS` or several gateways share do not answer: `fast` continues with a share of what was left, `strict` refuses with 503 after 50 ms',
-      ),
-    countFrom: z
-      .enum(['creation', 'period'])
-      .default('creation')
-      .describe(
-        'What counts in the period in which the budget is created: requests from then on, or all of the period',
-      ),
-    alerts: z.array(z.number().gt(0).max(1_000)).max(10).default([]),
-  })
-  .superRefine((budget, context) => {
-    const problem = periodProblem(budget)
-    const path = [isTimezone(budget.timezone) ? 'startDay' : 'timezone']
-    if (problem !== null) context.addIssue({ code: 'custom', message: problem, path })
-    if (budget.mode === 'soft' && budget.enforcement === 'strict')
-      context.addIssue({
-        code: 'custom',
-        message: 'A soft budget refuses nothing: set the mode `hard`, or leave `enforcement` out.',
-        path: ['enforcement'],
-      })
-  })
-
-/** The same limits as in headgate.yaml: at least a nano-dollar per token. */
-const PRICE = z
-  .number()
-  .min(0)
-  .max(100_000)
-  .refine((price) => price === 0 || price >= 0.001, 'Write 0, or a number from 0.001 to 100000.')
-  .optional()
-const TOKEN_PRICES = {
-  input: PRICE,
-  output: PRICE,
-  cacheRead: PRICE,
-  cacheWrite: PRICE,
-  cacheWrite1h: PRICE,
-  audioInput: PRICE,
-  imageInput: PRICE,
-  videoInput: PRICE,
-  reasoning: PRICE,
-  audioOutput: PRICE,
-  imageOutput: PRICE,
-  videoOutput: PRICE,
-}
-export const PRICE_BODY = z.strictObject({
-  provider: TEXT.describe('a provider instance'),
-  model: TEXT.describe('a glob of models'),
-  effective_from: TIME.describe('null: always'),
-  prices: z
-    .strictObject({ ...TOKEN_PRICES, factor: z.number().gt(0).max(1_000).optional() })
-    .refine((prices) => Object.keys(prices).length > 0, 'Set at least one price or a factor.')
-    .describe('in dollars per million tokens; `factor` multiplies the whole cost'),
-})
-
 export const TOKEN_BODY = z.strictObject({
   name: NAME,
   bindings: z
@@ -183,8 +102,6 @@ export const TOKEN_BODY = z.strictObject({
 
 export type TeamBody = z.infer<typeof TEAM_BODY>
 export type KeyBody = z.infer<typeof KEY_BODY>
-export type BudgetBody = z.infer<typeof BUDGET_BODY>
-export type PriceBody = z.infer<typeof PRICE_BODY>
 export type TokenBody = z.infer<typeof TOKEN_BODY>
 
 /** The schema of each kind of record. */

@@ -1,15 +1,10 @@
-/** Rows of the table `record` as teams, keys, budgets, prices and admin tokens. Loads neither kysely nor zod. */
-import type {
-  AccountRecords,
-  Budget,
-  ClientKey,
-  KeySecret,
-  PriceOverride,
-  PriceRule,
-  Team,
-} from '../../core/accounts.ts'
-import { formatDollars, parseDollars } from '../../core/money.ts'
-import type { BudgetBody, KeyBody, PriceBody, TeamBody, TokenBody } from '../entities/shapes.ts'
+/** Rows of the table `record` as teams, keys, budgets, prices and admin tokens. Loads no kysely. */
+import type { AccountRecords, Budget, ClientKey, KeySecret, PriceRule, Team } from '../../core/accounts.ts'
+import { parseDollars } from '../../core/money.ts'
+import { budgetBodyOf, budgetMembersOf } from '../entities/budget.ts'
+import { memberReader } from '../entities/member.ts'
+import { PRICE_BODY, priceBodyOf, priceName, priceRuleOf } from '../entities/price.ts'
+import type { KeyBody, TeamBody, TokenBody } from '../entities/shapes.ts'
 import type { AdminToken } from './messages.ts'
 import type { RecordRow, SecretRow } from './schema.ts'
 
@@ -85,21 +80,20 @@ const secretOf = ({ digest, last4, created, until }: SecretRow): KeySecret => ({
 })
 
 const budgetOf = ({ id, name, created, doc }: RecordRow): Budget => {
-  const { amount, currency, ...body } = bodyOf<BudgetBody>(doc)
-  const parsed = parseDollars(amount)
+  const body = bodyOf<{ readonly amount: string }>(doc)
+  const parsed = parseDollars(body.amount)
   // It was checked when it was stored. A budget that cannot be read must not permit spending.
-  return { ...body, id, name, amount: parsed.ok ? parsed.value : 0, createdAt: created, managed: 'api' }
+  const amount = parsed.ok ? parsed.value : 0
+  return { ...budgetMembersOf(body), id, name, amount, createdAt: created, managed: 'api' }
 }
 
-const priceOf = ({ id, doc }: RecordRow): PriceRule => {
-  const { provider, model, effective_from, prices } = bodyOf<PriceBody>(doc)
-  const { factor, ...dollars } = prices
-  const effectiveFrom = effective_from === null ? 0 : Date.parse(effective_from)
-  // Dollars per million tokens are 1,000 nano-dollars per token.
-  const nano = Object.fromEntries(Object.entries(dollars).map(([name, price]) => [name, (price ?? 0) * 1_000]))
-  const override: PriceOverride = { ...nano, ...(factor !== undefined && { factor }) }
-  return { id, provider, model, effectiveFrom, prices: override, managed: 'api' }
-}
+const readPrice = memberReader(PRICE_BODY.shape)
+
+const priceOf = ({ id, doc }: RecordRow): PriceRule => ({
+  id,
+  ...priceRuleOf(readPrice(JSON.parse(doc))),
+  managed: 'api',
+})
 
 const tokenOf = ({ id, name, status, expires, doc }: RecordRow, secrets: readonly SecretRow[]): AdminToken => {
   const { bindings } = bodyOf<TokenBody>(doc)
@@ -117,20 +111,13 @@ export const fileRows = ({ teams, keys, budgets, prices }: AccountRecords): read
     const body = { name, team, expires_at: isoOrNull(expiresAt), ...bodyPart(key), defaultRoute, logBodies }
     return { ...fileRow('key', key, body, key.status), team, expires: expiresAt, created: createdAt }
   }),
-  ...budgets.map((budget) => {
-    const { id, createdAt, managed, amount, ...rest } = budget
-    const body = { ...rest, amount: formatDollars(amount), currency: 'USD' }
-    return { ...fileRow('budget', budget, body, 'active'), created: createdAt }
-  }),
+  ...budgets.map((budget) => ({
+    ...fileRow('budget', budget, budgetBodyOf(budget), 'active'),
+    created: budget.createdAt,
+  })),
   ...prices.map((rule) => {
-    const { id, provider, model, effectiveFrom, prices: override } = rule
-    const dollars = Object.entries(override).map(([name, price]) => [
-      name,
-      typeof price === 'number' && name !== 'factor' ? price / 1_000 : price,
-    ])
-    const effective_from = effectiveFrom === 0 ? null : new Date(effectiveFrom).toISOString()
-    const body = { provider, model, effective_from, prices: Object.fromEntries(dollars) }
-    return fileRow('price', { id, name: priceName(body) }, body, 'active')
+    const body = priceBodyOf(rule)
+    return fileRow('price', { id: rule.id, name: priceName(body) }, body, 'active')
   }),
 ]
 
@@ -159,14 +146,6 @@ const bodyPart = ({ access, limits, cache, tags }: Pick<Team, 'access' | 'limits
   cache,
   tags,
 })
-
-/** The name of a price rule: unique for what it applies to. */
-export const priceName = ({
-  provider,
-  model,
-  effective_from,
-}: Pick<PriceBody, 'provider' | 'model' | 'effective_from'>): string =>
-  `${provider}/${model}${effective_from === null ? '' : ` from ${effective_from}`}`
 
 /** ISO 8601, or null. */
 export const isoOrNull = (time: number | null): string | null => (time === null ? null : new Date(time).toISOString())

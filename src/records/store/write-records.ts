@@ -5,8 +5,9 @@ import { type ClientKey, DEFAULT_TEAM } from '../../core/accounts.ts'
 import { isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { mergePatch } from '../../core/merge-patch.ts'
 import { createAccountId, createKey, keyKindOf, last4 } from '../../policy/accounts/client-key.ts'
+import { PRICE_BODY, priceName } from '../entities/price.ts'
 import { digestsOf, storedDigest } from '../entities/secret-digest.ts'
-import { BODIES, KEY_SECRET, PRICE_BODY, type RecordKind } from '../entities/shapes.ts'
+import { BODIES, KEY_SECRET, type RecordKind } from '../entities/shapes.ts'
 import { addAuditRow } from './audit.ts'
 import type { BulkAction, ControlContext, ControlResult, ControlSettings, ControlWrite } from './messages.ts'
 import {
@@ -18,7 +19,6 @@ import {
   secretsOf,
   shownRecord,
 } from './read-records.ts'
-import { priceName } from './records.ts'
 import { badBody, badValue, done, durationOf, refused } from './results.ts'
 import type { ControlTables, RecordRow } from './schema.ts'
 import { valueMessage } from './value-message.ts'

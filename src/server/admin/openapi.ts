@@ -97,7 +97,12 @@ const contentOf = (
 
 /** The JSON Schema of a schema. Named schemas are collected, and referenced. */
 const jsonSchemaOf = (schema: z.ZodType, io: 'input' | 'output', schemas: Record<string, unknown>): Described => {
-  const made = z.toJSONSchema(schema, { io, unrepresentable: 'any' })
+  const made = z.toJSONSchema(schema, {
+    io,
+    unrepresentable: 'any',
+    // In the words of the file, for its messages.
+    override: ({ jsonSchema }) => delete jsonSchema.allowed,
+  })
   const { $schema: _, $defs, ...rest } = made
   const rewritten = (value: unknown): unknown =>
     JSON.parse(JSON.stringify(value).replaceAll('"#/$defs/', '"#/components/schemas/'))

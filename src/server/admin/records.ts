@@ -1,59 +1,13 @@
 /** Schemas of teams, keys, budgets, prices and admin tokens, made from those that create them. */
 import { z } from 'zod'
-import { BUDGET_BODY, KEY_BODY, KEY_SECRET, PRICE_BODY, TEAM_BODY, TOKEN_BODY } from '../../records/entities/shapes.ts'
-import { dollars, page, time } from './fields.ts'
-import { bare } from './validation.ts'
+import { bare } from '../../records/entities/member.ts'
+import { KEY_BODY, KEY_SECRET, TEAM_BODY, TOKEN_BODY } from '../../records/entities/shapes.ts'
+import { SECRETS, shownAs } from '../../records/entities/shown.ts'
+import { page, time } from './fields.ts'
 
-/** What every record has. */
-const common = <Kind extends string>(object: Kind) => ({
-  id: z.string(),
-  object: z.literal(object),
-  name: z.string(),
-  status: z.string(),
-  created_at: time.nullable(),
-  created_by: z.string(),
-  rev: z.int().describe('The revision; it is also the ETag'),
-  managed: z.enum(['api', 'file']).describe('`file`: defined in headgate.yaml, and changed there only'),
-})
-
-const secrets = {
-  prefix: z.string().nullable(),
-  last4: z.string().nullable(),
-  last_used_at: time.nullable().describe('To the hour'),
-  secrets: z.array(
-    z.strictObject({ last4: z.string(), created_at: time.nullable(), until: time.nullable().describe('null: no end') }),
-  ),
-  secret: z
-    .string()
-    .nullable()
-    .optional()
-    .describe('Only in the answer that creates it; null: the answer was repeated, and cannot show it again'),
-}
-
-export const team = z.strictObject({ ...TEAM_BODY.shape, ...common('team') }).meta({ id: 'Team' })
-export const key = z.strictObject({ ...KEY_BODY.shape, ...common('key'), ...secrets }).meta({ id: 'Key' })
-export const price = z.strictObject({ ...PRICE_BODY.shape, ...common('price') }).meta({ id: 'Price' })
-export const token = z
-  .strictObject({ ...TOKEN_BODY.shape, ...common('admin_token'), ...secrets })
-  .meta({ id: 'AdminToken' })
-
-export const budgetNow = z
-  .strictObject({
-    period_start: time,
-    period_end: time.nullable().describe('null: the period has no end'),
-    spent: dollars.describe('Of all counters together'),
-    reserved: dollars.describe('By requests in progress'),
-    remaining: dollars.nullable().describe('null: the budget has a counter for each owner; see its counters'),
-    as_of: time,
-    authority: z
-      .enum(['ok', 'degraded'])
-      .describe('`degraded`: with WORKERS, the first process does not answer; the figures are earlier ones'),
-  })
-  .describe('The current period. The same figures decide about requests')
-
-export const budget = z
-  .strictObject({ ...BUDGET_BODY.shape, ...common('budget'), now: budgetNow })
-  .meta({ id: 'Budget' })
+export const team = shownAs('team', TEAM_BODY.shape, {}).meta({ id: 'Team' })
+export const key = shownAs('key', KEY_BODY.shape, SECRETS).meta({ id: 'Key' })
+export const token = shownAs('admin_token', TOKEN_BODY.shape, SECRETS).meta({ id: 'AdminToken' })
 
 /** The body that creates a key: generated without `secret` and `digest`. */
 export const newKey = z.strictObject({ ...KEY_BODY.shape, ...KEY_SECRET.shape }).meta({ id: 'NewKey' })

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { bad, type FieldError, fail, good, type Outcome } from '../../core/failure.ts'
 import { nearest } from '../../core/nearest.ts'
+import { bare } from '../../records/entities/member.ts'
 import { valueMessage } from '../../records/store/value-message.ts'
 
 /** Problems that one response lists. */
@@ -82,20 +83,6 @@ const pathText = (path: readonly PropertyKey[]): string => {
     text += typeof step === 'number' ? `[${shown}]` : text === '' ? shown : `.${shown}`
   }
   return text
-}
-
-/** The schema without optional, nullable, default and transformation around it. */
-export const bare = (schema: z.core.$ZodType): z.core.$ZodType => {
-  let inner = schema
-  while (
-    inner instanceof z.ZodOptional ||
-    inner instanceof z.ZodNullable ||
-    inner instanceof z.ZodDefault ||
-    inner instanceof z.ZodPrefault ||
-    inner instanceof z.ZodPipe
-  )
-    inner = inner instanceof z.ZodPipe ? inner.in : inner.unwrap()
-  return inner
 }
 
 /** The schema at a path; of several alternatives the first that has the path. */

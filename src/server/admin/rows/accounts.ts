@@ -5,14 +5,15 @@ import type { Settings } from '../../../core/settings.ts'
 import { restrictionsOf } from '../../../policy/accounts/key-access.ts'
 import { principalOf } from '../../../policy/accounts/principal.ts'
 import { listModels } from '../../../policy/routing/models.ts'
+import { PRICE_BODY, PRICE as PRICE_SHOWN } from '../../../records/entities/price.ts'
 import type { RecordKind } from '../../../records/entities/shapes.ts'
-import { KEY_BODY, PRICE_BODY, TEAM_BODY, TOKEN_BODY } from '../../../records/entities/shapes.ts'
+import { KEY_BODY, TEAM_BODY, TOKEN_BODY } from '../../../records/entities/shapes.ts'
 import type { Role, RoleScope } from '../actor.ts'
 import { defined, runFor, withClosed, withWarning } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
 import { id, listOf } from '../fields.ts'
 import { askNodes } from '../nodes.ts'
-import { key, keyFilter, newKey, patchOf, price, recordList, team, token } from '../records.ts'
+import { key, keyFilter, newKey, patchOf, recordList, team, token } from '../records.ts'
 import { type AdminRow, type Answered, row } from '../row.ts'
 
 const COMMON = {
@@ -229,7 +230,7 @@ const PRICES: RecordArea = {
   role: 'viewer',
   scope: 'any',
   writes: 'all',
-  shown: price,
+  shown: PRICE_SHOWN,
   body: PRICE_BODY,
   patch: null,
   filters: {},

@@ -4,6 +4,7 @@ import type { Budget } from '../../../core/accounts.ts'
 import { bad, fail, good, type Outcome } from '../../../core/failure.ts'
 import { formatDollars, parseDollars } from '../../../core/money.ts'
 import { periodAt } from '../../../policy/accounts/period.ts'
+import { BUDGET_COUNTER } from '../../../records/entities/budget.ts'
 import { ADJUSTMENTS_PARAMETERS } from '../../../usage/reading/parameters.ts'
 import { storeAdjustment } from '../adjusting.ts'
 import { noteAudit } from '../control.ts'
@@ -11,7 +12,7 @@ import type { AdminDeps } from '../deps.ts'
 import { dollars, id, listOf, time } from '../fields.ts'
 import { type AdminCall, type Answered, row } from '../row.ts'
 import { invalid } from '../validation.ts'
-import { counter, counterEntry } from './budgets.ts'
+import { counterEntry } from './budgets.ts'
 
 const adjustment = z
   .strictObject({
@@ -30,7 +31,7 @@ const adjustment = z
 const adjusted = z
   .strictObject({
     ...adjustment.shape,
-    counter: counter.nullable().describe('The figures that decide about requests now'),
+    counter: BUDGET_COUNTER.nullable().describe('The figures that decide about requests now'),
   })
   .meta({ id: 'AdjustedBudget' })
 

@@ -7,43 +7,18 @@ import type { BudgetFigures } from '../../../gateway/accounts/accounts.ts'
 import type { BudgetState } from '../../../gateway/accounts/budget-counters.ts'
 import type { LiveBudget } from '../../../observe/live/listener.ts'
 import { END_OF_TIME, periodAt } from '../../../policy/accounts/period.ts'
-import { BUDGET_BODY } from '../../../records/entities/shapes.ts'
+import { BUDGET, BUDGET_BODY, BUDGET_COUNTER, type BUDGET_NOW, FORECAST } from '../../../records/entities/budget.ts'
 import type { Forecast, ForecastQuery } from '../../../usage/reading/queries.ts'
 import { defined, runFor, withClosed } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
-import { id, listOf, page, time } from '../fields.ts'
-import { budget, type budgetNow, patchOf, recordList } from '../records.ts'
+import { id, listOf, page } from '../fields.ts'
+import { patchOf, recordList } from '../records.ts'
 import { type AdminCall, type Answered, row } from '../row.ts'
 
-const stored = budget.omit({ now: true })
+const stored = BUDGET.omit({ now: true })
 type StoredBudget = z.input<typeof stored>
-type ShownBudget = z.input<typeof budget>
+type ShownBudget = z.input<typeof BUDGET>
 
-export const counter = z.strictObject({
-  of: z
-    .string()
-    .describe(
-      'The ID of a team or key, or the name of a user; empty: one counter for all, or the one that requests without a user share',
-    ),
-  spent: z.string(),
-  reserved: z.string(),
-  remaining: z.string(),
-  period_start: time,
-})
-
-const forecast = z
-  .strictObject({
-    object: z.literal('forecast'),
-    projected: z.string().nullable().describe('Spent at the end of the period; null: no end, or no data'),
-    exhausted_at: time.nullable().describe('null also if it is spent already'),
-    basis: z
-      .enum(['present', 'week', 'period'])
-      .nullable()
-      .describe(
-        'On what it rests. `present`: the present rate, which is above the usual one, for a day; `week`: the same hours of the last seven days; `period`: the average of the period so far; null: there is no data',
-      ),
-  })
-  .meta({ id: 'Forecast' })
 const NO_FORECAST: Forecast = { object: 'forecast', projected: null, exhausted_at: null, basis: null }
 
 const NOW = {
@@ -55,7 +30,7 @@ const NOW = {
   as_of: '2026-11-23T10:00:00.000Z',
   authority: 'ok',
 }
-const BUDGET = {
+const SHOWN = {
   id: 'bud_kdvbwqhzmrtc',
   object: 'budget',
   name: 'research',
@@ -100,7 +75,7 @@ const nowOf = (
   figures: BudgetFigures,
   { id: budgetId, per = 'all', ...given }: BudgetRule,
   now: number,
-): z.input<typeof budgetNow> => {
+): z.input<typeof BUDGET_NOW> => {
   const counters = countersOf(figures, budgetId)
   const rule = { period: given.period, timezone: given.timezone ?? 'UTC', startDay: given.startDay ?? 1 }
   const { start, end } = periodAt(rule, now)
@@ -222,11 +197,11 @@ export const budgetRows = [
       forecast: z.boolean().default(false).describe('With the estimate of `/budgets/{id}/forecast` for each'),
     }),
     answer: listOf(
-      budget.extend({
-        forecast: forecast.nullable().optional().describe('With `forecast=true`; null: it could not be read'),
+      BUDGET.extend({
+        forecast: FORECAST.nullable().optional().describe('With `forecast=true`; null: it could not be read'),
       }),
     ),
-    example: { query: { limit: '20' }, answer: { object: 'list', data: [BUDGET], has_more: false, next: null } },
+    example: { query: { limit: '20' }, answer: { object: 'list', data: [SHOWN], has_more: false, next: null } },
     async handle(deps, call) {
       const { forecast: isForecast, ...query } = call.query
       const operation = { do: 'list', kind: 'budget', query: defined(query) } as const
@@ -253,11 +228,11 @@ export const budgetRows = [
     role: 'admin',
     scope: 'all',
     body: BUDGET_BODY,
-    answer: budget,
+    answer: BUDGET,
     status: 201,
     example: {
       body: { name: 'research', amount: '2500.00', period: 'month', timezone: 'Europe/Berlin', alerts: [50, 80, 100] },
-      answer: BUDGET,
+      answer: SHOWN,
     },
     async handle(deps, call) {
       const wasOpen = deps.control.isOpen()
@@ -273,8 +248,8 @@ export const budgetRows = [
     role: 'viewer',
     scope: 'team',
     params: id,
-    answer: budget,
-    example: { params: { id: BUDGET.id }, answer: BUDGET },
+    answer: BUDGET,
+    example: { params: { id: SHOWN.id }, answer: SHOWN },
     handle: (deps, call) => withNow(deps, readable(deps, call)),
   }),
   row({
@@ -286,12 +261,12 @@ export const budgetRows = [
     scope: 'all',
     params: id,
     body: patchOf(BUDGET_BODY),
-    answer: budget,
+    answer: BUDGET,
     conditional: true,
     example: {
-      params: { id: BUDGET.id },
+      params: { id: SHOWN.id },
       body: { amount: '3000.00' },
-      answer: { ...BUDGET, amount: '3000.00', rev: 2 },
+      answer: { ...SHOWN, amount: '3000.00', rev: 2 },
     },
     handle: (deps, call) => {
       const { params, body: patch, revision: rev } = call
@@ -307,7 +282,7 @@ export const budgetRows = [
     params: id,
     answer: z.strictObject({ id: z.string(), object: z.literal('budget'), deleted: z.literal(true) }),
     conditional: true,
-    example: { params: { id: BUDGET.id }, answer: { id: BUDGET.id, object: 'budget', deleted: true } },
+    example: { params: { id: SHOWN.id }, answer: { id: SHOWN.id, object: 'budget', deleted: true } },
     handle: ({ control }, call) =>
       runFor(control, call, { do: 'delete', kind: 'budget', id: call.params.id, rev: call.revision }),
   }),
@@ -320,9 +295,9 @@ export const budgetRows = [
     scope: 'team',
     params: id,
     query: z.strictObject({ limit: page.limit }),
-    answer: listOf(counter),
+    answer: listOf(BUDGET_COUNTER),
     example: {
-      params: { id: BUDGET.id },
+      params: { id: SHOWN.id },
       answer: {
         object: 'list',
         data: [
@@ -359,9 +334,9 @@ export const budgetRows = [
     role: 'viewer',
     scope: 'team',
     params: id,
-    answer: forecast,
+    answer: FORECAST,
     example: {
-      params: { id: BUDGET.id },
+      params: { id: SHOWN.id },
       answer: { object: 'forecast', projected: '1910.000000000', exhausted_at: null, basis: 'week' },
     },
     async handle(deps, call) {

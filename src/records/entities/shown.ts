@@ -1,0 +1,36 @@
+/** What every record shows beside its body. */
+import { z } from 'zod'
+
+/** A time, as ISO 8601 with an offset. */
+export const time = z.iso.datetime({ offset: true })
+
+/** Members of every record, after its body. */
+export const STATE = {
+  status: z.string(),
+  created_at: time.nullable(),
+  created_by: z.string(),
+  rev: z.int().describe('The revision; it is also the ETag'),
+  managed: z.enum(['api', 'file']).describe('`file`: defined in headgate.yaml, and changed there only'),
+}
+
+/** Members of keys and tokens. */
+export const SECRETS = {
+  prefix: z.string().nullable(),
+  last4: z.string().nullable(),
+  last_used_at: time.nullable().describe('To the hour'),
+  secrets: z.array(
+    z.strictObject({ last4: z.string(), created_at: time.nullable(), until: time.nullable().describe('null: no end') }),
+  ),
+  secret: z
+    .string()
+    .nullable()
+    .optional()
+    .describe('Only in the answer that creates it; null: the answer was repeated, and cannot show it again'),
+}
+
+/** A record as it is shown: its ID, its body and its state. */
+export const shownAs = <const Object extends string, Body extends z.ZodRawShape, More extends z.ZodRawShape>(
+  object: Object,
+  body: Body,
+  more: More,
+) => z.strictObject({ id: z.string(), object: z.literal(object), name: z.string(), ...body, ...STATE, ...more })

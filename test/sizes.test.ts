@@ -18,7 +18,6 @@ const ABOVE_THE_CAP: { readonly [name: string]: readonly [lines: number, members
   SharedAuthority: [237, 33],
 
   // The path of a request.
-  RequestAccount: [463, 72],
   Attempt: [362, 62],
   RequestHandler: [316, 39],
   ServerConnection: [280, 45],

@@ -68,7 +68,17 @@ export class Accounts {
     const trace = traceParent(headers('traceparent'))
     const client = clientOf(headers('user-agent') ?? '').family
     const ids = ownId === undefined ? { id, clientRequestId: null } : { id: ownId, clientRequestId: id }
-    const call = { number: this.#calls++, ...ids, style, principal, received, trace, client }
+    const call = {
+      number: this.#calls++,
+      ...ids,
+      style,
+      principal,
+      received,
+      trace,
+      client,
+      demand: NO_DEMAND,
+      isOver: false,
+    }
     return new RequestAccount(this.#state, call)
   }
 
@@ -88,7 +98,7 @@ export class Accounts {
   ): Promise<Failure | null> {
     const account = this.open(received, style)
     account.describe({ ...NO_DEMAND, output: 'text', plan, ...endUsersOf(members) })
-    return account.identify(members) ?? account.refusal()
+    return account.identify(members) ?? account.admission.refusal()
   }
 
   /** Why a client receives nothing for an end user with these names; null: none of them is blocked. */

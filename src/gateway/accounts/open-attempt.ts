@@ -31,6 +31,13 @@ export type AccountedCall = {
   readonly client: string
 }
 
+/** A call with its account open. */
+export type OpenCall = AccountedCall & {
+  /** What its attempts need. */
+  demand: CallDemand
+  isOver: boolean
+}
+
 export type PlannedAttempt = {
   /** The budgets that pay for it. */
   readonly cells: readonly BudgetCell[]
@@ -133,14 +140,14 @@ const outputOf = (
 }
 
 /** How an attempt ends. `isLeft`: its client left. */
-type AttemptCharge = { readonly end: ChargedEnd; readonly demand: CallDemand; readonly isLeft?: boolean }
+type AttemptCharge = { readonly end: ChargedEnd; readonly isLeft?: boolean }
 
 /** What an attempt costs that ends so, or would if it ended now. */
 export const chargeOf = (
   state: AccountsState,
-  { received }: AccountedCall,
+  { received, demand }: OpenCall,
   { target, source, estimate, modelMaximum, asked, unknownPrice }: OpenAttempt,
-  { end, demand, isLeft = false }: AttemptCharge,
+  { end, isLeft = false }: AttemptCharge,
 ): Charged => {
   const { instance, model } = target.candidate
   const owed = () => {
@@ -149,7 +156,7 @@ export const chargeOf = (
     const known = { reserved: estimate.output, isUnseen, maxOutput: state.rules().maxOutput }
     return owedOutput({ requested: demand.requested, choices: demand.choices, modelMaximum }, known)
   }
-  const { usage, source: usageSource } = chargedUsage(end, {
+  const { usage, source: usageSource } = chargedUsage(isFree(demand) ? 'shared' : end, {
     reported: source?.usage() ?? undefined,
     estimatedInput: () => estimate.input,
     estimatedOutput: () => (source ? outputTokens(source.output()) : 0),

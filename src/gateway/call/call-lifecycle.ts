@@ -40,7 +40,7 @@ export const runCall = (
   const responseWriter = recorder.bodies?.response(writer) ?? writer
   gateway.activeCalls.add(cancellation)
   cancellation.account = recorder.account
-  recorder.account.onCut = (failure) => cancellation.cancel(failure)
+  recorder.account.attempts.onCut = (failure) => cancellation.cancel(failure)
   responseWriter.onDisconnect(() => cancellation.cancel(fail('client_gone', 'the client left before the end')))
   const call = { protocol, responseWriter, recorder, cancellation }
   return new CallScope(gateway, call).run(serve(call))

@@ -73,7 +73,7 @@ export class Recorder {
   /** Appends an event. */
   note(event: TraceEvent): void {
     this.#events.push(event)
-    this.account.observe(event)
+    this.account.attempts.observe(event)
   }
 
   /** Frees the spare capacity of the event list, before a long stream. */
@@ -122,9 +122,9 @@ export class Recorder {
     }
     if (line !== '') headers['x-headgate-trail'] = printable(line)
     if (dropped.length > 0) headers['x-headgate-dropped'] = droppedLine(dropped)
-    const { account } = this
-    account.addLimitHeaders(headers)
-    if (account.warnings.length > 0) headers['x-headgate-warning'] = printable(account.warnings.join(', '))
+    const { admission } = this.account
+    admission.addLimitHeaders(headers)
+    if (admission.warnings.length > 0) headers['x-headgate-warning'] = printable(admission.warnings.join(', '))
     return this.#extraHeaders ? Object.assign(headers, this.#extraHeaders) : headers
   }
 
@@ -144,7 +144,7 @@ export class Recorder {
     const attempted = this.#answeredBy ? undefined : this.#events.findLast((event) => event.type === 'attempt')
     if (attempted?.dropped) this.note({ type: 'dropped', paths: attempted.dropped })
     const cost = this.account.settleAll(how, failure)
-    const { isPriceAssumed } = this.account
+    const { isPriceAssumed } = this.account.attempts
     const priced = { ...(cost !== undefined && { cost }), ...(isPriceAssumed && { isPriceAssumed }) }
     const end = { ...(failure && { failure }), ...priced }
     this.note({ type: 'ended', at: this.#gateway.world.now(), how, status, ...end })

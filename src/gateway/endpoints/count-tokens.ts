@@ -69,7 +69,7 @@ export const countTokens = (
       }),
     )
     // Without a target the answer is an estimate, which is a request of the client all the same.
-    const limited = await account.enter()
+    const limited = await account.admission.enter()
     if (limited) return writeAndRecordError(call, limited, 0)
     const requests = countingRequests(gateway, inbound, plan.value)
     const routed = await routeJson(readOnlyDeps(gateway), {

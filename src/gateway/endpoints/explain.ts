@@ -34,7 +34,7 @@ export const explain = (gateway: ModelCallDeps, received: IncomingRequest): Outc
 export const explainCall = async (gateway: ModelCallDeps, received: IncomingRequest): Promise<Outcome<JsonObject>> => {
   const account = gateway.accounts.open(received, ROUTE)
   try {
-    const limited = await account.enter()
+    const limited = await account.admission.enter()
     if (limited) return bad(limited)
     if (isEmbeddings(received)) {
       const blocked = account.identify(parseObject(received.body.text) ?? {})

@@ -12,7 +12,7 @@ import {
   sameTargetRetry,
 } from '../../policy/routing/next-target.ts'
 import type { Eventual } from '../accounts/authority.ts'
-import type { AttemptRefusal } from '../accounts/request-account.ts'
+import type { AttemptRefusal } from '../accounts/call-admission.ts'
 import { type AdmissionMode, type AttemptPermit, PAST_OPEN, type Refusal } from '../health/upstream-health.ts'
 import { type Compatibility, dropOptional } from '../upstream/outbound-request.ts'
 import type { AttemptSpec } from './attempt-spec.ts'
@@ -243,7 +243,7 @@ export class TargetChooser<Ready extends Compatibility> {
 
   /** Reserves for an attempt at this target. Null: it is reserved. */
   reserve(target: Target): Eventual<AttemptRefusal | null> {
-    return this.#context.account.reserve(target, this.#modelMaximum(target))
+    return this.#context.account.admission.reserve(target, this.#modelMaximum(target))
   }
 
   #modelMaximum({ candidate }: Target): number | undefined {

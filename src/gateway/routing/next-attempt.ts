@@ -74,7 +74,7 @@ export class NextAttempt<Ready extends Compatibility> {
   #onSelected({ choice, skipped }: Selection<Ready>): Eventual<Chosen<Ready>> {
     this.#skips.add(skipped)
     if (choice) return this.#unlessStopped(choice)
-    return this.#parts.context.account.isLimited ? { kind: 'no-target', skipped } : this.#afterWait(skipped)
+    return this.#parts.context.account.admission.isLimited ? { kind: 'no-target', skipped } : this.#afterWait(skipped)
   }
 
   /** Chooses a target and reserves for it. Targets that a budget of the client cannot afford are skipped. */
@@ -156,7 +156,7 @@ export class NextAttempt<Ready extends Compatibility> {
 
   /** Records the attempt before it is sent. */
   record(choice: Choice<Ready>, hedge: boolean): Eventual<Recorded<Ready>> {
-    const recording = this.#parts.context.account.record(hedge)
+    const recording = this.#parts.context.account.attempts.record(hedge)
     return recording ? this.#onRecorded(recording, choice) : choice
   }
 
@@ -170,7 +170,7 @@ export class NextAttempt<Ready extends Compatibility> {
   /** The chosen target is not tried. */
   discard(permit: AttemptPermit): void {
     permit.release()
-    this.#parts.context.account.discard()
+    this.#parts.context.account.attempts.discard()
   }
 
   #unlessStopped(choice: Choice<Ready>): Encoded<Ready> {

@@ -91,7 +91,7 @@ class RoutingRun<Ready extends Compatibility> {
   }
 
   async run(): Promise<Routed<Ready> | NotRouted> {
-    const refused = this.#context.account.earlyRefusal()
+    const refused = this.#context.account.admission.earlyRefusal()
     if (refused) return { ok: false, failure: refused, availableIn: 0 }
     this.#spec.hedging?.started()
     try {
@@ -145,17 +145,18 @@ class RoutingRun<Ready extends Compatibility> {
   async #giveUp(skipped: readonly SkippedReason[]): Promise<Step<Ready>> {
     if (this.#empty) return { kind: 'answered', result: this.#empty }
     const { failures } = this.#progress
-    const { account } = this.#context
-    const own = failures.length === 0 ? ((await account.ownFailure(skipped)) ?? (await account.lateRefusal())) : null
+    const { admission } = this.#context.account
+    const own =
+      failures.length === 0 ? ((await admission.ownFailure(skipped)) ?? (await admission.lateRefusal())) : null
     if (own) return { kind: 'failed', result: { ok: false, failure: own, availableIn: 0 } }
-    const failure = withBudget(finalError(failures, skipped), account.budgetRefusal)
+    const failure = withBudget(finalError(failures, skipped), admission.budgetRefusal)
     return { kind: 'failed', result: { ok: false, failure, availableIn: this.#chooser.availableIn() } }
   }
 
   /** Whether a smaller request can be tried at all targets again. */
   #reduceRequest(): boolean {
     const { last } = this.#progress
-    if (this.#empty || this.#context.account.isLimited) return false
+    if (this.#empty || this.#context.account.admission.isLimited) return false
     if (!last || !this.#spec.reduceRequest?.(last.failure)) return false
     this.#progress.restart()
     return true
@@ -185,7 +186,7 @@ class RoutingRun<Ready extends Compatibility> {
     const details = { ...(dropped.length > 0 && { dropped }), ...(hedge && { hedge }) }
     note({ type: 'attempt', at: startedAt, provider: instance.id, model, key: target.key.id, ...details })
     const attempt = this.#spec.begin(target, prepared)
-    account.sent(attempt)
+    account.attempts.sent(attempt)
     const { isProbe } = permit
     this.#running.add({ target, prepared, permit, attempt, number, startedAt, isFirst, isProbe })
     stop.onCancel((reason) => {
@@ -197,7 +198,7 @@ class RoutingRun<Ready extends Compatibility> {
   /** Whether an answer is read to its end after its client has left. A hard budget must count what was generated. */
   get #readsToEnd(): boolean {
     const { account, config } = this.#context
-    return this.#spec.isWhole === true && (config.settings.usage.drainOnAbort || account.isHard)
+    return this.#spec.isWhole === true && (config.settings.usage.drainOnAbort || account.attempts.isHard)
   }
 
   /** Reads the answer within 30 s, or until the process ends or the key is cut off. No other target is tried. */
@@ -205,7 +206,7 @@ class RoutingRun<Ready extends Compatibility> {
     const { activeCalls, world } = this.#deps
     this.#draining = new Cancellation(this.#context.stop.client)
     this.#draining.onCancel(() => this.#running.failAll(reason))
-    this.#context.account.clientLeft()
+    this.#context.account.attempts.isLeft = true
     activeCalls.startDeadline(world, this.#draining, DRAIN)
   }
 

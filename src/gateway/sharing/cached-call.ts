@@ -129,7 +129,7 @@ export const sendCached = async (
   { answer, instance }: FoundAnswer,
 ): Promise<void> => {
   const { responseWriter, recorder } = call
-  const refused = await recorder.account.enter()
+  const refused = await recorder.account.admission.enter()
   if (refused) return writeAndRecordError(call, refused, null)
   const { id, provider, model, used } = answer
   if (used) {

@@ -22,11 +22,11 @@ test('a call that ends before the supervisor has answered occupies no slot', asy
   const call = (id: string) => accounts.open({ id, principal: KEY, headers: () => undefined }, 'chat')
 
   const [first, second] = [call('req_first'), call('req_second')]
-  const entering = first.enter()
+  const entering = first.admission.enter()
   first.close()
   assert.equal(await entering, null)
   await turn()
-  assert.equal(await second.enter(), null)
+  assert.equal(await second.admission.enter(), null)
   second.close()
   await turn()
 })

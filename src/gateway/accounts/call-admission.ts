@@ -1,0 +1,232 @@
+/**
+ * Decides whether a call and each of its attempts may be made, by the limits and budgets of its client, and reserves for
+ * them. Amounts in nano-dollars.
+ */
+import type { Failure } from '../../core/failure.ts'
+import type { Candidate, Target } from '../../core/target.ts'
+import type { Demand, Hold, LimitRefusal } from '../../policy/accounts/admission.ts'
+import { addRateLimitHeaders, type RateLimitNames } from '../../policy/accounts/rate-limit-headers.ts'
+import {
+  budgetFailure,
+  budgetUnavailable,
+  limitFailure,
+  ownersFailure,
+  unpricedFailure,
+} from '../../policy/accounts/refusal.ts'
+import type { AccountsState } from './accounts-state.ts'
+import { type AccountCells, type Eventual, type Reservation, type ReserveResult, whenKnown } from './authority.ts'
+import type { BudgetCell } from './budget-counters.ts'
+import type { CallAttempts } from './call-attempts.ts'
+import type { LimitCells } from './limit-counters.ts'
+import { costsNothing, type OpenCall, type PlannedAttempt, payingCells, planAttempt } from './open-attempt.ts'
+
+/** A target that was not tried, with the reason. */
+type UntriedTarget = { readonly why: string; readonly target?: Target }
+
+/** Why an attempt may not be made. `budget`: not at this target. `limit`: not at all. */
+export type AttemptRefusal = 'budget' | 'limit'
+
+export class CallAdmission {
+  readonly #state: AccountsState
+  readonly #call: OpenCall
+  readonly #attempts: CallAttempts
+  readonly #limits: LimitCells
+  /** The first reservation: the call counts as a request and occupies its slots. */
+  #entry: Reservation | null = null
+  /** A limit refuses every attempt. */
+  #limited: Failure | null = null
+  /** The first refusal of a budget: that of the target that was asked for. */
+  #unaffordable: Failure | null = null
+  /** Names of exceeded soft budgets, as `budget NAME`. */
+  warnings: readonly string[] = []
+
+  constructor(state: AccountsState, call: OpenCall, attempts: CallAttempts) {
+    this.#state = state
+    this.#call = call
+    this.#attempts = attempts
+    this.#limits = state.limits.cellsFor(call.principal, state.world.now())
+  }
+
+  // ── The call ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** The limit or budget that refuses the call whatever its target, or null. Takes nothing. */
+  refusal(): Eventual<Failure | null> {
+    const paying = payingCells(this.#state, this.#call, this.#call.demand, null)
+    if ('id' in paying) return this.#hasFreeTarget ? null : ownersFailure(paying)
+    if (paying.length === 0 && this.#hasNoLimits) return null
+    // A budget without a nano-dollar left can pay for nothing.
+    const least = { tokens: 0, cost: 1 }
+    const checked = this.#state.authority.check(this.#with(paying), this.#demandOf(least))
+    return whenKnown(checked, (refusal) => {
+      // Limits are checked first, so a budget refuses only what they allow.
+      if (!refusal || (refusal.why === 'budget' && this.#hasFreeTarget)) return null
+      return failureOf(refusal, paying)
+    })
+  }
+
+  /** A target of the plan costs nothing. */
+  get #hasFreeTarget(): boolean {
+    const { plan } = this.#call.demand
+    return plan?.candidates.some((candidate) => costsNothing(this.#state, this.#call, candidate)) ?? false
+  }
+
+  /** The same before the first attempt, if this process decides; otherwise the first reservation shows it. */
+  earlyRefusal(): Failure | null {
+    const refusal = this.#state.authority.isLocal ? this.refusal() : null
+    return refusal instanceof Promise ? null : refusal
+  }
+
+  /** The same for a call without an attempt, if another process decides. */
+  lateRefusal(): Eventual<Failure | null> {
+    return this.#state.authority.isLocal ? null : this.refusal()
+  }
+
+  /** Counts a call that may be answered without an attempt. Returns the limit that refuses it, or null. */
+  enter(): Eventual<Failure | null> {
+    if (this.#entry || this.#hasNoLimits) return null
+    const { authority } = this.#state
+    return whenKnown(authority.reserve(this.#with([]), this.#demandOf(NOTHING)), (result) => {
+      if ('refusal' in result) return failureOf(result.refusal, [])
+      if (this.#enterWith(result.reservation)) authority.settle(result.reservation, NOTHING)
+      return null
+    })
+  }
+
+  // ── Its attempts ───────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Reserves for an attempt at this target; `modelMaximum`: its maximum of output tokens. Null: it is reserved. */
+  reserve(target: Target, modelMaximum: number | undefined): Eventual<AttemptRefusal | null> {
+    if (this.#limited) return 'limit'
+    const planned = planAttempt(this.#state, this.#call, this.#call.demand, {
+      candidate: target.candidate,
+      modelMaximum,
+    })
+    if ('id' in planned) return this.#refuseTarget(ownersFailure(planned))
+    const { cells, hold, isUnpriced } = planned
+    if (isUnpriced) return this.#refuseTarget(unpricedFailure(target.candidate.instance.id, this.#state.rules()))
+    if (cells.length === 0 && this.#hasNoLimits) return this.#attempts.prepare(target, planned, null)
+    const reserving = this.#state.authority.reserve(this.#with(cells), this.#demandOf(hold))
+    return whenKnown(reserving, (result) => this.#onReserved(target, planned, result))
+  }
+
+  #onReserved(target: Target, planned: PlannedAttempt, result: ReserveResult): AttemptRefusal | null {
+    if ('refusal' in result) {
+      const failure = failureOf(result.refusal, planned.cells)
+      if (result.refusal.why === 'budget') return this.#refuseTarget(failure)
+      this.#limited = failure
+      return 'limit'
+    }
+    const { reservation, exceeded } = result
+    if (!this.#enterWith(reservation)) return 'limit'
+    if (exceeded.length > 0) this.#warn(planned.cells, exceeded)
+    return this.#attempts.prepare(target, planned, reservation)
+  }
+
+  /** Returns false if the call has ended while it waited; then nothing is reserved. */
+  #enterWith(reservation: Reservation): boolean {
+    if (!this.#call.isOver) {
+      this.#entry ??= reservation
+      return true
+    }
+    this.#state.authority.settle(reservation, NOTHING)
+    if (reservation.first) this.#state.authority.release(reservation)
+    return false
+  }
+
+  /** The budget that refused a target; null: none did. */
+  get budgetRefusal(): Failure | null {
+    return this.#unaffordable
+  }
+
+  /**
+   * The failure of a call for which no attempt could be made; null: its limits did not cause it. Targets that may not be tried
+   * now for another reason, such as an open circuit, are checked as if they could be.
+   */
+  ownFailure(skipped: readonly UntriedTarget[]): Eventual<Failure | null> {
+    if (this.#limited) return this.#limited
+    const others = skipped.filter(({ why }) => why !== 'budget' && why !== 'unfit' && why !== 'window')
+    return others.length === 0 ? this.#unaffordable : this.#refusalOfAll(others)
+  }
+
+  /** The failure if a budget refuses each of these targets; null: one has room. */
+  async #refusalOfAll(skipped: readonly UntriedTarget[]): Promise<Failure | null> {
+    let first = this.#unaffordable
+    for (const { target } of skipped) {
+      const refusal = target ? await this.#checked(target.candidate) : null
+      if (!refusal) return null
+      first ??= refusal
+    }
+    return first
+  }
+
+  /** The budget that would refuse an attempt at a target; null: none would. */
+  #checked(candidate: Candidate): Eventual<Failure | null> {
+    const planned = planAttempt(this.#state, this.#call, this.#call.demand, { candidate, modelMaximum: undefined })
+    if ('id' in planned) return ownersFailure(planned)
+    const { cells, hold, isUnpriced } = planned
+    if (isUnpriced) return unpricedFailure(candidate.instance.id, this.#state.rules())
+    if (cells.length === 0) return null
+    const checked = this.#state.authority.check(this.#with(cells), this.#demandOf(hold))
+    return whenKnown(checked, (refusal) => (refusal?.why === 'budget' ? failureOf(refusal, cells) : null))
+  }
+
+  /** A limit of the client refuses every further attempt. */
+  get isLimited(): boolean {
+    return this.#limited !== null
+  }
+
+  /** The call is over: frees its slots. */
+  release(): void {
+    if (this.#entry) this.#state.authority.release(this.#entry)
+  }
+
+  /** Adds the headers of limits. */
+  addLimitHeaders(headers: Record<string, string>): void {
+    const { rates } = this.#limits
+    if (rates.length === 0) return
+    const { world } = this.#state
+    const clocks = { now: world.now(), dateMs: world.date() }
+    addRateLimitHeaders(headers, rates, NAMES.get(this.#call.style) ?? 'openai', clocks)
+  }
+
+  get #hasNoLimits(): boolean {
+    return this.#limits.rates.length === 0 && this.#limits.slots.length === 0
+  }
+
+  #refuseTarget(failure: Failure | null): AttemptRefusal {
+    this.#unaffordable ??= failure
+    return 'budget'
+  }
+
+  #with(budgets: readonly BudgetCell[]): AccountCells {
+    const { limits, slots, rates } = this.#limits
+    return { limits, slots, rates, budgets }
+  }
+
+  #demandOf({ tokens, cost }: Hold): Demand {
+    return { first: !this.#entry, tokens, cost }
+  }
+
+  #warn(cells: readonly BudgetCell[], exceeded: readonly string[]): void {
+    const names = cells
+      .filter(({ budget }) => exceeded.includes(budget.id))
+      .map(({ budget }) => `budget ${budget.name}`)
+    this.warnings = [...new Set([...this.warnings, ...names])]
+  }
+}
+
+const failureOf = (refusal: LimitRefusal, cells: readonly BudgetCell[]): Failure => {
+  if (refusal.why !== 'budget') return limitFailure(refusal)
+  const cell = cells.find(({ budget }) => budget.id === refusal.id)
+  if (!cell) throw new Error(`no counter of the budget ${refusal.id}`)
+  return refusal.unavailable ? budgetUnavailable(cell.budget) : budgetFailure(cell, refusal.degraded)
+}
+
+/** What a call without an attempt reserves and costs. */
+const NOTHING = { tokens: 0, cost: 0 }
+
+/** Styles whose clients expect Anthropic's headers. */
+const NAMES: ReadonlyMap<string, RateLimitNames> = new Map([
+  ['messages', 'anthropic'],
+  ['count_tokens', 'anthropic'],
+])

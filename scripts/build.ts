@@ -53,18 +53,29 @@ const generatedModules: Plugin = {
   load: (id) => GENERATED[relative(ROOT, id)]?.() ?? null,
 }
 
-/** Entry points of threads. */
+/** Programs of threads, and the entry point that loads them. */
 const THREADS = [
+  'storage/thread/thread-entry.mjs',
   'storage/responses/store-thread.mjs',
   'usage/bookkeeper/ledger-thread.mjs',
   'usage/reading/reading-thread.mjs',
   'usage/bodies/bodies-thread.mjs',
   'records/store/control-thread.mjs',
   'limits/counters-thread.mjs',
-  'backup/backup-thread.mjs',
-  'config/checking/check-thread.mjs',
+  'backup/backup-thread.ts',
+  'config/checking/check-thread.ts',
   'storage/sql/postgres/postgres-thread.mjs',
 ].map((path) => join(ROOT, 'src', path))
+
+/** Programs of threads are named by their sources, such as `new URL('./check-thread.ts', import.meta.url)`. */
+const threadNames: Plugin = {
+  name: 'names of threads',
+  transform: (code) =>
+    code.replace(
+      /(new URL\(['"]\.\/[a-z]+-thread)\.ts(['"], import\.meta\.url\))/,
+      (_, before, after) => `${before}.mjs${after}`,
+    ),
+}
 
 /** Finds the modules of a start, and those of threads: a thread must not load a file with modules of the server. */
 const moduleGroups = (): Plugin & { readonly groups: readonly CodeSplittingGroup[] } => {
@@ -138,7 +149,7 @@ const buildProgram = async (folder: string) => {
     platform: 'node',
     preserveEntrySignatures: 'allow-extension',
     external: PACKAGES,
-    plugins: [generatedModules, plugin, asciiOnly],
+    plugins: [generatedModules, threadNames, plugin, asciiOnly],
   })
   const { output } = await bundle.write({
     ...OUTPUT,

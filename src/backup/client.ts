@@ -1,15 +1,11 @@
 /** Writes backups of a running gateway, one at a time. */
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
-import { startThread } from '../storage/thread/database-thread.ts'
+import { ThreadClient } from '../storage/thread/connect-thread.ts'
 import type { DataFolders } from './backup.ts'
+import type { program } from './backup-thread.ts'
 
-export type BackupOptions = { readonly file: string; readonly folders: DataFolders; readonly version: string }
-
-/** `problem` null: the file is written. */
-export type BackupResult = { readonly problem: string | null }
-
-const THREAD = new URL('./backup-thread.mjs', import.meta.url)
+const PROGRAM = new URL('./backup-thread.ts', import.meta.url)
 /** MB. */
 const MEMORY = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16 }
 
@@ -23,22 +19,14 @@ export const backUp = async (
   if (isRunning) return { problem: 'another backup is being written' }
   isRunning = true
   const file = join(folders.data, `backup-${randomUUID()}.tar.gz`)
-  try {
-    const { problem } = await inThread({ file, folders, version })
-    return problem === null ? { file } : { problem }
-  } finally {
-    isRunning = false
-  }
-}
-
-const inThread = (options: BackupOptions): Promise<BackupResult> =>
-  new Promise((resolve) => {
-    const thread = startThread<BackupResult>({
-      file: THREAD,
-      data: options,
-      memory: MEMORY,
-      onMessage: resolve,
-      onExit: (_thread, problem) => resolve({ problem }),
-    })
-    if (typeof thread === 'string') resolve({ problem: thread })
+  const thread = new ThreadClient<typeof program>({
+    program: PROGRAM,
+    data: () => null,
+    memory: MEMORY,
+    restart: 'when called',
   })
+  const result = await thread.call('write', { file, folders, version }, { limit: null })
+  void thread.close(0)
+  isRunning = false
+  return 'problem' in result ? { problem: result.problem } : { file }
+}

@@ -290,7 +290,9 @@ test('facts: files and folders of the source that a page names exist', () => {
 const IMAGINED: ReadonlySet<string> = new Set(['src/providers/quickcloud.ts', 'src/cli/verbs/NAME.ts'])
 
 test('facts: docs/architecture.md has every thread', () => {
-  const threads = globSync('src/**/*-thread.mjs', { cwd: ROOT }).map((path) => dirname(path.replaceAll('\\', '/')))
+  const threads = globSync('src/**/*-thread.{ts,mjs}', { cwd: ROOT, exclude: ['src/storage/thread/**'] }).map((path) =>
+    dirname(path.replaceAll('\\', '/')),
+  )
   const [, table = ''] = /^## Threads\n([\s\S]*?)(?=^## )/m.exec(read('docs/architecture.md')) ?? []
   const named = [...table.matchAll(/^\| .+ \| `(src\/[\w/-]+)` \|/gm)].map(([, path]) => path)
   assert.deepEqual(named.toSorted(), threads.toSorted())

@@ -60,6 +60,7 @@ test('contains the bundle and its licences, and no sources', () => {
   const files = globSync('**/*', { cwd: folder })
   for (const file of [
     'dist/main.mjs',
+    'dist/thread-entry.mjs',
     'dist/store-thread.mjs',
     'dist/control-thread.mjs',
     'dist/counters-thread.mjs',
@@ -67,6 +68,7 @@ test('contains the bundle and its licences, and no sources', () => {
     'dist/reading-thread.mjs',
     'dist/bodies-thread.mjs',
     'dist/check-thread.mjs',
+    'dist/backup-thread.mjs',
     'dist/docs-thread.mjs',
     'dist/dashboard/index.html',
     'dist/dashboard/LICENCES.txt',

@@ -42,20 +42,31 @@ test('built: no process is started and no text is evaluated', () => {
   assert.deepEqual(importing(/^(?:node:)?(?:cluster|vm|repl|inspector|wasi)/), [])
   // One place creates threads, for databases, their backups, shared counters, the documentation and checks of configurations: they run files of the
   // project and get no environment. A connection to Postgres has another one below the thread of its database.
+  const host = 'storage/thread/connect-thread.ts'
   const threads = 'storage/thread/database-thread.ts'
   const connections = 'storage/sql/postgres/database.ts'
   const inThreads =
-    /^(?:(?:storage\/responses|usage\/[a-z]+|records\/store|limits|backup|config\/checking)\/(?:[a-z-]+-thread\.mjs|(?:[a-z-]+-)?thread\.ts)|storage\/sql\/postgres\/(?:connection\.ts|postgres-thread\.mjs))$/
+    /^(?:storage\/thread\/(?:thread-entry\.mjs|serve-thread\.ts)|(?:storage\/responses|usage\/[a-z]+|records\/store|limits)\/(?:[a-z-]+-thread\.mjs|(?:[a-z-]+-)?thread\.ts)|storage\/sql\/postgres\/(?:connection\.ts|postgres-thread\.mjs))$/
   const usingThreads = importing(/^(?:node:)?worker_threads/).filter((file) => !inThreads.test(file))
-  assert.deepEqual(usingThreads.toSorted(), [connections, threads])
-  assert.deepEqual(containing(/getBuiltinModule\('node:(?:worker_threads|cluster|vm|repl)'/), [threads])
-  assert.deepEqual(containing(/new Worker\(/).toSorted(), [connections, threads])
+  assert.deepEqual(usingThreads.toSorted(), [connections, host, threads])
+  assert.deepEqual(containing(/getBuiltinModule\('node:(?:worker_threads|cluster|vm|repl)'/).toSorted(), [
+    host,
+    threads,
+  ])
+  assert.deepEqual(containing(/new Worker\(/).toSorted(), [connections, host, threads])
   assert.match(source.get(connections) ?? '', /THREAD = new URL\('\.\/postgres-thread\.mjs', import\.meta\.url\)/)
   assert.match(
     source.get(connections) ?? '',
     /new Worker\(THREAD, \{[^}]*\},\s*transferList: \[port2\],\s*env: \{\},\s*execArgv: \[\],/,
   )
   assert.match(source.get(threads) ?? '', /new Worker\(file, \{ workerData, env: \{\}, execArgv: \[\]/)
+  assert.match(source.get(host) ?? '', /ENTRY = new URL\('\.\/thread-entry\.mjs', import\.meta\.url\)/)
+  assert.match(
+    source.get(host) ?? '',
+    /\{ program: program\.href, data: data\(\), compileCache: getCompileCacheDir\(\) \}/,
+  )
+  assert.match(source.get(host) ?? '', /new Worker\(ENTRY, \{ workerData, env: \{\}, execArgv: \[\]/)
+  const connecting = importing(/\/connect-thread\.ts$/)
   const starting = importing(/\/database-thread\.ts$/)
   const queried = 'storage/thread/queried-thread.ts'
   assert.match(source.get(queried) ?? '', /\{ file, memory, data \} = this\.#options/)
@@ -70,7 +81,11 @@ test('built: no process is started and no text is evaluated', () => {
     'config/checking/',
     'server/pages/docs/',
   ]
-  assert.deepEqual(outside(clients, ...rooms), [])
+  assert.deepEqual(outside([...clients, ...connecting], ...rooms), [])
+  for (const client of connecting) {
+    assert.match(source.get(client) ?? '', /PROGRAM = new URL\('\.\/[a-z]+-thread\.ts', import\.meta\.url\)/, client)
+    assert.match(source.get(client) ?? '', /new ThreadClient(?:<[^(]+>)?\(\{\s*program: PROGRAM,/, client)
+  }
   for (const client of clients) {
     assert.match(source.get(client) ?? '', /THREAD = new URL\('\.\/[a-z-]+-thread\.mjs', import\.meta\.url\)/, client)
     assert.match(source.get(client) ?? '', /(?:startThread<\w+>|new QueriedThread)\(\{\s*file: THREAD,/, client)
@@ -87,7 +102,6 @@ test('built: no process is started and no text is evaluated', () => {
   assert.deepEqual(containing(/\b(?:execFile|spawn)(?:Sync)?\(\s*['"`]|shell:/), [])
   // The compile cache, and a package loaded by name on first use.
   assert.deepEqual(importing(/^(?:node:)?module/).toSorted(), [
-    'config/checking/check-thread.mjs',
     'limits/counters-thread.mjs',
     'main.ts',
     'records/store/control-thread.mjs',
@@ -95,16 +109,18 @@ test('built: no process is started and no text is evaluated', () => {
     'storage/responses/store-thread.mjs',
     'storage/sql/postgres/database.ts',
     'storage/sql/postgres/postgres-thread.mjs',
+    'storage/thread/connect-thread.ts',
     'storage/thread/database-thread.ts',
+    'storage/thread/thread-entry.mjs',
     'usage/bodies/bodies-thread.mjs',
     'usage/bookkeeper/ledger-thread.mjs',
     'usage/reading/reading-thread.mjs',
   ])
   assert.deepEqual(containing(/registerHooks|module\.register|syncBuiltin/), [])
   assert.deepEqual(containing(/(?<![.\w])eval\(|new Function\(|(?<![.\w])Function\(|process\.(?:dlopen|binding)/), [])
-  // No module name is computed from input, except the providers folder, read at start.
+  // No module name is computed from input: providers are files of a folder, read at start; threads import their program.
   const computed = [...source].filter(([, text]) => /import\((?!\s*'[^']+'\s*\))/.test(text)).map(([file]) => file)
-  assert.deepEqual(computed, ['config/catalogue/provider-files.ts'])
+  assert.deepEqual(computed.toSorted(), ['config/catalogue/provider-files.ts', 'storage/thread/thread-entry.mjs'])
 })
 
 test('built: the parsers are strict, and certificates are verified', () => {

@@ -1,14 +1,15 @@
 /** Checks texts in a thread with limits of time and memory, one at a time. */
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
-import { startThread, threadEnd } from '../../storage/thread/database-thread.ts'
-import { type CheckedText, type CheckMessage, type CheckTask, NAME } from './messages.ts'
+import { ThreadClient } from '../../storage/thread/connect-thread.ts'
+import type { program } from './check-thread.ts'
+import { type CheckedText, type CheckTask, NAME } from './messages.ts'
 
 export type ConfigChecksOptions = {
   /** ms until the modules of the thread are loaded, and then until its result. */
   readonly limits?: { readonly start: number; readonly check: number }
 }
 
-const THREAD = new URL('./check-thread.mjs', import.meta.url)
+const PROGRAM = new URL('./check-thread.ts', import.meta.url)
 const LIMITS = { start: 30_000, check: 10_000 }
 /** MB. */
 const MEMORY = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 16 }
@@ -18,11 +19,19 @@ const MAX_WAITING = 3
 /** The checks of a process. */
 export class ConfigChecks {
   readonly #limits: { readonly start: number; readonly check: number }
+  readonly #thread: ThreadClient<typeof program>
   #last: Promise<unknown> = Promise.resolve()
   #open = 0
 
   constructor({ limits = LIMITS }: ConfigChecksOptions = {}) {
     this.#limits = limits
+    this.#thread = new ThreadClient({
+      program: PROGRAM,
+      data: () => null,
+      memory: MEMORY,
+      restart: 'when called',
+      startLimit: limits.start,
+    })
   }
 
   /** Checks a text after those before it. A text that exceeds the limits has a problem. */
@@ -38,32 +47,15 @@ export class ConfigChecks {
     }
   }
 
-  /** Does not reject. */
-  #inThread(task: CheckTask): Promise<Outcome<CheckedText>> {
-    const { start, check } = this.#limits
-    return new Promise((resolve) => {
-      const end = (result: Outcome<CheckedText>) => {
-        clearTimeout(timer)
-        resolve(result)
-        // The next check waits until the processor is free.
-        if (typeof thread !== 'string') void threadEnd(thread, 0)
-      }
-      const thread = startThread<CheckMessage>({
-        file: THREAD,
-        data: task,
-        memory: MEMORY,
-        onMessage: (message) => {
-          if (!('ready' in message)) return end(good(message))
-          isReady = true
-          clearTimeout(timer)
-          timer = setTimeout(() => end(excessive(`more than ${check / 1_000} s`)), check)
-        },
-        onExit: (_thread, problem) => end(isReady ? excessive('too much memory') : failed(problem)),
-      })
-      let isReady = false
-      let timer = setTimeout(() => end(failed(`no result within ${start / 1_000} s`)), start)
-      if (typeof thread === 'string') end(failed(thread))
-    })
+  /** Does not reject. The thread ends with the check: the next one gets all of its memory. */
+  async #inThread(task: CheckTask): Promise<Outcome<CheckedText>> {
+    const { check } = this.#limits
+    const result = await this.#thread.call('check', task, { limit: check })
+    this.#thread.terminate('the check is complete')
+    if ('value' in result) return good(result.value)
+    const isExcessive = 'cause' in result && result.isReady && result.cause !== 'refused'
+    if (!isExcessive) return failed(result.problem)
+    return excessive(result.cause === 'late' ? `more than ${check / 1_000} s` : 'too much memory')
   }
 }
 

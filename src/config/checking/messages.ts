@@ -1,4 +1,4 @@
-/** Messages between a process and its thread that checks a configuration. Plain data. */
+/** The task and the result of a check of a configuration. Plain data. */
 import type { AccountRecords } from '../../core/accounts.ts'
 import type { Env } from '../env.ts'
 import type { Problem } from '../problem.ts'
@@ -12,8 +12,6 @@ export type CheckTask = {
   readonly folder: string
   readonly stored: AccountRecords | null
 }
-
-export type CheckMessage = { readonly ready: true } | CheckedText
 
 /** `changes`: paths, compared with the file on disk; null: that file has problems. */
 export type CheckedText =

@@ -1,0 +1,9 @@
+/** Checks texts in a thread, because a parser can need seconds for one. */
+import { loadProviders } from '../catalogue/load-providers.ts'
+import { checkText } from './check-text.ts'
+import type { CheckTask } from './messages.ts'
+
+export const program = async (_: null) => {
+  const providers = await loadProviders()
+  return { methods: { check: (task: CheckTask) => checkText(task, providers) } }
+}

@@ -17,6 +17,5 @@ const ROWS: readonly (readonly [style: RequestStyle, path: string])[] = [...Obje
 
 export const REQUEST_STYLES: readonly RequestStyle[] = ROWS.map(([style]) => style)
 
-/** The path of each style below `/v1`. */
-// Every style has a row.
+/** The path of each style below `/v1`; every style has a row. */
 export const STYLE_PATHS = Object.fromEntries(ROWS) as { readonly [style in RequestStyle]: string }

@@ -53,6 +53,30 @@ test('write buffer: a message that does not fit is not written', () => {
   assert.deepEqual(wire.received, [])
 })
 
+test('write buffer: a head and a tail in Latin-1 around a body, as text and as bytes', () => {
+  const wire = socket(false)
+  const buffer = new WriteBuffer({ head: 20, body: 10 })
+  assert.equal(buffer.join(wire, 'x: é\r\n', 'é€😀', 'é\r\n'), true)
+  assert.equal(buffer.join(wire, '', Buffer.from('é€😀'), ''), true)
+  assert.deepEqual(
+    wire.received.map((bytes) => Buffer.from(bytes).toString('latin1')),
+    [Buffer.from('é€😀').toString('latin1')].flatMap((body) => [`x: é\r\n${body}é\r\n`, body]),
+  )
+  assert.equal(buffer.join(wire, 'a'.repeat(15), '', 'b'.repeat(6)), false)
+  assert.equal(buffer.join(wire, '', 'a'.repeat(11), ''), false)
+  assert.equal(buffer.join(wire, '', '€'.repeat(10), ''), true)
+  assert.equal(wire.received.length, 3)
+})
+
+test('write buffer: nothing is joined for a socket that still holds data', () => {
+  const slow = socket(true)
+  const buffer = new WriteBuffer()
+  assert.equal(buffer.join(slow, 'head ', 'one', ''), true)
+  assert.equal(buffer.join(slow, 'head ', 'two', ''), false)
+  assert.equal(buffer.join(socket(false), 'head ', 'three', ''), true)
+  assert.deepEqual(textsOf(slow), ['head one'])
+})
+
 test('write buffer: data that a socket still holds is not overwritten by the next message', () => {
   const [slow, other] = [socket(true), socket(false)]
   const buffer = new WriteBuffer()

@@ -49,6 +49,25 @@ export class WriteBuffer {
     return true
   }
 
+  /**
+   * Writes a head and a tail (Latin-1) around a body. Returns false if they do not fit, or if the socket still holds earlier
+   * data, which would keep this buffer too; then nothing is written.
+   */
+  join(socket: Writable, head: string, body: string | Uint8Array, tail: string): boolean {
+    const { head: before, body: most } = this.#capacity
+    if (head.length + tail.length > before || body.length > most || socket.writableLength > 0) return false
+    const buffer = this.#buffer
+    let end = head === '' ? 0 : buffer.write(head, 'latin1')
+    if (typeof body === 'string') end += buffer.write(body, end)
+    else {
+      buffer.set(body, end)
+      end += body.length
+    }
+    if (tail !== '') end += buffer.write(tail, end, 'latin1')
+    this.#flush(socket, 0, end)
+    return true
+  }
+
   #flush(socket: Writable, from: number, to: number): void {
     socket.write(this.#buffer.subarray(from, to))
     // Data that is not yet accepted belongs to the socket, so a new buffer is needed.

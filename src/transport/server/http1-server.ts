@@ -5,7 +5,7 @@
  */
 import { createServer, type Socket } from 'node:net'
 import { dropEndListeners } from '../net/end-listeners.ts'
-import { joinMessage } from '../net/write-buffer.ts'
+import { joinMessage, WriteBuffer } from '../net/write-buffer.ts'
 import {
   type ClientConnection,
   type HttpServerOptions,
@@ -25,6 +25,9 @@ const MAX_PIPELINED = 64 * 1024
 const MAX_BUFFER_SHARE = 4
 
 const NOTHING = Buffer.alloc(0)
+
+/** A client that does not read keeps one buffer: small, since most answers and chunks are. */
+const writeBuffer = new WriteBuffer({ head: 4 * 1024, body: 16 * 1024 })
 
 const ignored = (): void => {}
 
@@ -328,7 +331,9 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
   }
 
   write(head: string, body: string, ascii: boolean): boolean {
-    if (!this.#socket.writable) return true
+    const socket = this.#socket
+    if (!socket.writable) return true
+    if (writeBuffer.join(socket, head, body, '')) return this.#hasRoom(!socket.writableNeedDrain)
     let room: boolean
     if (ascii) room = this.#socket.write(head + body, 'latin1')
     else if (head === '' || Buffer.byteLength(head) === head.length) room = this.#socket.write(head + body)
@@ -338,22 +343,23 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
       room = this.#socket.write(body)
       this.#socket.uncork()
     }
-    if (!room) this.#awaitDrain()
-    return room
+    return this.#hasRoom(room)
   }
 
   /** `head` and `tail` are Latin-1. */
   writePart(head: string, part: Uint8Array, tail: string): boolean {
-    if (!this.#socket.writable) return true
-    const room = this.#socket.write(joinMessage(head, part, tail))
-    if (!room) this.#awaitDrain()
-    return room
+    const socket = this.#socket
+    if (!socket.writable) return true
+    if (writeBuffer.join(socket, head, part, tail)) return this.#hasRoom(!socket.writableNeedDrain)
+    return this.#hasRoom(socket.write(joinMessage(head, part, tail)))
   }
 
-  #awaitDrain(): void {
-    if (this.#hasDrainListener) return
-    this.#hasDrainListener = true
-    this.#socket.on('drain', () => this.#exchange?.listener.drained())
+  #hasRoom(room: boolean): boolean {
+    if (!room && !this.#hasDrainListener) {
+      this.#hasDrainListener = true
+      this.#socket.on('drain', () => this.#exchange?.listener.drained())
+    }
+    return room
   }
 
   answered(exchange: Http1Exchange): void {

@@ -208,7 +208,7 @@ const startGateway = async (folder: string, provider: number) => {
 /** Requests of a kind before the first measured one, in the shorter and in the longer window, and the windows of each. */
 const COUNTS = { warm: 15, few: 4, many: 16, windows: 2 }
 /** Chunks of a stream, in the shorter and in the longer one. */
-const CHUNKS = { few: 5, many: 45 }
+const CHUNKS = { few: 5, many: 105 }
 
 const NOTHING: Counted = { bytes: 0, promises: 0, timers: 0, calls: 0 }
 

@@ -13,6 +13,7 @@ import { type CacheableBody, chatBypass } from '../../policy/response-cache.ts'
 import { singleFrames } from '../../protocols/framing/sse.ts'
 import { append } from '../../protocols/shared/append.ts'
 import { choicesOf } from '../../protocols/shared/choices.ts'
+import { type Eventual, whenKnown } from '../accounts/authority.ts'
 import { textDemand } from '../accounts/demand.ts'
 import { InputCount, usageOf } from '../accounts/token-usage.ts'
 import { type CallScope, type OngoingAnswer, type RunningCall, runCall } from '../call/call-lifecycle.ts'
@@ -83,7 +84,9 @@ type PlannedCall = CallContext & {
 
 // biome-ignore lint/suspicious/noConfusingVoidType: a call that has ended returns nothing
 const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
-  const planned = await planCall(call)
+  const planning = planCall(call)
+  // A short request without a stored conversation is planned at once.
+  const planned = planning instanceof Promise ? await planning : planning
   if (!planned) return
   const { gateway, received, responseWriter, cancellation, recorder, config, request, inbound, turn } = planned
   const cache = cacheFor(planned)
@@ -153,11 +156,19 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
 const STATES_COST: ReadonlySet<string> = new Set(['openai-chat', 'openai-responses'])
 
 /** Parses the request, starts its turn and plans its targets. Null: an error was sent to the client. */
-const planCall = async (call: CallContext): Promise<PlannedCall | null> => {
-  const { gateway, protocol, received, recorder, startTurn } = call
+const planCall = (call: CallContext): Eventual<PlannedCall | null> => {
+  const { gateway, protocol, received } = call
   const config = gateway.config()
-  const { limit } = config.settings
-  const parsed = await parseInTurns(protocol, received, limit, gateway.world.turn)
+  const parsing = parseInTurns(protocol, received, config.settings.limit, gateway.world.turn)
+  return whenKnown(parsing, (parsed) => planParsed(call, config, parsed))
+}
+
+const planParsed = (
+  call: CallContext,
+  config: Config,
+  parsed: Outcome<InboundRequest>,
+): Eventual<PlannedCall | null> => {
+  const { recorder, startTurn } = call
   if (!parsed.ok) {
     writeAndRecordError(call, parsed.failure, null)
     return null
@@ -168,7 +179,20 @@ const planCall = async (call: CallContext): Promise<PlannedCall | null> => {
     writeAndRecordError(call, blocked, null)
     return null
   }
-  const started = startTurn ? await startTurn(parsed.value) : undefined
+  return startTurn
+    ? startTurn(parsed.value).then((started) => planTurn(call, config, parsed.value, started))
+    : planTurn(call, config, parsed.value, undefined)
+}
+
+/** `started`: the turn of a stored conversation. */
+const planTurn = (
+  call: CallContext,
+  config: Config,
+  parsed: InboundRequest,
+  started: Outcome<StartedTurn> | undefined,
+): PlannedCall | null => {
+  const { gateway, protocol, received, recorder } = call
+  const { request } = parsed
   if (started?.ok === false) {
     writeAndRecordError(call, started.failure, null)
     return null
@@ -179,12 +203,12 @@ const planCall = async (call: CallContext): Promise<PlannedCall | null> => {
     writeAndRecordError({ ...call, responseWriter }, plan.failure, null)
     return null
   }
-  const own = turn?.inbound ?? parsed.value
+  const own = turn?.inbound ?? parsed
   const inbound = received.query === '' ? own : { ...own, query: received.query }
-  const hasStoredTurns = turn !== undefined && turn.inbound !== parsed.value
+  const hasStoredTurns = turn !== undefined && turn.inbound !== parsed
   const body = hasStoredTurns ? null : received.body
   recorder.account.describe(textDemand({ request: inbound.request, members: inbound.body, body, plan: plan.value }))
-  const ownBody = { source: parsed.value.source.text, body: parsed.value.body }
+  const ownBody = { source: parsed.source.text, body: parsed.body }
   const isRecorded = responseWriter !== call.responseWriter
   return { ...call, responseWriter, config, plan: plan.value, request, inbound, turn, ownBody, isRecorded }
 }

@@ -157,11 +157,10 @@ export class NextAttempt<Ready extends Compatibility> {
   /** Records the attempt before it is sent. */
   record(choice: Choice<Ready>, hedge: boolean): Eventual<Recorded<Ready>> {
     const recording = this.#parts.context.account.attempts.record(hedge)
-    return recording ? this.#onRecorded(recording, choice) : choice
+    return recording ? recording.then((isRecorded) => this.#onRecorded(isRecorded, choice)) : choice
   }
 
-  async #onRecorded(recording: Promise<boolean>, choice: Choice<Ready>): Promise<Recorded<Ready>> {
-    const isRecorded = await recording
+  #onRecorded(isRecorded: boolean, choice: Choice<Ready>): Recorded<Ready> {
     if (isRecorded || this.#parts.context.stop.reason) return this.#unlessStopped(choice)
     this.discard(choice.permit)
     return UNRECORDED

@@ -19,7 +19,7 @@ import { finishProbe } from './finish-probe.ts'
 import { NextAttempt } from './next-attempt.ts'
 import type { RouteContext, RoutingDeps } from './route-context.ts'
 import { RoutingProgress } from './routing-progress.ts'
-import { type RunningAttempt, RunningAttempts } from './running-attempts.ts'
+import { type RunningAttempt, RunningAttempts, type SettledAttempt } from './running-attempts.ts'
 
 /** A request that a target has begun to answer. `prepared`: the request sent to the target. */
 export type Routed<Ready extends Compatibility = OutboundRequest> = {
@@ -127,14 +127,13 @@ class RoutingRun<Ready extends Compatibility> {
   }
 
   /** Waits until an attempt has opened or failed, or until the only one is slow and may be hedged. */
-  async #awaitRunning(): Promise<Step<Ready>> {
+  #awaitRunning(): Promise<Step<Ready>> {
     const { first } = this.#running
-    const settled = await this.#running.nextSettled(first ? this.#slowAt(first) : null)
-    if (!settled) {
-      await this.#hedge()
-      return CONTINUE
-    }
-    const { running, outcome } = settled
+    const settling = this.#running.nextSettled(first ? this.#slowAt(first) : null)
+    return settling.then((settled) => (settled ? this.#onSettled(settled) : this.#hedge().then(() => CONTINUE)))
+  }
+
+  #onSettled({ running, outcome }: SettledAttempt<Ready>): Step<Ready> {
     if (outcome.ok) return { kind: 'answered', result: this.#onOpened(running, outcome.answerStream) }
     const empty = this.#onFailed(running, outcome)
     return empty ? { kind: 'answered', result: empty } : CONTINUE

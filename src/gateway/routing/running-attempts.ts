@@ -91,7 +91,5 @@ export class RunningAttempts<Ready> {
   }
 }
 
-const settled = async <Ready>(running: RunningAttempt<Ready>): Promise<SettledAttempt<Ready>> => ({
-  running,
-  outcome: await running.attempt.opened,
-})
+const settled = <Ready>(running: RunningAttempt<Ready>): Promise<SettledAttempt<Ready>> =>
+  running.attempt.opened.then((outcome) => ({ running, outcome }))

@@ -13,6 +13,7 @@ import { hasSurrogateEscapes, withoutLoneSurrogates } from '../../core/lone-surr
 import type { ClientProtocol } from '../../core/protocol.ts'
 import { inTurns, ownTurn, PIECE, type TurnScheduler } from '../../core/steps.ts'
 import { type ExtentLimits, extentProblem, isShort } from '../../policy/request-size.ts'
+import type { Eventual } from '../accounts/authority.ts'
 import type { InboundRequest } from './outbound-request.ts'
 
 /** Parses a request. Errors: invalid JSON, limits exceeded, or a body that the protocol rejects. */
@@ -28,15 +29,26 @@ export const parseRequest = (
 
 /**
  * Like `parseRequest`, but parses a body of more than `PIECE` characters in steps, each in its own turn of the event loop.
- * Decoding is one step: the numbers of messages, parts and tools bound it.
+ * Decoding is one step: the numbers of messages, parts and tools bound it. A shorter body is parsed at once.
  */
-export const parseInTurns = async (
+export const parseInTurns = (
+  protocol: ClientProtocol,
+  received: Pick<IncomingRequest, 'body' | 'headers'>,
+  limits: ExtentLimits,
+  turn: TurnScheduler,
+): Eventual<Outcome<InboundRequest>> => {
+  const { body, headers } = received
+  return body.text.length <= PIECE
+    ? parseRequest(protocol, body, headers, limits)
+    : parseInSteps(protocol, received, limits, turn)
+}
+
+const parseInSteps = async (
   protocol: ClientProtocol,
   { body: source, headers }: Pick<IncomingRequest, 'body' | 'headers'>,
   limits: ExtentLimits,
   turn: TurnScheduler,
 ): Promise<Outcome<InboundRequest>> => {
-  if (source.text.length <= PIECE) return parseRequest(protocol, source, headers, limits)
   const read = await readInSteps(source, limits, turn)
   if (!read.ok) return read
   await ownTurn(turn)

@@ -65,9 +65,12 @@ const filters = positionals.filter((word) => !(word in CHECKS))
 const checks = Object.entries(CHECKS).filter(([name]) =>
   positionals.length === 0 ? lane.checks : positionals.includes(name),
 )
-const everyFile = globSync(['src/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts', 'tools/*/**/*.test.ts'], {
-  cwd: root,
-})
+const everyFile = globSync(
+  ['{src,packages}/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts', 'tools/*/**/*.test.ts'],
+  {
+    cwd: root,
+  },
+)
   .map((file) => file.replaceAll(sep, '/'))
   .sort()
 const files = everyFile.filter(

@@ -1,6 +1,6 @@
 /**
- * Checks the imports of what is beside `src`: the dashboard takes types from `src` and values from `core` only, its rooms have
- * an order, tools do not know each other, and no file takes part in an import cycle.
+ * Checks the imports of what is beside `src`: the dashboard and the packages take types from `src` and values from `core` only,
+ * the dashboard's rooms have an order, tools do not know each other, and no file takes part in an import cycle.
  */
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
@@ -51,7 +51,10 @@ const importsOf = (file: string): readonly Import[] =>
     .filter(({ path }) => path.startsWith('.'))
     .map(({ isType, path }) => ({ isType, to: relative(root, join(root, dirname(file), path)).replaceAll(sep, '/') }))
 
-const files = globSync('{dashboard,tools,bench}/**/*.{ts,tsx,mjs}', { cwd: root, exclude: ['**/node_modules/**'] })
+const files = globSync('{dashboard,packages,tools,bench}/**/*.{ts,tsx,mjs}', {
+  cwd: root,
+  exclude: ['**/node_modules/**'],
+})
   .map((file) => file.replaceAll(sep, '/'))
   .filter((file) => !/\.test\.ts$|\.d\.ts$/.test(file))
   .toSorted()
@@ -81,12 +84,32 @@ for (const file of files.filter((one) => one.startsWith('dashboard/src/')))
     }
   })
 
+for (const file of files.filter((one) => one.startsWith('packages/')))
+  test(`arrows: ${file}`, () => {
+    const [, name] = file.split('/')
+    for (const { to, isType } of imports.get(file) ?? [])
+      assert.ok(
+        to.startsWith(`packages/${name}/`) || to.startsWith('src/core/') || (isType && to.startsWith('src/')),
+        `${file} imports ${to}: a package takes types from src, and values from src/core only`,
+      )
+  })
+
+test('arrows: what a package needs has the version of the repository', () => {
+  const manifest = (path: string) => JSON.parse(readFileSync(join(root, path, 'package.json'), 'utf8'))
+  const { dependencies } = manifest('.')
+  for (const folder of globSync('packages/*', { cwd: root })) {
+    const needed: Readonly<Record<string, string>> = manifest(folder).dependencies ?? {}
+    for (const [name, version] of Object.entries(needed))
+      assert.equal(version, dependencies[name], `${folder}: ${name}`)
+  }
+})
+
 test('arrows: every room of the dashboard is listed, and every program beside it', () => {
   const rooms = new Set(files.filter((file) => file.startsWith('dashboard/src/')).map(roomOf))
   assert.deepEqual([...rooms].sort(), Object.keys(DASHBOARD).sort())
   const programs = new Set(
     files
-      .filter((file) => !file.startsWith('dashboard/'))
+      .filter((file) => !/^(?:dashboard|packages)\//.test(file))
       .map((file) => (file.startsWith('bench/') ? 'bench' : file.split('/').slice(0, 2).join('/'))),
   )
   assert.deepEqual(

@@ -128,8 +128,6 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'observe/alerts': ['transport/net'],
   // How clients are configured, for the command line and the dashboard.
   connect: [],
-  // Configurations of other gateways.
-  import: [],
   server: ['config', 'observe', 'records/entities', 'records/store', 'runtime', 'transport/server'],
   'server/admin': [
     'backup',
@@ -153,7 +151,6 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'config',
     'config/catalogue',
     'connect',
-    'import',
     'observe',
     'records/entities',
     'records/store',
@@ -201,6 +198,10 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   ],
 }
 
+/** Where a room uses a package of `packages`. It is no part of the gateway: its values are loaded on use, by `import()`. */
+const ON_USE: { readonly [file: string]: string } = { 'cli/verbs/import.ts': '../packages/import/index.ts' }
+const STATIC_IMPORT = /\b(?:import|export)\s+(?!type\s)[^'";()]*?\bfrom\s*'[./]+\/packages\//
+
 /** The only package that a pure folder imports: the settings are defined with it. */
 const PACKAGES: { readonly [file: string]: readonly string[] } = { 'core/settings.ts': ['zod'] }
 
@@ -244,7 +245,9 @@ for (const [file, { text, local, packages }] of sources) {
   if (!file.includes('/')) continue
   test(`arrows: ${file}`, () => {
     const allowed = INNER[folder] ?? PURE
+    assert.ok(!STATIC_IMPORT.test(text), `${file} imports a package of this repository other than by import()`)
     for (const target of local) {
+      if (target === ON_USE[file]) continue
       const other = folderOf(target)
       const [from, to] = [roomOf(file), roomOf(target)]
       const message = `${file} imports ${target}: ${from ?? folder} must not import ${to ?? other}`

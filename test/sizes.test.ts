@@ -53,7 +53,7 @@ const ABOVE_THE_CAP: { readonly [name: string]: readonly [lines: number, members
 }
 
 const sources = new Map(
-  globSync(['{src,tools,bench}/**/*.{ts,mjs}', 'dashboard/src/**/*.{ts,tsx}'], { cwd: root })
+  globSync(['{src,packages,tools,bench}/**/*.{ts,mjs}', 'dashboard/src/**/*.{ts,tsx}'], { cwd: root })
     .filter((file) => !file.includes('.test.') && !file.includes('node_modules/'))
     .toSorted()
     .map((file) => [file, readFileSync(join(root, file), 'utf8')]),

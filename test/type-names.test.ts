@@ -1,6 +1,6 @@
 /**
- * A type name means one thing: it is declared once in `src`, once in the dashboard, and once in each program beside them. The
- * dashboard, which takes types from `src`, exports none of the same name.
+ * A type name means one thing: it is declared once in `src`, once in the dashboard, and once in each package and
+ * program beside them. The dashboard, which takes types from `src`, exports none of the same name.
  */
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
@@ -11,12 +11,15 @@ const root = join(import.meta.dirname, '..')
 const DECLARATION =
   /^\s*(export )?(?:declare )?(?:abstract )?(?:type|interface|class) ([A-Za-z_]\w*)(?=\s*(?:[=<{]|extends\b|implements\b|$))/
 
-/** `src`, `dashboard`, `bench`, `tools/sim`. */
-const programOf = (file: string): string => file.split('/', file.startsWith('tools/') ? 2 : 1).join('/')
+/** `src`, `packages/import`, `dashboard`, `bench`, `tools/sim`. */
+const programOf = (file: string): string => file.split('/', /^(?:tools|packages)\//.test(file) ? 2 : 1).join('/')
 
 type Place = { readonly place: string; readonly isExported: boolean }
 const declarations = new Map<string, Map<string, Place[]>>()
-const files = globSync('{src,dashboard,tools,bench}/**/*.{ts,tsx}', { cwd: root, exclude: ['**/node_modules/**'] })
+const files = globSync('{src,packages,dashboard,tools,bench}/**/*.{ts,tsx}', {
+  cwd: root,
+  exclude: ['**/node_modules/**'],
+})
 for (const file of files.map((one) => one.replaceAll(sep, '/')).toSorted()) {
   if (file.endsWith('.test.ts')) continue
   const names = declarations.get(programOf(file)) ?? new Map<string, Place[]>()

@@ -6,9 +6,12 @@ import { isPartOfPage } from '../conformance.ts'
 import { ALONE, divide, isolationOf, LANES, longestFirst } from './lanes.ts'
 
 const root = join(import.meta.dirname, '..', '..')
-const files = globSync(['src/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts', 'tools/*/**/*.test.ts'], {
-  cwd: root,
-})
+const files = globSync(
+  ['{src,packages}/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts', 'tools/*/**/*.test.ts'],
+  {
+    cwd: root,
+  },
+)
 
 for (const [name, { has }] of Object.entries(LANES))
   test(`lanes: ${name} has files, and npm runs it`, () => {

@@ -17,6 +17,7 @@ const startsWith =
 
 const isQuick = startsWith(
   'src/',
+  'packages/',
   'scripts/',
   'test/arrows',
   'test/language',

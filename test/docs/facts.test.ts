@@ -267,7 +267,7 @@ test('facts: files and folders of the source that a page names exist', () => {
   const wrong = pages.flatMap((page) =>
     [
       ...read(page).matchAll(
-        /`((?:src|test|tools|scripts|bench|deploy|examples|dashboard)\/[\w./-]+)`(?: \(([a-z][\w-]*(?:, [a-z][\w-]*)*)\))?/g,
+        /`((?:src|packages|test|tools|scripts|bench|deploy|examples|dashboard)\/[\w./-]+)`(?: \(([a-z][\w-]*(?:, [a-z][\w-]*)*)\))?/g,
       ),
     ].flatMap(([, path = '', inside]) => {
       if (!existsSync(join(ROOT, path))) return IMAGINED.has(path) ? [] : [`${page}: ${path}`]

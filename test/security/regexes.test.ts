@@ -15,7 +15,7 @@ type Found = { readonly where: string; readonly source: string; readonly flags: 
 const LITERAL =
   /(?:^|[=(,:;!&|?{}[\n]|=>|return|case)\s*\/((?:[^/\\[\n*]|\\.|\[(?:[^\]\\\n]|\\.)*\])(?:[^/\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])*)\/([dgimsuvy]*)/g
 
-const found: readonly Found[] = globSync('**/*.ts', { cwd: src })
+const found: readonly Found[] = globSync(['**/*.ts', '../packages/**/*.ts'], { cwd: src })
   // Their input comes from the operator, who is trusted.
   .filter(
     (file) => !file.endsWith('.test.ts') && !/^(?:providers|config|records\/entities|transport\/identity)\//.test(file),

@@ -1,14 +1,13 @@
 /** Checks of imported configurations, for every gateway that `headgate import` reads. */
 import assert from 'node:assert/strict'
 import { stringify } from 'yaml'
+import { leavesOf, memberName } from '../../packages/import/imported.ts'
+import { type Imported, type ImportSource, type KnownProviders, parseSource } from '../../packages/import/index.ts'
 import { openCatalogue } from '../../src/config/catalogue/catalogue.ts'
 import { loadProviders } from '../../src/config/catalogue/load-providers.ts'
 import { configure } from '../../src/config/configure.ts'
 import { fileReader } from '../../src/config/file-reader.ts'
 import { problemLine } from '../../src/config/problem.ts'
-import { type Imported, leavesOf, memberName } from '../../src/import/imported.ts'
-import type { KnownProviders } from '../../src/import/openrouter.ts'
-import { type ImportSource, parseSource } from '../../src/import/source.ts'
 
 /** Name, source, members of the result, and `outcome member` of rows. */
 export type ImportCase = readonly [

@@ -3,18 +3,18 @@ import { chmod, readFile, stat, writeFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import { stringify } from 'yaml'
+import type { Imported, ImportSource, KnownProviders } from '../../../packages/import/index.ts'
 import { openCatalogue } from '../../config/catalogue/catalogue.ts'
 import { loadProviders } from '../../config/catalogue/load-providers.ts'
 import { MAX_FILE } from '../../config/file-limit.ts'
 import { maskerFor } from '../../config/problem.ts'
 import { yamlExcess } from '../../config/yaml-limits.ts'
-import type { Imported } from '../../import/imported.ts'
-import { importLitellm } from '../../import/litellm.ts'
-import { importOpenrouter, type KnownProviders } from '../../import/openrouter.ts'
-import { importPortkey } from '../../import/portkey.ts'
-import { type ImportSource, parseSource } from '../../import/source.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { table } from '../table.ts'
+
+/** The package that reads them, loaded when a file is read. */
+const importers = () => import('../../../packages/import/index.ts')
+type Importers = Awaited<ReturnType<typeof importers>>
 
 type ImportOptions = { readonly out?: string; readonly env?: string; readonly strict?: true }
 
@@ -40,7 +40,7 @@ type ImportOrigin = {
   readonly further: string
   /** What a file without a configuration lacks. */
   readonly lacks: string
-  readonly read: (source: ImportSource, known: KnownProviders) => Imported | undefined
+  readonly read: (importers: Importers, source: ImportSource, known: KnownProviders) => Imported | undefined
 }
 
 const ORIGINS: readonly ImportOrigin[] = [
@@ -50,7 +50,7 @@ const ORIGINS: readonly ImportOrigin[] = [
     about: "Read a configuration of LiteLLM's proxy (config.yaml) and print what each member becomes.",
     further: 'Reads the file only: variables (os.environ/NAME) become references, their values are not read.',
     lacks: "no list model_list, so it is no configuration of LiteLLM's proxy",
-    read: (source, { reserved }) => importLitellm(source, reserved),
+    read: ({ importLitellm }, source, { reserved }) => importLitellm(source, reserved),
   },
   {
     name: 'portkey',
@@ -58,7 +58,7 @@ const ORIGINS: readonly ImportOrigin[] = [
     about: "Read a configuration of Portkey's gateway (config.json) and print what each member becomes.",
     further: 'Keys that are stored at Portkey become variables; set them before the start.',
     lacks: "no target and no setting of Portkey's, so it is none of its configurations",
-    read: (source, { reserved }) => importPortkey(source, reserved),
+    read: ({ importPortkey }, source, { reserved }) => importPortkey(source, reserved),
   },
   {
     name: 'openrouter',
@@ -66,7 +66,7 @@ const ORIGINS: readonly ImportOrigin[] = [
     about: 'Read a request body or preset of OpenRouter (request.json) and print the route that replaces it.',
     further: 'The providers themselves come first, with keys of their own, and OpenRouter after them.',
     lacks: 'no model and no models, so it is no request of OpenRouter',
-    read: importOpenrouter,
+    read: ({ importOpenrouter }, source, known) => importOpenrouter(source, known),
   },
 ]
 
@@ -86,10 +86,11 @@ const readSourceFile = async (cli: Cli, { read, lacks }: ImportOrigin, file: str
   const excess = yamlExcess(text)
   if (excess)
     throw new CliError(EXIT.invalidConfig, `${file}:${excess.line}: found ${excess.found}; allowed: ${excess.allowed}.`)
-  const parsed = parseSource(text)
+  const found = await importers()
+  const parsed = found.parseSource(text)
   if (!parsed.ok)
     throw new CliError(EXIT.invalidConfig, `${file}:${parsed.line}: found ${parsed.why}; allowed: YAML or JSON.`)
-  const imported = read(parsed.source, await knownProviders())
+  const imported = read(found, parsed.source, await knownProviders())
   if (imported) return imported
   throw new CliError(EXIT.invalidConfig, `${file} has ${lacks}.`)
 }

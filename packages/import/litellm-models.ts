@@ -1,5 +1,5 @@
 /** Maps `model_list` of LiteLLM: each entry is one deployment. */
-import { nearest } from '../core/nearest.ts'
+import { nearest } from '../../src/core/nearest.ts'
 import { type Deployment, isAddress, kindAt } from './deployments.ts'
 import { configText, type LiteralSecrets, type RowCollector } from './imported.ts'
 import {

@@ -1,5 +1,5 @@
 /** Reads the targets of a Portkey configuration, which may contain further targets. */
-import { nearest } from '../core/nearest.ts'
+import { nearest } from '../../src/core/nearest.ts'
 import { type Deployment, isAddress, kindAt } from './deployments.ts'
 import { configText, type LiteralSecrets, type RowCollector } from './imported.ts'
 import { LEFT_OUT, PORTKEY_PROVIDERS, SLUG_WORDS, STRATEGY_LEFT_OUT } from './portkey-names.ts'

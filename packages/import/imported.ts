@@ -1,5 +1,5 @@
 /** The result of an import: a configuration of Headgate, and one row for each member of the source. */
-import { nearest } from '../core/nearest.ts'
+import { nearest } from '../../src/core/nearest.ts'
 import { type ImportSource, isMembers, listOf, type SourceMembers, type SourcePath } from './source.ts'
 
 type ImportOutcome = 'taken' | 'changed' | 'left out'

@@ -22,8 +22,10 @@ if (Number(process.versions.node.split('.')[0]) < 24) {
   process.exit(1)
 }
 
-enableCompileCache(fileURLToPath(new URL('../.cache/compile', import.meta.url)))
-const version = (): string => JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).version
+/** The folder above the sources, and above the built files: this file is the only one that is at the same place in both. */
+const home = new URL('..', import.meta.url)
+const version = (): string => JSON.parse(readFileSync(new URL('package.json', home), 'utf8')).version
+enableCompileCache(fileURLToPath(new URL('.cache/compile', home)))
 const [, program = '', ...words] = process.argv
 // Dynamic imports, since static ones would load before this file runs.
 const command =
@@ -45,7 +47,6 @@ switch (command.kind) {
         if (error.code !== 'EPIPE') throw error
         process.exit()
       })
-    const home = new URL('..', import.meta.url)
     process.exitCode = await runCli(words, { env, folder: process.cwd(), home, version: version(), stdout, stderr })
     break
   }
@@ -57,7 +58,7 @@ switch (command.kind) {
       supervise({ program, args: [], env: process.env, workers })
     } else {
       const { serve } = await import('./process/serve.ts')
-      await serve()
+      await serve(home, version())
     }
     break
   }

@@ -283,6 +283,17 @@ test('arrows: docs/architecture.md has a sentence for each room', () => {
   )
 })
 
+/** Files that find others by their own place. The build replaces the list of providers; programs of a clone use the catalogue. */
+const BY_PLACE = ['config/catalogue/catalogue.ts', 'config/catalogue/provider-files.ts', 'main.ts']
+
+test('arrows: only main.ts finds folders by its own place, because a bundle has others', () => {
+  const upwards = /new URL\(\s*['"`]\.\.|import\.meta\.(?:dirname|filename)/
+  assert.deepEqual(
+    [...sources].filter(([, { text }]) => upwards.test(text)).map(([file]) => file),
+    BY_PLACE,
+  )
+})
+
 test('arrows: no rooms import each other in a circle', () => {
   const reaches = (from: string, to: string, seen: Set<string>): boolean =>
     (ROOMS[from] ?? []).some((next) => {

@@ -1,6 +1,5 @@
 /** Reads the configuration and starts the gateway. Only `main.ts` imports this. */
 
-import { readFileSync } from 'node:fs'
 import { loadProviders } from '../config/catalogue/load-providers.ts'
 import { loadConfig } from '../config/load.ts'
 import { problemLine } from '../config/problem.ts'
@@ -21,23 +20,20 @@ import { connectToSupervisor } from './supervised.ts'
 /** ms to wait for keys in Postgres before the gateway listens. */
 const FIRST_READ = 3_000
 
-/** The folder above the sources, and above the built files. */
-const HOME = new URL('../../', import.meta.url)
-const { version } = JSON.parse(readFileSync(new URL('package.json', HOME), 'utf8'))
 const { env } = process
 
 /**
  * Starts the gateway, or prints the problems and exits. No top-level await: modules loaded later may import this file and
- * would wait for it.
+ * would wait for it. `home`: the folder with `package.json`, `data` and `docs`.
  */
-export const serve = async (): Promise<void> => {
+export const serve = async (home: URL, version: string): Promise<void> => {
   const mark = env[WORKER_VARIABLE]
   const worker = mark === undefined ? undefined : (await import('./workers/worker.ts')).connectWorker(mark)
   const sources = { env, folder: process.cwd(), providers: await loadProviders() }
   const reading = readOnce()
   const loaded = await loadConfig({ ...sources, stored: reading.records })
   if (!loaded.ok) return refuseToStart(loaded.problems.map(problemLine))
-  await start({ home: HOME, version, sources, loaded, worker, read: reading.read })
+  await start({ home, version, sources, loaded, worker, read: reading.read })
 }
 
 /** Reads the database of keys once: for the checks of the file, and for the `KeyStore`. */

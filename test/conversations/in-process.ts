@@ -1,7 +1,7 @@
 /** Runs conversations through a gateway in this process, with the fake vendors as upstreams and a manual clock. */
 
 import assert from 'node:assert/strict'
-import { openCatalogue } from '../../src/config/catalogue/catalogue.ts'
+import { CATALOGUE_FILE, openCatalogue } from '../../src/config/catalogue/catalogue.ts'
 import { loadProviders } from '../../src/config/catalogue/load-providers.ts'
 import { configure } from '../../src/config/configure.ts'
 import { ANONYMOUS } from '../../src/core/accounts.ts'
@@ -39,7 +39,7 @@ const configured = async (): Promise<Config> => {
 }
 
 const config = await configured()
-const catalogue = openCatalogue((problem) => assert.fail(problem))
+const catalogue = openCatalogue((problem) => assert.fail(problem), CATALOGUE_FILE)
 const prices = priceBook(catalogue, [])
 
 const routed = (

@@ -3,7 +3,7 @@
  * listed here.
  */
 import assert from 'node:assert/strict'
-import { mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
@@ -15,6 +15,8 @@ import { post, start, USUAL } from './support/process.ts'
 
 /** Allowed packages: zod defines the settings. */
 const PACKAGES = ['zod']
+
+const SOURCES = join(import.meta.dirname, '..', '..', 'src')
 
 /** Node modules that load slowly and that a plain start does not need, with their purpose. */
 const DEAR = [
@@ -84,8 +86,10 @@ describe('start-up loads few modules', () => {
     assert.ok(builtins.has('net'))
     for (const [name, use] of DEAR) assert.ok(!builtins.has(name), `${name} is loaded, which is for ${use}`)
     assert.ok(files.some((url) => url.endsWith('/src/process/serve.ts')))
-    for (const [name, use] of LATER)
+    for (const [name, use] of LATER) {
+      assert.ok(existsSync(join(SOURCES, name)), `${name} does not exist`)
       assert.ok(!files.some((url) => url.endsWith(`/src/${name}`)), `${name} is loaded, which is for ${use}`)
+    }
   })
 
   test('with options of start, which need no package', async () => {
@@ -104,7 +108,7 @@ describe('start-up loads few modules', () => {
   test('the first model call loads the ledger, and the event loop loads no SQLite for it', async () => {
     const { packages, builtins, files } = await loaded()
     assert.deepEqual(packages, PACKAGES)
-    assert.ok(files.some((url) => url.endsWith('/usage/journal-writer.ts')))
+    assert.ok(files.some((url) => url.endsWith('/usage/journal/journal-writer.ts')))
     assert.ok(!builtins.has('sqlite'))
   })
 

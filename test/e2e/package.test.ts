@@ -132,7 +132,7 @@ test('is the same, byte for byte, when it is built again', async () => {
 })
 
 /** More than this needs a reason: `tar tvf` on the package and `npm run build` show what is large. */
-const LIMITS = { packed: 1_100_000, installed: 25_000_000 } as const
+const LIMITS = { packed: 1_150_000, installed: 25_000_000 } as const
 
 test('is small, packed and installed', () => {
   const sizes = {
@@ -286,6 +286,16 @@ test('loads on demand: the ledger, keys and the command line', async () => {
   assert.equal((await done('usage')).total.requests, 1)
   assert.equal(await gateway.stop(), 0)
   assert.deepEqual(await names(), ['first'])
+})
+
+test('loads on demand: the importers, which find the catalogue', async () => {
+  const file = join(place, 'request.json')
+  writeFileSync(file, JSON.stringify({ model: 'anthropic/claude-sonnet-4.5', messages: [] }))
+  const program = join(folder, 'bin', 'headgate.mjs')
+  const here = await verb(['import', 'openrouter', file, '--json'], { cwd: place })
+  const packed = await verb(['import', 'openrouter', file, '--json'], { cwd: place, program })
+  assert.match(packed.json().yaml, /- anthropic\/claude/)
+  assert.deepEqual(packed, { ...here, json: packed.json })
 })
 
 for (const [cloud, env, model, name] of [

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { openCatalogue } from '../../src/config/catalogue/catalogue.ts'
+import { CATALOGUE_FILE, openCatalogue } from '../../src/config/catalogue/catalogue.ts'
 import { loadProviders } from '../../src/config/catalogue/load-providers.ts'
 import type { Access, PriceRule } from '../../src/core/accounts.ts'
 import { FULL_ACCESS } from '../../src/core/accounts.ts'
@@ -15,7 +15,7 @@ import { protocols } from '../../src/protocols/index.ts'
 import { testAccounts, testBudget, testPrincipal } from '../support/accounts.ts'
 import { CapturedReply, gatewayHarness, instance as testInstance } from '../support/gateway.ts'
 
-const catalogue = openCatalogue((problem) => assert.fail(problem))
+const catalogue = openCatalogue((problem) => assert.fail(problem), CATALOGUE_FILE)
 const providers = await loadProviders()
 
 const instance = (name: string, variables: Instance['variables'] = {}, baseUrl = 'http://a.test'): Instance => {

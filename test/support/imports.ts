@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { stringify } from 'yaml'
 import { leavesOf, memberName } from '../../packages/import/imported.ts'
 import { type Imported, type ImportSource, type KnownProviders, parseSource } from '../../packages/import/index.ts'
-import { openCatalogue } from '../../src/config/catalogue/catalogue.ts'
+import { CATALOGUE_FILE, openCatalogue } from '../../src/config/catalogue/catalogue.ts'
 import { loadProviders } from '../../src/config/catalogue/load-providers.ts'
 import { configure } from '../../src/config/configure.ts'
 import { fileReader } from '../../src/config/file-reader.ts'
@@ -18,7 +18,7 @@ export type ImportCase = readonly [
 ]
 
 export const providers = await loadProviders()
-const catalogue = openCatalogue((problem) => assert.fail(problem))
+const catalogue = openCatalogue((problem) => assert.fail(problem), CATALOGUE_FILE)
 
 export const known: KnownProviders = {
   reserved: new Set([...providers.values()].flatMap(({ name, aliases = [] }) => [name, ...aliases])),

@@ -71,9 +71,9 @@ const ORIGINS: readonly ImportOrigin[] = [
 ]
 
 /** The providers of Headgate and the models that the catalogue lists for them. */
-const knownProviders = async (): Promise<KnownProviders> => {
+const knownProviders = async (home: URL): Promise<KnownProviders> => {
   const providers = await loadProviders()
-  const catalogue = openCatalogue(() => {})
+  const catalogue = openCatalogue(() => {}, new URL('data/catalogue.json', home))
   return {
     reserved: new Set([...providers.values()].flatMap(({ name, aliases = [] }) => [name, ...aliases])),
     hasModel: (name, model) => catalogue.lists?.(providers.get(name)?.catalogue ?? name, model) ?? false,
@@ -90,7 +90,7 @@ const readSourceFile = async (cli: Cli, { read, lacks }: ImportOrigin, file: str
   const parsed = found.parseSource(text)
   if (!parsed.ok)
     throw new CliError(EXIT.invalidConfig, `${file}:${parsed.line}: found ${parsed.why}; allowed: YAML or JSON.`)
-  const imported = read(found, parsed.source, await knownProviders())
+  const imported = read(found, parsed.source, await knownProviders(cli.host.home))
   if (imported) return imported
   throw new CliError(EXIT.invalidConfig, `${file} has ${lacks}.`)
 }

@@ -139,7 +139,7 @@ test('catalogue: the committed file is complete, small and names its sources', (
   assert.deepEqual(decodeCatalogue(file).problems, [])
   assert.ok(readFileSync(CATALOGUE_FILE).length < 400 * 1024)
   assert.match(file.made, /^20[0-9]{2}-[0-9]{2}-[0-9]{2}$/)
-  assert.equal(openCatalogue((problem) => assert.fail(problem)).date?.(), file.made)
+  assert.equal(openCatalogue((problem) => assert.fail(problem), CATALOGUE_FILE).date?.(), file.made)
   assert.ok(file.sources.length > 0)
   const notice = readFileSync(new URL('CATALOGUE-LICENSE', CATALOGUE_FILE), 'utf8')
   for (const { name, version, licence, copyright } of file.sources) {
@@ -155,7 +155,7 @@ test('catalogue: its providers exist, with their catalogue names', () => {
 })
 
 test("catalogue: each provider's default model is known, with prices and, if its format requires one, an output limit", () => {
-  const catalogue = openCatalogue((problem) => assert.fail(problem))
+  const catalogue = openCatalogue((problem) => assert.fail(problem), CATALOGUE_FILE)
   for (const { name, catalogue: called, defaultModel, speaks } of providers.values()) {
     if (defaultModel === undefined || !(name in file.providers)) continue
     const facts = catalogue(called ?? name, defaultModel)

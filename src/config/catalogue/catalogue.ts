@@ -42,13 +42,14 @@ export type EntryPrices = {
   readonly reasoning?: number
 }
 
+/** The file of a clone. The program opens it below its `home`, since a bundle has other folders. */
 export const CATALOGUE_FILE = new URL('../../../data/catalogue.json', import.meta.url)
 
 /**
  * The catalogue in this file, read on first use and decoded per provider. If the file is missing or invalid, every model is
  * unknown, which affects estimates but no request; `report` is called once.
  */
-export const openCatalogue = (report: (problem: string) => void, file: URL | string = CATALOGUE_FILE): Catalogue => {
+export const openCatalogue = (report: (problem: string) => void, file: URL | string): Catalogue => {
   let known: Catalogue | undefined
   const opened = () => {
     known ??= readCatalogue(file, report)

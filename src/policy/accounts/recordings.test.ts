@@ -9,7 +9,7 @@ import {
   requireRecordings,
   skipWithoutRecordings,
 } from '../../../test/support/recordings.ts'
-import { openCatalogue } from '../../config/catalogue/catalogue.ts'
+import { CATALOGUE_FILE, openCatalogue } from '../../config/catalogue/catalogue.ts'
 import type { PriceList } from '../../core/accounts.ts'
 import type { Usage } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
@@ -47,7 +47,7 @@ const recorded = recordingsPresent
       .map(usageOf)
       .filter(({ usages }) => usages.length > 0)
   : []
-const catalogue = openCatalogue((problem) => assert.fail(problem))
+const catalogue = openCatalogue((problem) => assert.fail(problem), CATALOGUE_FILE)
 
 /** By the counts alone, without the upstream's own cost. */
 const costWith = ({ reportedCost: _, ...usage }: PricedUsage, prices: PriceList): number | null =>

@@ -57,10 +57,10 @@ const generatedModules: Plugin = {
 const THREADS = [
   'storage/thread/thread-entry.mjs',
   'storage/responses/store-thread.mjs',
-  'usage/bookkeeper/ledger-thread.mjs',
+  'usage/bookkeeper/ledger-thread.ts',
   'usage/reading/reading-thread.mjs',
-  'usage/bodies/bodies-thread.mjs',
-  'records/store/control-thread.mjs',
+  'usage/bodies/bodies-thread.ts',
+  'records/store/control-thread.ts',
   'limits/counters-thread.mjs',
   'backup/backup-thread.ts',
   'config/checking/check-thread.ts',

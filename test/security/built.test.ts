@@ -104,7 +104,6 @@ test('built: no process is started and no text is evaluated', () => {
   assert.deepEqual(importing(/^(?:node:)?module/).toSorted(), [
     'limits/counters-thread.mjs',
     'main.ts',
-    'records/store/control-thread.mjs',
     'server/web-socket.ts',
     'storage/responses/store-thread.mjs',
     'storage/sql/postgres/database.ts',
@@ -112,8 +111,6 @@ test('built: no process is started and no text is evaluated', () => {
     'storage/thread/connect-thread.ts',
     'storage/thread/database-thread.ts',
     'storage/thread/thread-entry.mjs',
-    'usage/bodies/bodies-thread.mjs',
-    'usage/bookkeeper/ledger-thread.mjs',
     'usage/reading/reading-thread.mjs',
   ])
   assert.deepEqual(containing(/registerHooks|module\.register|syncBuiltin/), [])

@@ -23,7 +23,7 @@ const threadAt = (...path: readonly string[]) =>
   pathToFileURL(join(import.meta.dirname, '..', '..', 'src', ...path)).href
 /** The bookkeeper, and the store, in which a previous response is looked for. */
 const THREADS = [
-  threadAt('usage', 'bookkeeper', 'ledger-thread.mjs'),
+  threadAt('usage', 'bookkeeper', 'ledger-thread.ts'),
   threadAt('storage', 'responses', 'store-thread.mjs'),
 ]
 

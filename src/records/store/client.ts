@@ -2,8 +2,10 @@
  * `control.db` for the event loop: it starts the thread that owns the database, and starts it again if it ends. A slow,
  * full or missing disk blocks nothing but that thread.
  */
+
+import { ThreadClient } from '../../storage/thread/connect-thread.ts'
 import type { OnStoreTime } from '../../storage/thread/on-store-time.ts'
-import { QueriedThread } from '../../storage/thread/queried-thread.ts'
+import type { program } from './control-thread.ts'
 import type {
   AccountsChange,
   ControlContext,
@@ -12,9 +14,7 @@ import type {
   ControlResult,
   ControlSettings,
   ControlThreadOptions,
-  FromControlThread,
   StoredAccounts,
-  ToControlThread,
 } from './messages.ts'
 import { refused } from './results.ts'
 
@@ -33,7 +33,7 @@ export type ControlClientOptions = ControlPlace & {
   readonly onTime?: OnStoreTime | undefined
 }
 
-const THREAD = new URL('./control-thread.mjs', import.meta.url)
+const PROGRAM = new URL('./control-thread.ts', import.meta.url)
 /** Memory limits in MB. */
 const MEMORY = { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 16 }
 /** All in ms. `operation`: for its result; `verify`: of millions of audit rows. `used`: between two batches of last uses. */
@@ -44,7 +44,7 @@ const HOUR = 3_600_000
 
 export class ControlClient {
   readonly #options: ControlClientOptions
-  readonly #thread: QueriedThread<ToControlThread, FromControlThread>
+  readonly #thread: ThreadClient<typeof program>
   #problem: string | null = null
   /** The last change that was applied; null: none. */
   #seq: number | null
@@ -56,19 +56,28 @@ export class ControlClient {
     this.#options = options
     this.#seq = since
     const { folder, database, settings, earlier = () => ({ isKnown: false, hasKeys: false }) } = options
-    this.#thread = new QueriedThread({
-      file: THREAD,
+    this.#thread = new ThreadClient({
+      program: PROGRAM,
       memory: MEMORY,
-      data: () =>
-        ({
-          folder,
-          database,
-          settings: settings(),
-          ...earlier(),
-          // A snapshot needs everything.
-          since: database?.snapshot ? null : this.#seq,
-        }) satisfies ControlThreadOptions,
-      onMessage: (message) => this.#receive(message),
+      // A snapshot needs everything.
+      data: () => {
+        const since = database?.snapshot ? null : this.#seq
+        return { folder, database, settings: settings(), ...earlier(), since }
+      },
+      restart: 'always',
+      queue: { calls: LIMITS.operations, weight: 0, problem: (calls) => `${calls} operations are in progress` },
+      events: {
+        changed: (change) => {
+          this.#seq = change.seq
+          options.onChange(change)
+        },
+        complete: (stored) => {
+          this.#seq = stored.seq
+          options.onComplete(stored)
+        },
+        state: ({ problem, isLost }) => this.#state(problem, isLost),
+        snapshot: (problem) => options.onSnapshot?.(problem),
+      },
       onProblem: (problem) => this.#state(problem, false),
     })
   }
@@ -85,18 +94,17 @@ export class ControlClient {
 
   /** Runs an operation. After 10 s (a verification: 10 min) its result is an error with status 503; a write may still take place then. */
   async run(operation: ControlOperation, context: ControlContext): Promise<ControlResult> {
-    if (this.#thread.waiting >= LIMITS.operations) return unavailable(`${LIMITS.operations} operations are in progress`)
     const since = performance.now()
     const limit = operation.do === 'verify' ? TIMES.verify : TIMES.operation
-    const result = await this.#thread.query((number) => ({ number, operation, context }), limit)
+    const result = await this.#thread.call('run', { operation, context }, { limit })
+    if ('cause' in result && result.cause === 'refused') return unavailable(result.problem)
     this.#options.onTime?.(operation.do, performance.now() - since)
-    if ('result' in result) return result.result
-    return unavailable(result.sent ? `${result.problem}. A write may have taken place` : result.problem)
+    return 'value' in result ? result.value : unavailable(`${result.problem}. A write may have taken place`)
   }
 
   /** Sends the current settings to the thread. */
   settingsChanged(): void {
-    this.#thread.post({ do: 'settings', settings: this.#options.settings() })
+    this.#thread.post('settings', this.#options.settings())
   }
 
   /** Records that a key was used. Stored with the precision of an hour, within 5 s once the thread runs. `now`: ms since 1970. */
@@ -110,7 +118,7 @@ export class ControlClient {
   close(): Promise<void> {
     this.#sendUses()
     if (this.#usesTimer) clearTimeout(this.#usesTimer)
-    return this.#thread.close({ do: 'close' }, TIMES.close)
+    return this.#thread.close(TIMES.close)
   }
 
   #sendUsesLater(): void {
@@ -123,25 +131,8 @@ export class ControlClient {
     this.#usesTimer = null
     if (this.#uses.size === 0) return
     if (!this.#thread.isRunning) return this.#sendUsesLater()
-    this.#thread.post({ do: 'used', uses: [...this.#uses] })
+    this.#thread.post('used', [...this.#uses])
     this.#uses = new Map()
-  }
-
-  #receive(message: Exclude<FromControlThread, { readonly number: number }>): void {
-    switch (message.do) {
-      case 'changed':
-        this.#seq = message.change.seq
-        return this.#options.onChange(message.change)
-      case 'complete':
-        this.#seq = message.stored.seq
-        return this.#options.onComplete(message.stored)
-      case 'state':
-        return this.#state(message.problem, message.isLost)
-      case 'snapshot':
-        return this.#options.onSnapshot?.(message.problem)
-      default:
-        throw new Error(`unknown message ${JSON.stringify(message satisfies never)}`)
-    }
   }
 
   #state(problem: string | null, isLost: boolean): void {

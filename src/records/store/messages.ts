@@ -1,4 +1,4 @@
-/** Operations on `control.db`, their results, and the messages between `client.ts` and `thread.ts`. All are plain JSON data. */
+/** Operations on `control.db`, their results, and the events of its thread. All are plain JSON data. */
 import type { AccountRecords, FileAccounts } from '../../core/accounts.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { SharedDatabase } from '../../storage/sql/shared-database.ts'
@@ -185,18 +185,16 @@ export type ControlThreadOptions = ControlPlace & {
   readonly hasKeys: boolean
 }
 
-export type ToControlThread =
-  | { readonly number: number; readonly operation: ControlOperation; readonly context: ControlContext }
-  | { readonly do: 'settings'; readonly settings: ControlSettings }
-  /** IDs of keys, and the start of the hour of their last use in ms since 1970. */
-  | { readonly do: 'used'; readonly uses: readonly (readonly [id: string, hour: number])[] }
-  | { readonly do: 'close' }
+export type AskedOperation = { readonly operation: ControlOperation; readonly context: ControlContext }
 
-export type FromControlThread =
-  | { readonly number: number; readonly result: ControlResult }
-  | { readonly do: 'changed'; readonly change: AccountsChange }
-  | { readonly do: 'complete'; readonly stored: StoredAccounts }
+/** ID of a key, and the start of the hour of its last use in ms since 1970. */
+export type KeyUse = readonly [id: string, hour: number]
+
+export type ControlEvents = {
+  readonly changed: AccountsChange
+  readonly complete: StoredAccounts
   /** `problem` contains no path; null: the database works. `isLost`: its file is missing, or cannot be opened. */
-  | { readonly do: 'state'; readonly problem: string | null; readonly isLost: boolean }
+  readonly state: { readonly problem: string | null; readonly isLost: boolean }
   /** Why the snapshot cannot be written, without a path; null: it is written again. */
-  | { readonly do: 'snapshot'; readonly problem: string | null }
+  readonly snapshot: string | null
+}

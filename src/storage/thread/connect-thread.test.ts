@@ -12,6 +12,7 @@ const CODE = `
     emit('started', start)
     let held = []
     return {
+      held,
       methods: {
         double: (number) => 2 * number,
         measure: (buffer) => buffer.byteLength,
@@ -23,7 +24,7 @@ const CODE = `
         release: () => { for (const answer of held.splice(0)) answer() },
         crash: () => { setImmediate(() => { throw new Error('broken') }) },
       },
-      close: () => { if (isMute) return new Promise(() => setInterval(() => {}, 1_000)); for (const answer of held) answer() },
+      close() { if (isMute) return new Promise(() => setInterval(() => {}, 1_000)); for (const answer of this.held) answer() },
     }
   }`
 

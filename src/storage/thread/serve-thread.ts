@@ -23,10 +23,10 @@ export const serveThread = async (port: MessagePort, program: ThreadProgram, dat
     if (answers.push(answer) === 1) queueMicrotask(flush)
   }
   // The client has the type of this program: its data and arguments are of these types.
-  const { methods, close } = await program(data as never, emit)
-  const serve = methods as { readonly [method: string]: Method | undefined }
+  const service = await program(data as never, emit)
+  const methods = service.methods as { readonly [method: string]: Method | undefined }
   const methodOf = (name: string): Method => {
-    const method = serve[name]
+    const method = methods[name]
     if (!method) throw new Error(`unknown method ${name}`)
     return method
   }
@@ -40,7 +40,7 @@ export const serveThread = async (port: MessagePort, program: ThreadProgram, dat
     }
   }
   const end = async () => {
-    await close?.()
+    await service.close?.()
     // The answers that it has caused are posted before.
     setImmediate(() => {
       flush()

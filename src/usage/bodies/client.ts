@@ -2,17 +2,11 @@
  * `bodies.db` for the event loop: it starts the thread that owns the database. A slow, full or missing disk loses bodies and
  * blocks nothing else.
  */
+
+import { ThreadClient } from '../../storage/thread/connect-thread.ts'
 import type { OnStoreTime } from '../../storage/thread/on-store-time.ts'
-import { QueriedThread } from '../../storage/thread/queried-thread.ts'
-import type {
-  BodiesQuery,
-  BodiesRules,
-  BodiesThreadOptions,
-  FromBodiesThread,
-  RawCall,
-  StoredBodies,
-  ToBodiesThread,
-} from './messages.ts'
+import type { program } from './bodies-thread.ts'
+import type { BodiesQuery, BodiesRules, RawCall, StoredBodies } from './messages.ts'
 
 export type BodiesClientOptions = {
   readonly folder: string
@@ -23,7 +17,7 @@ export type BodiesClientOptions = {
 /** `problem` contains no path. */
 export type BodiesResult = { readonly value: StoredBodies | null } | { readonly problem: string }
 
-const THREAD = new URL('./bodies-thread.mjs', import.meta.url)
+const PROGRAM = new URL('./bodies-thread.ts', import.meta.url)
 /** Memory limits in MB. */
 const MEMORY = { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 16 }
 /** All in ms: for a result, and for the rest to be stored. */
@@ -31,18 +25,16 @@ const TIMES = { result: 10_000, close: 2_000 }
 
 export class BodiesClient {
   readonly #rules: () => BodiesRules
-  readonly #onTime: OnStoreTime | undefined
-  readonly #thread: QueriedThread<ToBodiesThread, FromBodiesThread>
+  readonly #thread: ThreadClient<typeof program>
 
   constructor({ folder, rules, onTime }: BodiesClientOptions) {
     this.#rules = rules
-    this.#onTime = onTime
-    this.#thread = new QueriedThread({
-      file: THREAD,
+    this.#thread = new ThreadClient({
+      program: PROGRAM,
       memory: MEMORY,
-      data: () => ({ folder, rules: rules() }) satisfies BodiesThreadOptions,
-      onMessage() {},
-      onProblem() {},
+      data: () => ({ folder, rules: rules() }),
+      restart: 'always',
+      onTime,
     })
   }
 
@@ -50,22 +42,11 @@ export class BodiesClient {
   put(call: RawCall): Promise<BodiesResult> {
     const bodies = [call.request, ...call.attempts.flatMap(({ request, answer }) => [request, answer])]
     const moved = [...new Set(bodies.map(({ bytes }) => bytes.buffer))]
-    return this.#timed('put', (number) => ({ do: 'put', number, call }), moved)
+    return this.#thread.call('put', call, { limit: TIMES.result, moved })
   }
 
   read(query: BodiesQuery): Promise<BodiesResult> {
-    return this.#timed('read', (number) => ({ do: 'read', number, query }))
-  }
-
-  async #timed(
-    op: string,
-    message: (number: number) => Extract<ToBodiesThread, { readonly number: number }>,
-    moved: ArrayBuffer[] = [],
-  ): Promise<BodiesResult> {
-    const since = performance.now()
-    const result = await this.#thread.query(message, TIMES.result, moved)
-    this.#onTime?.(op, performance.now() - since)
-    return result
+    return this.#thread.call('read', query, { limit: TIMES.result })
   }
 
   /** Starts the thread, which deletes what is older than it may be kept. Returns why it cannot start, or null. */
@@ -75,11 +56,11 @@ export class BodiesClient {
 
   /** Sends the current rules to the thread, and applies them. */
   rulesChanged(): void {
-    this.#thread.post({ do: 'rules', rules: this.#rules() })
+    this.#thread.post('rules', this.#rules())
   }
 
   /** Stores the rest and ends the thread, within 2 s. */
   close(): Promise<void> {
-    return this.#thread.close({ do: 'close' }, TIMES.close)
+    return this.#thread.close(TIMES.close)
   }
 }

@@ -1,4 +1,4 @@
-/** Messages between `client.ts` and the thread of `bodies.db` (`thread.ts`). They contain bytes, which are moved. */
+/** Calls as they are recorded, and as they are stored in `bodies.db`. Their bytes are moved to its thread. */
 
 import type { KeptHeaders } from './kept-headers.ts'
 
@@ -92,19 +92,5 @@ export type BodiesQuery = { readonly id: string; readonly team: string }
 
 export type BodiesLimits = { readonly keepDays: number; readonly maxMegabytes: number }
 export type BodiesRules = BodiesLimits & { readonly redact: readonly string[]; readonly patterns: readonly string[] }
-
-/** Calls and queries are answered once, with their number. */
-export type ToBodiesThread =
-  | { readonly do: 'put'; readonly number: number; readonly call: RawCall }
-  | { readonly do: 'read'; readonly number: number; readonly query: BodiesQuery }
-  | { readonly do: 'rules'; readonly rules: BodiesRules }
-  /** Stores the rest and ends the thread. */
-  | { readonly do: 'close' }
-
-/** `problem` contains no path. */
-export type FromBodiesThread = { readonly number: number } & (
-  | { readonly value: StoredBodies | null }
-  | { readonly problem: string }
-)
 
 export type BodiesThreadOptions = { readonly folder: string; readonly rules: BodiesRules }

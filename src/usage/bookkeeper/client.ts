@@ -3,9 +3,9 @@
  * full or missing disk blocks nothing but that thread.
  */
 import type { CounterSpend } from '../../core/journal.ts'
-import { QueriedThread, type QueryFailure } from '../../storage/thread/queried-thread.ts'
+import { ThreadClient } from '../../storage/thread/connect-thread.ts'
 import type { BookkeeperEvent, BookkeeperOptions } from './bookkeeper.ts'
-import type { FromLedgerThread, LedgerAnswer, LedgerThreadOptions, ToLedgerThread } from './messages.ts'
+import type { program } from './ledger-thread.ts'
 import type { CountedPeriodOf } from './period-count.ts'
 import { type BookkeeperProgress, NO_PROGRESS } from './progress.ts'
 import type { Adjusted, Adjustment, LedgerSum, UsageLimits } from './usage-database.ts'
@@ -16,7 +16,7 @@ export type LedgerClientOptions = BookkeeperOptions & {
   readonly onProgress?: (progress: BookkeeperProgress) => void
 }
 
-const THREAD = new URL('./ledger-thread.mjs', import.meta.url)
+const PROGRAM = new URL('./ledger-thread.ts', import.meta.url)
 /** Memory limits in MB. */
 const MEMORY = { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 16 }
 /**
@@ -27,20 +27,27 @@ const TIMES = { query: 30_000, adjust: 10_000, close: 5_000 }
 
 export class LedgerClient {
   readonly #options: LedgerClientOptions
-  readonly #thread: QueriedThread<ToLedgerThread, FromLedgerThread>
+  readonly #thread: ThreadClient<typeof program>
   #problem: string | null = null
   #progress = NO_PROGRESS
 
   constructor(options: LedgerClientOptions) {
     this.#options = options
-    this.#thread = new QueriedThread({
-      file: THREAD,
+    this.#thread = new ThreadClient({
+      program: PROGRAM,
       memory: MEMORY,
       data: () => {
         const { limits, report, onProgress, ...data } = options
-        return { ...data, limits: limits() } satisfies LedgerThreadOptions
+        return { ...data, limits: limits() }
       },
-      onMessage: (message) => this.#receive(message),
+      restart: 'always',
+      events: {
+        event: (event) => this.#receive(event),
+        progress: (progress) => {
+          this.#progress = progress
+          options.onProgress?.(progress)
+        },
+      },
       onProblem: (problem) => this.#degrade(problem),
     })
   }
@@ -62,7 +69,7 @@ export class LedgerClient {
 
   /** Stores everything that is in the journal now, within `limit` ms. Returns why it cannot, or null. */
   async flush(limit = TIMES.query): Promise<string | null> {
-    const result = await this.#thread.query((number) => ({ do: 'flush', number }), limit)
+    const result = await this.#thread.call('flush', null, { limit })
     return 'problem' in result ? result.problem : null
   }
 
@@ -71,8 +78,8 @@ export class LedgerClient {
    * `counted` are counted from the rows that are stored. A text is the problem.
    */
   async sums(since: number, counted: readonly CountedPeriodOf[]): Promise<readonly LedgerSum[] | string> {
-    const result = await this.#thread.query((number) => ({ do: 'sums', number, since, counted }), TIMES.query)
-    return valueOr(result, ({ problem }) => problem)
+    const result = await this.#thread.call('sums', { since, counted }, { limit: TIMES.query })
+    return 'value' in result ? result.value : result.problem
   }
 
   /**
@@ -80,38 +87,33 @@ export class LedgerClient {
    * is the problem; after 10 s the adjustment may still be stored.
    */
   async adjust(adjustment: Adjustment): Promise<Adjusted | string> {
-    const result = await this.#thread.query((number) => ({ do: 'adjust', number, adjustment }), TIMES.adjust)
-    return valueOr(result, ({ problem }) => problem)
+    const result = await this.#thread.call('adjust', adjustment, { limit: TIMES.adjust })
+    return 'value' in result ? result.value : result.problem
   }
 
   /** What an ended process has spent of budget counters; null: unknown. */
   async spentBy(process: string): Promise<readonly CounterSpend[] | null> {
-    const result = await this.#thread.query((number) => ({ do: 'spent', number, process }), TIMES.query)
-    return valueOr(result, () => null)
+    const result = await this.#thread.call('spent', process, { limit: TIMES.query })
+    return 'value' in result ? result.value : null
   }
 
   /** Sends the current limits to the thread, and applies them. */
   limitsChanged(): void {
-    this.#thread.post({ do: 'limits', limits: this.#options.limits() })
+    this.#thread.post('limits', this.#options.limits())
   }
 
   /** Stores the rest of the journal and ends the thread, within 5 s. */
   close(): Promise<void> {
-    return this.#thread.close({ do: 'close' }, TIMES.close)
+    return this.#thread.close(TIMES.close)
   }
 
-  #receive(message: Exclude<FromLedgerThread, LedgerAnswer>): void {
-    if ('progress' in message) {
-      this.#progress = message.progress
-      this.#options.onProgress?.(message.progress)
-      return
-    }
-    if (message.event === 'degraded') return this.#degrade(message.reason)
-    if (message.event === 'ok') {
+  #receive(event: BookkeeperEvent): void {
+    if (event.event === 'degraded') return this.#degrade(event.reason)
+    if (event.event === 'ok') {
       if (this.#problem === null) return
       this.#problem = null
     }
-    this.#options.report(message)
+    this.#options.report(event)
   }
 
   #degrade(reason: string): void {
@@ -120,9 +122,3 @@ export class LedgerClient {
     if (isNew) this.#options.report({ event: 'degraded', reason })
   }
 }
-
-/** The value of a result, or what stands for a failure. Only the thread has the other end of the channel. */
-const valueOr = <T, Failed>(
-  result: LedgerAnswer | QueryFailure,
-  failed: (of: { problem: string }) => Failed,
-): T | Failed => ('problem' in result ? failed(result) : (result.value as T))

@@ -65,7 +65,8 @@ if (file !== undefined) {
   // A class cannot be wrapped like a function.
   ;(worker as { Worker: unknown }).Worker = class extends Worker {
     constructor(...given: ConstructorParameters<typeof Worker>) {
-      note('thread', String(given[0]))
+      // Threads have one entry point, which loads their program.
+      note('thread', String(given[1]?.workerData?.program ?? given[0]))
       super(...given)
     }
   }

@@ -1,8 +1,6 @@
-/** Redacts and stores the bodies of calls in a thread. Loaded by `bodies-thread.mjs`. */
-import type { MessagePort } from 'node:worker_threads'
-import { problemOf } from '../../storage/sql/sqlite/errors.ts'
+/** Redacts and stores the bodies of calls in a thread. */
 import { BodiesDatabase, type StoredCall } from './bodies-database.ts'
-import type { BodiesRules, BodiesThreadOptions, FromBodiesThread, RawCall, ToBodiesThread } from './messages.ts'
+import type { BodiesQuery, BodiesRules, BodiesThreadOptions, RawCall, StoredBodies } from './messages.ts'
 import { type Redactor, redactor } from './redaction.ts'
 import { storedBody, storedHeaders, storedResponse } from './stored-body.ts'
 
@@ -11,52 +9,57 @@ const SWEEP = { pause: 20, next: 3_600_000 }
 /** Calls stored in one transaction. */
 const BATCH = 50
 
-/** Serves the port until the message `close`. */
-export const serveBodies = (port: MessagePort, options: BodiesThreadOptions): void => {
-  const thread = new BodiesThread(port, options)
-  port.on('message', (message: ToBodiesThread) => thread.receive(message))
+export const program = (options: BodiesThreadOptions) => new BodiesThread(options)
+
+/** A call to store, or a query. */
+type Waiting = ({ readonly call: RawCall } | { readonly query: BodiesQuery }) & {
+  readonly resolve: (bodies: StoredBodies | null) => void
+  readonly reject: (error: unknown) => void
 }
 
-type Waiting = Extract<ToBodiesThread, { readonly do: 'put' | 'read' }>
-
 class BodiesThread {
-  readonly #port: MessagePort
   readonly #folder: string
   #rules: BodiesRules
   #redact: Redactor
   #database: BodiesDatabase | null = null
   #waiting: Waiting[] = []
   #isRunning = false
+  readonly #closed = Promise.withResolvers<void>()
   #isClosing = false
   #sweepAt = 0
   #timer: NodeJS.Timeout | undefined
 
-  constructor(port: MessagePort, { folder, rules }: BodiesThreadOptions) {
-    this.#port = port
+  readonly methods = {
+    put: (call: RawCall) => this.#wait({ call }),
+    read: (query: BodiesQuery) => this.#wait({ query }),
+    /** Applies changed rules. */
+    rules: (rules: BodiesRules): void => {
+      this.#rules = rules
+      this.#redact = redactorOf(rules)
+      this.#sweepAt = 0
+      this.#schedule()
+    },
+  }
+
+  constructor({ folder, rules }: BodiesThreadOptions) {
     this.#folder = folder
     this.#rules = rules
     this.#redact = redactorOf(rules)
     this.#schedule()
   }
 
-  receive(message: ToBodiesThread): void {
-    switch (message.do) {
-      case 'put':
-      case 'read':
-        this.#waiting.push(message)
-        break
-      case 'rules':
-        this.#rules = message.rules
-        this.#redact = redactorOf(message.rules)
-        this.#sweepAt = 0
-        break
-      case 'close':
-        this.#isClosing = true
-        break
-      default:
-        throw new Error(`unknown message ${JSON.stringify(message satisfies never)}`)
-    }
+  /** Stores the rest. */
+  close(): Promise<void> {
+    this.#isClosing = true
     this.#schedule()
+    return this.#closed.promise
+  }
+
+  #wait(message: { readonly call: RawCall } | { readonly query: BodiesQuery }): Promise<StoredBodies | null> {
+    const { promise, resolve, reject } = Promise.withResolvers<StoredBodies | null>()
+    this.#waiting.push({ ...message, resolve, reject })
+    this.#schedule()
+    return promise
   }
 
   #schedule(ms = 0): void {
@@ -71,7 +74,7 @@ class BodiesThread {
     try {
       await this.#serve(batch)
     } catch (error) {
-      for (const { number } of batch) this.#post({ number, problem: problemOf(error) })
+      for (const { reject } of batch) reject(error)
       this.#close()
     }
     this.#isRunning = false
@@ -84,10 +87,9 @@ class BodiesThread {
     if (this.#database?.moved()) this.#close()
     this.#database ??= await BodiesDatabase.open(this.#folder)
     const database = this.#database
-    const calls = batch.flatMap((message) => (message.do === 'put' ? [this.#stored(message.call)] : []))
+    const calls = batch.flatMap((message) => ('call' in message ? [this.#stored(message.call)] : []))
     if (calls.length > 0) database.store(calls)
-    for (const message of batch)
-      this.#post({ number: message.number, value: message.do === 'read' ? database.find(message.query) : null })
+    for (const message of batch) message.resolve('query' in message ? database.find(message.query) : null)
     if (calls.length > 0 && database.isFull(this.#rules)) this.#sweepAt = 0
   }
 
@@ -132,16 +134,12 @@ class BodiesThread {
   #end(): void {
     clearTimeout(this.#timer)
     this.#close()
-    this.#port.close()
+    this.#closed.resolve()
   }
 
   #close(): void {
     this.#database?.close()
     this.#database = null
-  }
-
-  #post(message: FromBodiesThread): void {
-    this.#port.postMessage(message)
   }
 }
 

@@ -1,16 +1,17 @@
-/** Runs operations on the database in a thread, and reports changes. Loaded by `control-thread.mjs`. */
-import type { MessagePort } from 'node:worker_threads'
+/** Runs operations on the database in a thread, and reports changes. */
 import { isBusy, problemOf } from '../../storage/sql/sqlite/errors.ts'
+import type { Emit } from '../../storage/thread/thread-program.ts'
 import type { AuditCheck } from './audit.ts'
 import { ControlDatabase } from './control-database.ts'
 import type {
+  AskedOperation,
+  ControlEvents,
   ControlPlace,
   ControlResult,
   ControlSettings,
   ControlThreadOptions,
-  FromControlThread,
+  KeyUse,
   StoredAccounts,
-  ToControlThread,
 } from './messages.ts'
 import { refused } from './results.ts'
 import { readSnapshot } from './snapshot.ts'
@@ -23,12 +24,7 @@ const RETRY = 500
 /** ms between two batches of a sweep, and between two sweeps. */
 const SWEEP = { pause: 50, next: 3_600_000 }
 
-/** Serves the port until the message `close`. */
-export const serveControl = (port: MessagePort, options: ControlThreadOptions): void => {
-  const thread = new ControlThread(port, options)
-  port.on('message', (message: ToControlThread) => thread.receive(message))
-  thread.start()
-}
+export const program = (options: ControlThreadOptions, emit: Emit<ControlEvents>) => new ControlThread(options, emit)
 
 const LOST_KEYS = {
   file: 'control.db has lost its client keys. Restore a backup of it. To begin without keys instead, stop the gateway and delete control.db',
@@ -37,7 +33,7 @@ const LOST_KEYS = {
 }
 
 class ControlThread {
-  readonly #port: MessagePort
+  readonly #emit: Emit<ControlEvents>
   readonly #place: ControlPlace
   readonly #usual: number
   readonly #snapshot: SnapshotKeeper | null
@@ -45,7 +41,7 @@ class ControlThread {
   /** The last change that was reported. */
   #seq: number | null
   #database: ControlDatabase | null = null
-  /** Ends when earlier messages are complete: they run one after the other. */
+  /** Ends when earlier calls are complete: they run one after the other. */
   #last: Promise<void> = Promise.resolve()
   #timer: NodeJS.Timeout | undefined
   #sweepAt = 0
@@ -59,9 +55,24 @@ class ControlThread {
   #snapshotProblem: string | null = null
   #isClosing = false
 
-  constructor(port: MessagePort, options: ControlThreadOptions) {
+  readonly methods = {
+    run: ({ operation, context }: AskedOperation): Promise<ControlResult> =>
+      operation.do === 'verify'
+        ? this.#verify()
+        : this.#answer((database) => database.run(operation, context, Date.now())),
+    settings: (settings: ControlSettings) => {
+      void this.#queue(async () => {
+        this.#settings = settings
+        this.#sweepAt = 0
+        this.#database?.apply(settings)
+      })
+    },
+    used: (uses: readonly KeyUse[]) => void this.#queue(async () => void this.#database?.storeUses(uses)),
+  }
+
+  constructor(options: ControlThreadOptions, emit: Emit<ControlEvents>) {
     const { folder, database, settings, since, isKnown, hasKeys } = options
-    this.#port = port
+    this.#emit = emit
     // Of a shared database the snapshot states it, later.
     this.#isKnown = database === null && isKnown
     this.#hasKeys = hasKeys
@@ -72,75 +83,58 @@ class ControlThread {
       : null
     this.#settings = settings
     this.#seq = since
+    void this.#queue(() => this.#look())
   }
 
-  start(): void {
-    this.#queue(() => this.#look())
-  }
-
-  receive(message: ToControlThread): void {
-    this.#queue(() => this.#handle(message))
-  }
-
-  #queue(run: () => Promise<void>): void {
-    this.#last = this.#last.then(run).catch((error: unknown) => void this.#failed(error))
-  }
-
-  async #handle(message: ToControlThread): Promise<void> {
-    if ('number' in message) return this.#answer(message)
-    switch (message.do) {
-      case 'settings':
-        this.#settings = message.settings
-        this.#sweepAt = 0
-        this.#database?.apply(message.settings)
-        return
-      case 'used':
-        this.#database?.storeUses(message.uses)
-        return
-      case 'close':
-        clearTimeout(this.#timer)
-        this.#isClosing = true
-        this.#snapshot?.close()
-        this.#close()
-        this.#port.close()
-        return
-      default:
-        throw new Error(`unknown message ${JSON.stringify(message satisfies never)}`)
-    }
-  }
-
-  #answer({ number, operation, context }: Extract<ToControlThread, { readonly number: number }>): Promise<void> {
-    if (operation.do === 'verify') return this.#verify(number, null)
-    return this.#run(number, (database) => database.run(operation, context, Date.now()))
-  }
-
-  /** Checks a batch of audit rows. The next batch follows the messages that have arrived meanwhile. */
-  #verify(number: number, before: AuditCheck | null): Promise<void> {
-    return this.#run(number, async (database) => {
-      const step = await database.checkAudit(before)
-      if ('result' in step) return step.result
-      setImmediate(() => {
-        if (!this.#isClosing) this.#queue(() => this.#verify(number, step.check))
-      })
-      return null
+  /** After the calls before. */
+  close(): Promise<void> {
+    return this.#queue(async () => {
+      clearTimeout(this.#timer)
+      this.#isClosing = true
+      this.#snapshot?.close()
+      this.#close()
     })
   }
 
-  /** Posts the result of an operation; null: it is not complete. */
-  async #run(number: number, run: (database: ControlDatabase) => Promise<ControlResult | null>): Promise<void> {
+  /** Runs after the calls before. An error is the state of the database. */
+  #queue(run: () => Promise<void>): Promise<void> {
+    this.#last = this.#last.then(run).catch((error: unknown) => void this.#failed(error))
+    return this.#last
+  }
+
+  /** Runs an operation, or a part of one, after the calls before. */
+  #answer<Result>(run: (database: ControlDatabase) => Promise<Result>): Promise<Result | ControlResult> {
+    const { promise, resolve } = Promise.withResolvers<Result | ControlResult>()
+    void this.#queue(async () => resolve(await this.#run(run)))
+    return promise
+  }
+
+  /** Checks the audit rows in batches. The next batch follows the calls that have arrived meanwhile. */
+  async #verify(): Promise<ControlResult> {
+    let check: AuditCheck | null = null
+    for (;;) {
+      const step: { readonly check: AuditCheck } | { readonly result: ControlResult } | ControlResult =
+        await this.#answer((database) => database.checkAudit(check))
+      if ('ok' in step) return step
+      if ('result' in step) return step.result
+      check = step.check
+      await new Promise(setImmediate)
+      if (this.#isClosing) throw new Error('the gateway is shutting down')
+    }
+  }
+
+  async #run<Result>(run: (database: ControlDatabase) => Promise<Result>): Promise<Result | ControlResult> {
     try {
       const database = await this.#open()
       // A database that has lost its keys must not be written.
       this.#report(database)
       const result = await run(database)
-      if (result === null) return
       // Before the answer: a client that has created a key may use it at once.
       this.#report(database)
-      this.#post({ number, result })
+      return result
     } catch (error) {
-      const problem = this.#failed(error)
-      const message = `The database of keys and budgets cannot be used: ${problem}. Try again later.`
-      this.#post({ number, result: refused(503, 'control_unavailable', message) })
+      const message = `The database of keys and budgets cannot be used: ${this.#failed(error)}. Try again later.`
+      return refused(503, 'control_unavailable', message)
     }
   }
 
@@ -204,12 +198,12 @@ class ControlThread {
       this.#checkKeys(change.complete)
       this.#seq = change.complete.seq
       this.#snapshot?.replace(change.complete)
-      this.#post({ do: 'complete', stored: change.complete })
+      this.#emit('complete', change.complete)
     } else if (change) {
       this.#seq = change.seq
       this.#hasKeys ||= change.records.keys.length > 0
       this.#snapshot?.apply(change)
-      this.#post({ do: 'changed', change })
+      this.#emit('changed', change)
     }
     this.#state(null)
   }
@@ -235,21 +229,17 @@ class ControlThread {
   #state(problem: string | null, isLost = false): void {
     if (problem === this.#problem) return
     this.#problem = problem
-    this.#post({ do: 'state', problem, isLost })
+    this.#emit('state', { problem, isLost })
   }
 
   #snapshotState(problem: string | null): void {
     if (problem === this.#snapshotProblem) return
     this.#snapshotProblem = problem
-    this.#post({ do: 'snapshot', problem })
+    this.#emit('snapshot', problem)
   }
 
   #close(): void {
     this.#database?.close()
     this.#database = null
-  }
-
-  #post(message: FromControlThread): void {
-    this.#port.postMessage(message)
   }
 }

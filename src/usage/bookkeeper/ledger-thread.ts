@@ -1,0 +1,122 @@
+/** Runs the bookkeeper in a thread: at intervals, on request, and until everything is stored. */
+import type { Emit } from '../../storage/thread/thread-program.ts'
+import { Bookkeeper } from './bookkeeper.ts'
+import type { LedgerEvents, LedgerThreadOptions } from './messages.ts'
+import type { CountedPeriodOf } from './period-count.ts'
+import { isSameProgress, NO_PROGRESS } from './progress.ts'
+import type { Adjustment, UsageLimits } from './usage-database.ts'
+
+/** ms between two looks at the journal, and after an error. */
+const INTERVAL = { usual: 250, failed: 1_000 }
+/** ms between reports of progress. */
+const PROGRESS = 1_000
+/** ms between two batches of a sweep, and between two sweeps. */
+const SWEEP = { pause: 20, next: 3_600_000 }
+
+export const program = (options: LedgerThreadOptions, emit: Emit<LedgerEvents>) => new LedgerThread(options, emit)
+
+class LedgerThread {
+  readonly #emit: Emit<LedgerEvents>
+  readonly #bookkeeper: Bookkeeper
+  #limits: UsageLimits
+  #isRunning = false
+  #timer: NodeJS.Timeout | undefined
+  /** Calls that wait until the journal is stored. Their argument is why it cannot be stored, or null. */
+  #waiting: ((problem: string | null) => Promise<void>)[] = []
+  #sweepAt = 0
+  #reported = NO_PROGRESS
+  #reportAt = 0
+  #isClosing = false
+  readonly #closed = Promise.withResolvers<void>()
+
+  readonly methods = {
+    /** Stores everything that is in the journal. */
+    flush: (_: null) => this.#stored(() => {}),
+    /** First counts the periods of these budgets, whose rows must be stored. */
+    sums: (from: { readonly since: number; readonly counted: readonly CountedPeriodOf[] }) =>
+      this.#bookkeeper.sums(from.since, from.counted),
+    /** What an ended process has spent, after everything that is in the journal is stored. */
+    spent: (process: string) => this.#stored(() => this.#bookkeeper.spentBy(process)),
+    /** Stores an adjustment after everything that is in the journal. */
+    adjust: (adjustment: Adjustment) => this.#stored(() => this.#bookkeeper.adjust(adjustment)),
+    limits: (limits: UsageLimits): void => {
+      this.#limits = limits
+      this.#sweepAt = 0
+    },
+  }
+
+  constructor({ limits, ...options }: LedgerThreadOptions, emit: Emit<LedgerEvents>) {
+    this.#emit = emit
+    this.#limits = limits
+    this.#bookkeeper = new Bookkeeper(options, (event) => emit('event', event))
+    this.run()
+  }
+
+  /** Stores everything that is in the journal. */
+  close(): Promise<void> {
+    this.#isClosing = true
+    this.run()
+    return this.#closed.promise
+  }
+
+  /** Runs after everything that is in the journal is stored, and before anything else is. */
+  #stored<Result>(run: () => Result | Promise<Result>): Promise<Result> {
+    const { promise, resolve, reject } = Promise.withResolvers<Result>()
+    this.#waiting.push(async (problem) => {
+      try {
+        if (problem !== null) throw new Error(problem)
+        resolve(await run())
+      } catch (error) {
+        reject(error)
+      }
+    })
+    this.run()
+    return promise
+  }
+
+  run(): void {
+    if (!this.#isRunning) void this.#runOnce()
+  }
+
+  async #runOnce(): Promise<void> {
+    this.#isRunning = true
+    clearTimeout(this.#timer)
+    const waiting = this.#waiting
+    this.#waiting = []
+    const isClosing = this.#isClosing
+    const hasMore = await this.#bookkeeper.step()
+    const { problem } = this.#bookkeeper
+    this.#reportProgress(waiting.length > 0)
+    if (hasMore) this.#waiting.unshift(...waiting)
+    else for (const serve of waiting) await serve(problem)
+    this.#isRunning = false
+    if (isClosing && !hasMore) return this.#close()
+    // Records and messages that have come meanwhile are served first.
+    const isDue = this.#waiting.length > 0 || this.#isClosing || hasMore
+    this.#timer = setTimeout(() => this.run(), isDue ? 0 : this.#pause(problem))
+  }
+
+  #reportProgress(isDue: boolean): void {
+    const now = performance.now()
+    if (now < this.#reportAt && !isDue) return
+    this.#reportAt = now + PROGRESS
+    const progress = this.#bookkeeper.takeProgress()
+    if (isSameProgress(progress, this.#reported)) return
+    this.#reported = progress
+    this.#emit('progress', progress)
+  }
+
+  #pause(problem: string | null): number {
+    if (problem !== null) return INTERVAL.failed
+    const now = Date.now()
+    if (now < this.#sweepAt) return INTERVAL.usual
+    const hasMore = this.#bookkeeper.sweep(this.#limits, now)
+    if (!hasMore) this.#sweepAt = now + SWEEP.next
+    return hasMore ? SWEEP.pause : INTERVAL.usual
+  }
+
+  #close(): void {
+    this.#bookkeeper.close()
+    this.#closed.resolve()
+  }
+}

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { ROWS_VARIABLE, Tally } from '../test/conformance/tally.ts'
-import { newRows, page, readRows } from './conformance.ts'
+import { newRows, PAGE, page, readRows, withoutConversations } from './conformance.ts'
 
 test('conformance: without recordings there are no rows', () => {
   const { file, done } = newRows()
@@ -71,4 +71,15 @@ test('conformance: the page begins with what the results mean', () => {
     text,
     /of 12 turns after the first, the vendor that was wanted answered\n {2}9, another one 2, and .* error in 1\./,
   )
+})
+
+test('conformance: the page without conversations keeps every other part', () => {
+  const text = readFileSync(PAGE, 'utf8')
+  const parts = (of: string) => [...of.matchAll(/^## (.+)$/gm)].map(([, heading]) => heading)
+  assert.deepEqual(
+    parts(withoutConversations(text)),
+    parts(text).filter((heading) => heading !== 'Conversations across vendors'),
+  )
+  assert.match(withoutConversations(text), /\n\n\[Requests\]/)
+  assert.doesNotMatch(withoutConversations(text), /vendor that was wanted|simulated vendors/)
 })

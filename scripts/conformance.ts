@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ROWS_VARIABLE, type Row } from '../test/conformance/tally.ts'
 import { type Report, readReports } from '../test/reported/reports.ts'
+import { LONG_VARIABLE } from '../test/support/long.ts'
 
 export const PAGE = join(import.meta.dirname, '../docs/conformance.md')
 
@@ -144,7 +145,13 @@ const notes = (rows: readonly Row[]): string =>
     .join('\n')
 
 /** The table of the conversation tests, which need no recordings. */
-const CONVERSATIONS = 'conversations'
+export const CONVERSATIONS = 'conversations'
+
+/** The page without the results of conversations, of which most runs test only a part. */
+export const withoutConversations = (text: string): string =>
+  text
+    .replace(/^- \*\*The vendor changes in a conversation\*\*[\s\S]*?\n\n/m, '')
+    .replace(/^## Conversations across vendors\n[\s\S]*?(?=^## )/m, '')
 
 const TURN_RESULTS = ['repeated', 'failed over', 'cannot', 'not tried', 'refused'] as const
 
@@ -386,7 +393,7 @@ if (import.meta.main) {
   const { file, done } = newRows()
   const tests = spawnSync(process.execPath, [join(import.meta.dirname, 'test.ts'), ...FOLDERS], {
     stdio: 'inherit',
-    env: { ...process.env, [ROWS_VARIABLE]: file },
+    env: { ...process.env, [ROWS_VARIABLE]: file, [LONG_VARIABLE]: '1' },
   })
   const rows = readRows(file)
   done()

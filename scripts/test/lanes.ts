@@ -65,7 +65,20 @@ export const LANES = {
     checks: false,
   },
   security: { about: 'attacks', has: startsWith('test/security/'), checks: false },
-  all: { about: 'everything, as CI does', has: () => true, checks: true },
+  all: { about: 'everything, as CI does; a part of each long test', has: () => true, checks: true },
+  long: {
+    about: 'long tests in full: hours',
+    has: startsWith(
+      'src/usage/bookkeeper/bookkeeper.test',
+      'test/conversations/',
+      'test/dashboard/pictures',
+      'test/ledger/',
+      'tools/mutation/',
+      'tools/sim/',
+      'tools/soak/',
+    ),
+    checks: false,
+  },
 } as const satisfies { readonly [name: string]: Lane }
 
 export type LaneName = keyof typeof LANES

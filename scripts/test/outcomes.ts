@@ -2,6 +2,7 @@
 import { fork } from 'node:child_process'
 import { join, relative, sep } from 'node:path'
 import { run } from 'node:test'
+import { LONG_VARIABLE } from '../../test/support/long.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 
@@ -22,8 +23,8 @@ export type Outcome =
 
 export type Listener = (outcome: Outcome) => void
 
-/** Longest a file may take (ms); for files that share a process, all of them together. */
-const LIMIT = 600_000
+/** Longest a file may take (ms); for files that share a process, all of them together. Long tests may take four hours. */
+const longest = (): number => (process.env[LONG_VARIABLE] === '1' ? 14_400_000 : 600_000)
 
 const inProject = (path: string | undefined): string => relative(root, path ?? '').replaceAll(sep, '/')
 
@@ -73,7 +74,7 @@ const listen = (stream: ReturnType<typeof run>, emit: Listener): Promise<void> =
 
 /** Runs each file in a process of its own, `concurrency` of them at a time, in the order given. */
 export const runApart = (files: readonly string[], concurrency: number, emit: Listener): Promise<void> => {
-  const stream = run({ files: files.map((file) => join(root, file)), concurrency, timeout: LIMIT, cwd: root })
+  const stream = run({ files: files.map((file) => join(root, file)), concurrency, timeout: longest(), cwd: root })
   stream.on('test:stderr', ({ message }) => process.stderr.write(message))
   return listen(stream, emit)
 }
@@ -93,7 +94,7 @@ export const runTogether = (files: readonly string[], emit: Listener): Promise<v
     const fail = (error: string) =>
       emit({ kind: 'failed', file: [...left][0] ?? '', name: `the process of ${files.length} files`, error })
     let ended = false
-    const killer = setTimeout(() => child.kill('SIGKILL'), LIMIT)
+    const killer = setTimeout(() => child.kill('SIGKILL'), longest())
     // shared.ts sends only these messages.
     child.on('message', (message: Outcome | { readonly kind: 'end' }) => {
       if (message.kind === 'end') ended = true

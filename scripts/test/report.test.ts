@@ -60,11 +60,17 @@ test('report: outcomes of a file that runs again count once; a test that failed 
   report.done()
   assert.deepEqual(report.counts, { passed: 3, failed: 2, skipped: 2 })
   assert.deepEqual(report.failed(), ['a.test.ts'])
+  assert.equal(report.flaky(), 2)
   assert.deepEqual(report.summary(), [
     '\n✗ a.test.ts: four\nError of four\n  repeat: npm test -- a.test.ts\n',
     '\n✗ a.test.ts: five\nError of five\n  repeat: npm test -- a.test.ts\n',
-    '~ failed, and passed when its file ran again alone:\n✗ a.test.ts: three\n  Error of three',
-    '~ failed, and passed when its file ran again alone:\n✗ b.test.ts: a hook\n  Error of a hook',
+    ...[
+      ['a.test.ts', 'three'],
+      ['b.test.ts', 'a hook'],
+    ].map(
+      ([file, name]) =>
+        `\n✗ DEFECT, flaky: failed, and passed when its file ran again alone:\n✗ ${file}: ${name}\n  Error of ${name}\n  repeat: npm test -- ${file}\n`,
+    ),
     '- skipped 2 tests: no curl',
   ])
 })

@@ -14,6 +14,8 @@ export type Report = {
   readonly settle: () => void
   /** Writes a line, and clears the progress line first. */
   readonly log: (line: string) => void
+  /** Tests that failed and passed when repeated: each is a defect of the test or of the gateway. */
+  readonly flaky: () => number
   /** The lines at the end, without the counts. */
   readonly summary: () => readonly string[]
   readonly done: () => void
@@ -92,6 +94,7 @@ export const startReport = (total: number, { write, isTerminal, now }: Terminal)
       }
     },
     emit,
+    flaky: () => unstable.length,
     summary() {
       const skips = new Map<string, number>()
       for (const outcome of all())
@@ -99,7 +102,8 @@ export const startReport = (total: number, { write, isTerminal, now }: Terminal)
       return [
         ...failures().map((one) => `\n${describe(one, LINES.summary)}\n  repeat: npm test -- ${one.file}\n`),
         ...unstable.map(
-          (one) => `~ failed, and passed when its file ran again alone:\n${describe(one, LINES.summary, '  ')}`,
+          (one) =>
+            `\n✗ DEFECT, flaky: failed, and passed when its file ran again alone:\n${describe(one, LINES.summary, '  ')}\n  repeat: npm test -- ${one.file}\n`,
         ),
         ...[...skips]
           .sort(([, a], [, b]) => b - a)

@@ -1,5 +1,5 @@
 /**
- * A picture of each page, with 20 days of usage and traffic that a failing provider disturbs:
+ * A picture of each page (of two pages, unless `npm run test:long` runs it), with 20 days of usage and traffic that a failing provider disturbs:
  * `.cache/dashboard-shots/picture-NAME-WIDTH-THEME.png`. Those of the documentation are made by
  * `PICTURES=write npm test -- dashboard/pictures`, in both themes; it takes five minutes more, so that the charts have some. Read
  * them before they are committed. A font such as Inter makes them look like those of most readers.
@@ -17,6 +17,7 @@ import { post, type Started, start } from '../e2e/support/process.ts'
 import { fileOf } from '../e2e/support/stage.ts'
 import { answerWith, failWith } from '../support/answers.ts'
 import { closedRecord, endedRecord, openedRecord } from '../support/ledger-records.ts'
+import { isLong } from '../support/long.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
 import { SHOTS, THEMES, withDashboard } from './support/dashboard.ts'
@@ -24,8 +25,9 @@ import { isRead } from './support/pages.ts'
 
 const IMAGES = join(import.meta.dirname, '..', '..', 'docs', 'images')
 const isWritten = process.env.PICTURES === 'write'
+const isWhole = isWritten || isLong
 /** ms of traffic before the pictures. */
-const TRAFFIC = isWritten ? 300_000 : 6_000
+const TRAFFIC = isWritten ? 300_000 : isWhole ? 6_000 : 2_000
 const DAY = 86_400_000
 const DAYS = 20
 
@@ -221,7 +223,7 @@ describe('pictures', { skip: skipBrowser, concurrency: false }, () => {
     ['connect', () => '/dashboard/connect/claude', '.connect-code'],
     ['config', () => '/dashboard/config', '.config-name'],
   ]
-  for (const [name, path, shown, act] of PICTURES)
+  for (const [name, path, shown, act] of isWhole ? PICTURES : PICTURES.slice(0, 2))
     for (const theme of isWritten ? THEMES : THEMES.slice(0, 1))
       test(`${name} ${theme}`, () =>
         withDashboard(browser, { url: gateway.url, theme }, async ({ page, open, shot }) => {

@@ -1,6 +1,7 @@
-/** A short simulation of the routing code; `npm run sim` runs more seeds. */
+/** A simulation of the routing code with 2,000 seeds, in `npm run test:long` with 100,000; `npm run sim` runs any number. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { isLong } from '../../test/support/long.ts'
 import { missing, uneven } from './coverage.ts'
 import { INVARIANTS, ruleOf } from './invariants.ts'
 import { lastOf, runSeeds } from './many.ts'
@@ -8,7 +9,7 @@ import { MUTANTS } from './mutants.ts'
 import { simulate } from './run.ts'
 import kept from './seeds.json' with { type: 'json' }
 
-const SEEDS = 2_000
+const SEEDS = isLong ? 100_000 : 2_000
 
 const explained = async (seed: number, invariant: keyof typeof INVARIANTS, what: string): Promise<string> =>
   `seed ${seed} breaks invariant ${invariant}: ${ruleOf(invariant)}\n${what}\n${(await lastOf(seed, 20)).join('\n')}\nSIM_SEED=${seed} npm run sim`

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { after, type TestContext, test } from 'node:test'
+import { after, describe, type TestContext, test } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { until } from '../../../test/support/upstream.ts'
 import type {
@@ -125,12 +125,14 @@ const get = (target: string, headers = '', version = '1.1') =>
   `GET ${target} HTTP/${version}\r\nhost: localhost\r\n${headers}\r\n`
 const statuses = ({ text }: RawClient) => text.match(/HTTP\/1\.1 \d+/g)?.length ?? 0
 
-/** All tests run on both servers; each is the reference for the other. */
+/** All tests run on both servers at once, since most wait; each is the reference for the other. */
 const onBothServers = (
   name: string,
   run: (server: { readonly name: string; readonly open: OpenHttpServer }, t: TestContext) => Promise<void>,
 ): void => {
-  for (const [server, open] of SERVERS) test(`${server} server: ${name}`, (t) => run({ name: server, open }, t))
+  describe(name, { concurrency: true }, () => {
+    for (const [server, open] of SERVERS) test(`${server} server: ${name}`, (t) => run({ name: server, open }, t))
+  })
 }
 
 onBothServers('a response has its length, the date, and the connection header', async ({ open }) => {

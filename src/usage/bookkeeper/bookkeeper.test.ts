@@ -1,4 +1,4 @@
-/** `LEDGER_KILLS=10000 npm test -- usage/bookkeeper` kills that many writers; `npm test` kills 50. */
+/** `npm run test:long` kills 1,000 writers, `LEDGER_KILLS=10000 npm test -- usage/bookkeeper` that many, other runs 24. */
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { answered, checkSums, closers, count, ENDED, given, OWN, storeAll } from '../../../test/support/bookkeeping.ts'
 import { type LedgerEngine, onEachEngine, SQLITE } from '../../../test/support/ledger-engines.ts'
 import { closedRecord, endedRecord, NOON, openedRecord } from '../../../test/support/ledger-records.ts'
+import { isLong } from '../../../test/support/long.ts'
 import type { SqlDatabase } from '../../storage/sql/database.ts'
 import { PostgresDatabase } from '../../storage/sql/postgres/database.ts'
 import { USAGE_FILE } from '../journal/file.ts'
@@ -16,7 +17,7 @@ import { encodeRecord } from '../journal/journal-record.ts'
 import { listSegments, processName, segmentFile, thisProcess } from '../journal/segment-files.ts'
 import { Bookkeeper, type BookkeeperEvent } from './bookkeeper.ts'
 
-const KILLS = Number(process.env.LEDGER_KILLS ?? 50)
+const KILLS = Number(process.env.LEDGER_KILLS ?? (isLong ? 1_000 : 24))
 const PARALLEL = 4
 
 /** Postgres counts rows of transactions at most once a second, with the next one. */

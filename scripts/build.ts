@@ -56,7 +56,7 @@ const generatedModules: Plugin = {
 /** Programs of threads, and the entry point that loads them. */
 const THREADS = [
   'storage/thread/thread-entry.mjs',
-  'storage/responses/store-thread.mjs',
+  'storage/responses/store-thread.ts',
   'usage/bookkeeper/ledger-thread.ts',
   'usage/reading/reading-thread.mjs',
   'usage/bodies/bodies-thread.ts',

@@ -105,7 +105,6 @@ test('built: no process is started and no text is evaluated', () => {
     'limits/counters-thread.mjs',
     'main.ts',
     'server/web-socket.ts',
-    'storage/responses/store-thread.mjs',
     'storage/sql/postgres/database.ts',
     'storage/sql/postgres/postgres-thread.mjs',
     'storage/thread/connect-thread.ts',

@@ -24,7 +24,7 @@ const threadAt = (...path: readonly string[]) =>
 /** The bookkeeper, and the store, in which a previous response is looked for. */
 const THREADS = [
   threadAt('usage', 'bookkeeper', 'ledger-thread.ts'),
-  threadAt('storage', 'responses', 'store-thread.mjs'),
+  threadAt('storage', 'responses', 'store-thread.ts'),
 ]
 
 const on = stage()

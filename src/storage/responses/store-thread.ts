@@ -1,20 +1,28 @@
 /**
  * The store's thread owns the database of responses: reads, writes, checkpoints and expiry. Writes that arrive together
  * are committed in one transaction. While another process holds the write lock, reads continue and writes are retried until
- * the client cancels them. Loaded by `store-thread.mjs`.
+ * the client cancels them.
  */
 import { existsSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import type { MessagePort } from 'node:worker_threads'
 import { isObject, parseJson } from '../../core/json.ts'
 import type { StoredResponse } from '../../core/stored-response.ts'
 import { isAlive } from '../files/process-alive.ts'
-import { isBusy, isFull, problemOf } from '../sql/sqlite/errors.ts'
+import { isBusy, isFull } from '../sql/sqlite/errors.ts'
+import type { Emit, ThreadCall } from '../thread/thread-program.ts'
 import { type Database, FILE, type Limits, openDatabase } from './database.ts'
-import type { FromThread, Operation, StoreAnswer, StoreWrite, ThreadOptions, ToThread } from './messages.ts'
+import type { HoldingQuery, ResponseQuery, StoreEvents, StoreThreadOptions } from './messages.ts'
 
-type PendingWrite = StoreWrite & { readonly number: number }
+/** Answers a call. */
+type Settle = () => void
+
+/** A write that is not committed. `size`: in characters. `write` returns the bytes that it adds to the log. */
+type PendingWrite = {
+  readonly size: number
+  readonly write: (database: Database) => { readonly bytes: number; readonly settle: Settle }
+  readonly reject: (error: unknown) => void
+}
 
 /** Maximum writes per transaction, which makes the share of the commit a few percent. */
 const BATCH = { writes: 64, characters: 8 * 1_048_576 }
@@ -25,14 +33,10 @@ const LOG = { moved: 4 * 1_048_576, most: 32 * 1_048_576, quiet: 10 }
 /** ms between two batches of a sweep, between two sweeps, and until a failed one is retried. */
 const SWEEP = { pause: 20, next: 3_600_000, again: 10_000 }
 
-/** Serves the port until the message `close`. */
-export const serveStore = (port: MessagePort, options: ThreadOptions): void => {
-  const thread = new StoreThread(port, options)
-  port.on('message', (message: ToThread) => thread.receive(message))
-}
+export const program = (options: StoreThreadOptions, emit: Emit<StoreEvents>) => new StoreThread(options, emit)
 
 class StoreThread {
-  readonly #port: MessagePort
+  readonly #emit: Emit<StoreEvents>
   readonly #folder: string
   readonly #worker: string
   #limits: Limits
@@ -40,8 +44,10 @@ class StoreThread {
   /** Whether the database has been open: if its files are missing now, they were deleted. */
   #wasOpen = false
   #writes: PendingWrite[] = []
-  #answers: StoreAnswer[] = []
-  #recreated = false
+  /** Calls of this turn whose results are known. */
+  #settled: Settle[] = []
+  /** Why the next write has to wait, if it does. */
+  #waiting: string | null = null
   #scheduled = false
   #locked: NodeJS.Timeout | null = null
   /** Bytes in the log that are not in the file, as written by this process. */
@@ -49,35 +55,36 @@ class StoreThread {
   #moving: NodeJS.Timeout | undefined
   #sweeping: NodeJS.Timeout | undefined
 
-  constructor(port: MessagePort, { folder, worker, limits }: ThreadOptions) {
-    this.#port = port
+  readonly methods = {
+    get: ({ id, owner }: ResponseQuery) => this.#read((database) => database.get(id, owner), undefined),
+    turns: ({ id, owner }: ResponseQuery) => this.#read((database) => database.turns(id, owner), []),
+    holding: ({ item, owner }: HoldingQuery) => this.#read((database) => database.holding(item, owner), undefined),
+    /**
+     * A response that is stored late is kept: its client may continue it, and the next answer, which depends on it, may be
+     * stored in time. A background response is refused and never runs.
+     */
+    put: (response: StoredResponse, call: ThreadCall) => {
+      const cancelling = response.status === 'queued' ? call : null
+      return this.#write((database) => ({ value: null, bytes: database.put(response) }), cancelling, sizeOf(response))
+    },
+    delete: ({ id, owner }: ResponseQuery, call: ThreadCall) =>
+      this.#write((database) => ({ value: database.delete(id, owner), bytes: 0 }), call),
+    /** Checks whether writing works. */
+    probe: (_: null, call: ThreadCall) =>
+      this.#write((database) => {
+        database.probe()
+        return { value: null, bytes: 0 }
+      }, call),
+    limits: (limits: Limits): void => {
+      this.#limits = limits
+    },
+  }
+
+  constructor({ folder, worker, limits }: StoreThreadOptions, emit: Emit<StoreEvents>) {
+    this.#emit = emit
     this.#folder = folder
     this.#worker = worker
     this.#limits = limits
-  }
-
-  receive(message: ToThread): void {
-    switch (message.do) {
-      case 'put':
-      case 'delete':
-      case 'probe':
-        this.#writes.push(message)
-        return this.#schedule()
-      case 'get':
-      case 'turns':
-      case 'holding':
-        this.#answers.push(this.#read(message))
-        return this.#schedule()
-      case 'cancel':
-        return this.#cancel(message.number)
-      case 'limits':
-        this.#limits = message.limits
-        return
-      case 'close':
-        return this.#close()
-      default:
-        throw new Error(`unknown message ${JSON.stringify(message satisfies never)}`)
-    }
   }
 
   /** Everything received in this turn of the event loop is written and answered together. */
@@ -87,56 +94,76 @@ class StoreThread {
     setImmediate(() => {
       this.#scheduled = false
       if (!this.#locked) this.#commitNext()
-      this.#post()
+      this.#settle()
     })
   }
 
-  #post(waiting?: string): void {
-    if (this.#answers.length === 0 && waiting === undefined) return
-    const message: FromThread = {
-      answers: this.#answers,
-      ...(waiting !== undefined && { waiting }),
-      ...(this.#recreated && { recreated: true }),
-    }
-    this.#answers = []
-    this.#recreated = false
-    this.#port.postMessage(message)
+  #settle(): void {
+    for (const settle of this.#settled.splice(0)) settle()
+  }
+
+  #wait(problem: string | null): void {
+    if (problem === this.#waiting) return
+    this.#waiting = problem
+    this.#emit('waiting', problem)
   }
 
   // ── Reads ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #read(operation: Operation & { readonly do: 'get' | 'turns' | 'holding' }): StoreAnswer {
-    const { number } = operation
+  /** A read does not create the file; without one nothing is stored. */
+  #read<Value>(read: (database: Database) => Value, without: Value): Promise<Value> {
+    const { promise, resolve, reject } = Promise.withResolvers<Value>()
     try {
-      // A read does not create the file; without one nothing is stored.
       const exists = this.#database !== null || existsSync(join(this.#folder, FILE))
-      const database = exists ? this.#opened() : null
-      if (operation.do === 'holding') return { number, value: database?.holding(operation.item, operation.owner) }
-      if (operation.do === 'get') return { number, value: database?.get(operation.id, operation.owner) }
-      return { number, value: database?.turns(operation.id, operation.owner) ?? [] }
+      const value = exists ? read(this.#opened()) : without
+      this.#settled.push(() => resolve(value))
     } catch (error) {
       this.#dropAfter(error)
-      return { number, problem: problemOf(error) }
+      this.#settled.push(() => reject(error))
     }
+    this.#schedule()
+    return promise
   }
 
   // ── Writes ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
+  /** `cancelling`: the call, if it may be cancelled. */
+  #write<Value>(
+    write: (database: Database) => { readonly value: Value; readonly bytes: number },
+    cancelling: ThreadCall | null,
+    size = 0,
+  ): Promise<Value> {
+    const { promise, resolve, reject } = Promise.withResolvers<Value>()
+    const pending: PendingWrite = {
+      size,
+      write: (database) => {
+        const { value, bytes } = write(database)
+        return { bytes, settle: () => resolve(value) }
+      },
+      reject,
+    }
+    if (cancelling) cancelling.onCancel = () => this.#cancel(pending)
+    this.#writes.push(pending)
+    this.#schedule()
+    return promise
+  }
+
   #commitNext(): void {
     const batch = this.#nextBatch()
-    if (batch.length === 0) return
+    if (batch.length === 0) return this.#wait(null)
     // Deleted files accept writes and lose them when the process ends. Checked again after the commit, since they may have
     // been deleted meanwhile.
     this.#dropMoved()
-    let answers = this.#commit(batch)
-    if (this.#dropMoved()) answers = this.#commit(batch)
-    if (answers) {
+    let settled = this.#commit(batch)
+    if (this.#dropMoved()) settled = this.#commit(batch)
+    if (settled) {
       this.#writes.splice(0, batch.length)
-      this.#answers.push(...answers)
+      this.#settled.push(...settled)
+      this.#wait(null)
       if (this.#writes.length > 0) this.#schedule()
       return
     }
-    this.#post('database is locked')
+    this.#wait('database is locked')
     this.#locked = setTimeout(() => {
       this.#locked = null
       this.#schedule()
@@ -146,59 +173,51 @@ class StoreThread {
   #nextBatch(): readonly PendingWrite[] {
     let size = 0
     const end = this.#writes.findIndex((write, at) => {
-      size += write.do === 'put' ? sizeOf(write.response) : 0
+      size += write.size
       return at === BATCH.writes || (at > 0 && size > BATCH.characters)
     })
     return end === -1 ? [...this.#writes] : this.#writes.slice(0, end)
   }
 
   /** Null: another process holds the lock, and nothing was written. */
-  #commit(batch: readonly PendingWrite[]): readonly StoreAnswer[] | null {
+  #commit(batch: readonly PendingWrite[]): readonly Settle[] | null {
     try {
       return this.#transact(batch)
     } catch (error) {
       if (isBusy(error)) return null
       this.#dropAfter(error)
-      if (batch.length === 1) return batch.map(({ number }) => ({ number, problem: problemOf(error) }))
+      if (batch.length === 1)
+        return batch.map(
+          ({ reject }) =>
+            () =>
+              reject(error),
+        )
     }
     // One write may be the cause, for example because it is too large for the disk.
-    const answers: StoreAnswer[] = []
+    const settled: Settle[] = []
     for (const write of batch) {
       try {
-        answers.push(...this.#transact([write]))
+        settled.push(...this.#transact([write]))
       } catch (error) {
         this.#dropAfter(error)
-        answers.push({ number: write.number, problem: problemOf(error) })
+        settled.push(() => write.reject(error))
       }
     }
-    return answers
+    return settled
   }
 
-  #transact(batch: readonly PendingWrite[]): readonly StoreAnswer[] {
+  #transact(batch: readonly PendingWrite[]): readonly Settle[] {
     const database = this.#opened()
-    let bytes = 0
-    const answers = database.transaction(() =>
-      batch.map((write): StoreAnswer => {
-        const { number } = write
-        if (write.do === 'delete') return { number, value: database.delete(write.id, write.owner) }
-        if (write.do === 'put') {
-          bytes += database.put(write.response)
-          return { number, value: null }
-        }
-        database.probe()
-        return { number, value: null }
-      }),
-    )
-    this.#wrote(bytes)
-    return answers
+    const written = database.transaction(() => batch.map(({ write }) => write(database)))
+    this.#wrote(written.reduce((sum, { bytes }) => sum + bytes, 0))
+    return written.map(({ settle }) => settle)
   }
 
-  #cancel(number: number): void {
-    const at = this.#writes.findIndex((write) => write.number === number)
+  #cancel(write: PendingWrite): void {
+    const at = this.#writes.indexOf(write)
     if (at === -1) return
     this.#writes.splice(at, 1)
-    this.#answers.push({ number, problem: 'cancelled' })
-    this.#schedule()
+    write.reject(new Error('cancelled'))
   }
 
   // ── The file ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -212,7 +231,7 @@ class StoreThread {
       worker: this.#worker,
       limits: () => this.#limits,
     })
-    this.#recreated ||= missing && this.#wasOpen
+    if (missing && this.#wasOpen) this.#emit('recreated', null)
     this.#database = database
     this.#wasOpen = true
     clearTimeout(this.#sweeping)
@@ -280,7 +299,8 @@ class StoreThread {
     this.#sweeping = setTimeout(() => this.#sweep(later), next)
   }
 
-  #close(): void {
+  /** Commits queued writes and closes the database. */
+  close(): void {
     if (this.#locked) clearTimeout(this.#locked)
     this.#locked = null
     // The lock may be held and the disk may fail, so a write that does not succeed at once is answered as failed.
@@ -289,10 +309,9 @@ class StoreThread {
       this.#commitNext()
     }
     if (this.#locked) clearTimeout(this.#locked)
-    for (const { number } of this.#writes) this.#answers.push({ number, problem: 'the gateway is shutting down' })
-    this.#post()
+    for (const { reject } of this.#writes) reject(new Error('the gateway is shutting down'))
+    this.#settle()
     this.#closeDatabase()
-    this.#port.close()
   }
 }
 

@@ -1,7 +1,7 @@
 /**
  * Compares the gateways of several checkouts: all run at once and are measured in turn, so that a slow minute of the machine
- * affects each of them. Prints CPU time per request or chunk, and the ratio to the first program. A program named twice
- * shows the noise.
+ * affects each of them. Prints CPU time per request or chunk, of the main thread and of the others, and the ratio to the first
+ * program. A program named twice shows the noise.
  *
  *   node bench/compare.ts --only burst,stream-20ms --rounds 9 ../old/src/main.ts src/main.ts
  *
@@ -37,14 +37,14 @@ const median = (list: readonly number[]): number => list.toSorted((a, b) => a - 
 const compare = async (row: WorkloadName): Promise<void> => {
   const { file, args, warmUp, api } = workloadOf(row)
   const upstream = await startUpstream()
-  const contestants: (Contestant & { readonly pid: number; readonly costs: number[] })[] = []
+  const contestants: (Contestant & { readonly pid: number; readonly costs: number[]; readonly main: number[] })[] = []
   for (const [index, program] of positionals.entries()) {
     const [main = '', more] = program.split('=')
     useProgram(resolve(main))
     const port = PORTS.gateway + 10 + index
     const members: object = more === undefined ? {} : JSON.parse(readFileSync(more, 'utf8'))
     const { pid } = await startGateway(`compared-${index}`, { file: { ...file, ...members }, port })
-    contestants.push({ name: program, model: 'bench', base: at(port), pid, costs: [] })
+    contestants.push({ name: program, model: 'bench', base: at(port), pid, costs: [], main: [] })
   }
   const known = [upstream.pid, ...contestants.map(({ pid }) => pid)]
   for (const each of contestants) await load(each, { api, known, args: `${KEY} ${warmUp} --warmup 8s` })
@@ -54,11 +54,14 @@ const compare = async (row: WorkloadName): Promise<void> => {
       const wrong = Object.keys(errors)
       if (wrong.length > 0) throw new Error(`${each.name} gave a wrong answer: ${wrong.join(', ')}`)
       each.costs.push(numbers.cpuChunk ?? numbers.cpu ?? Number.NaN)
+      each.main.push(numbers.mainThread ?? Number.NaN)
     }
-  for (const { name, costs } of contestants) {
+  for (const { name, costs, main } of contestants) {
     const ratios = costs.map((cost, round) => cost / (contestants[0]?.costs[round] ?? Number.NaN))
     const range = `${Math.min(...ratios).toFixed(2)}–${Math.max(...ratios).toFixed(2)}`
-    const line = `${row}: ${median(costs).toFixed(2)} µs, ${median(ratios).toFixed(3)} × the first (${range})  ${name}\n`
+    const [all, own] = [median(costs), median(main)]
+    const threads = `main thread ${own.toFixed(2)}, others ${(all - own).toFixed(2)}`
+    const line = `${row}: ${all.toFixed(2)} µs (${threads}), ${median(ratios).toFixed(3)} × the first (${range})  ${name}\n`
     process.stdout.write(line)
   }
   await stopAll()

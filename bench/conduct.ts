@@ -149,9 +149,10 @@ const withNumbers = ({ numbers, errors }: Sample, more: Sample['numbers']): Samp
 
 const report = (bench: Bench, window: string, who: string, { numbers, errors }: Sample): void => {
   const wrong = Object.entries(errors).map(([kind, count]) => `, ${kind} ×${count}`)
-  const { cpu, cpuChunk, rate, noise } = numbers
+  const { cpu, cpuChunk, rate, noise, mainThread } = numbers
   const cost = cpuChunk === undefined ? `${cpu ?? '–'} µs per request` : `${cpuChunk} µs per chunk`
-  bench.print(`${window}: ${who}, ${cost}, ${rate} per second, noise ${noise ?? '–'}${wrong.join('')}`)
+  const own = mainThread === undefined ? '' : ` (main thread ${mainThread})`
+  bench.print(`${window}: ${who}, ${cost}${own}, ${rate} per second, noise ${noise ?? '–'}${wrong.join('')}`)
 }
 
 type Set = { readonly contestants: readonly Contestant[]; readonly load: Omit<Load, 'args'> }

@@ -5,6 +5,9 @@ export const MEASURES = [
   'rate',
   'cpu',
   'cpuChunk',
+  /** Of these, the main thread, and the other threads: of the gateway, and V8's. */
+  'mainThread',
+  'otherThreads',
   'p50',
   'p99',
   'first50',
@@ -97,6 +100,10 @@ const ratio = (what: string, measure: 'cpu' | 'cpuChunk', most?: number): Figure
   as: 'ratio',
   ...(most !== undefined && { most }),
 })
+const threads: readonly Figure[] = [
+  { what: 'of these, the main thread', measure: 'mainThread', unit: 'µs', ...against, as: 'itself' },
+  { what: 'of these, other threads', measure: 'otherThreads', unit: 'µs', ...against, as: 'itself' },
+]
 const rate: Figure = { what: 'answers per second, one core', measure: 'rate', unit: '/s', ...against, as: 'ratio' }
 const translated = (what: string): Row => ({ what, figures: [ratio('CPU per chunk', 'cpuChunk', 1.6)] })
 
@@ -123,15 +130,20 @@ export const ROWS = {
     what: 'small chat, not streamed, 64 connections',
     figures: [
       ratio('CPU per request', 'cpu', 1.5),
+      ...threads,
       // The fastest gateway measured elsewhere on one core reached 20,910 per second, nginx 29,889.
       { ...rate, least: 0.7 },
     ],
   },
-  'chat-30k': { what: '30 KB of history, 64 connections', figures: [ratio('CPU per request', 'cpu', 3), rate] },
+  'chat-30k': {
+    what: '30 KB of history, 64 connections',
+    figures: [ratio('CPU per request', 'cpu', 3), ...threads, rate],
+  },
   'stream-20ms': {
     what: 'stream, same style, 290-byte chunks every 20 ms, 200 concurrent',
     figures: [
       ratio('CPU per chunk', 'cpuChunk', 1.2),
+      ...threads,
       {
         what: 'added time to first content, p50',
         measure: 'first50',

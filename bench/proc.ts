@@ -33,6 +33,16 @@ export const threadsTimeOf = (pid: number): number =>
     0,
   )
 
+/** The same of the main thread and of all threads, with those of descendants. Null: a process has exited. */
+export const threadTimes = (pid: number): { readonly main: number; readonly all: number } | null => {
+  const main = Number(read(`/proc/${pid}/task/${pid}/schedstat`).split(' ')[0]) / 1e6
+  try {
+    return { main, all: family(pid).reduce((sum, each) => sum + threadsTimeOf(each), 0) }
+  } catch {
+    return null
+  }
+}
+
 /** User and system time in µs, in steps of ten thousand. */
 export const timeOf = (pid: number): number => {
   const all = fields(pid)

@@ -8,6 +8,7 @@ import { isObject, object, parseJson } from '../src/core/json.ts'
 import { selfSigned } from '../test/support/certificate.ts'
 import type { Sample } from './figures.ts'
 import type { Machine, Versions } from './page.ts'
+import { threadTimes } from './proc.ts'
 
 export const ROOT = join(import.meta.dirname, '..')
 const CACHE = join(ROOT, '.cache', 'bench')
@@ -273,6 +274,13 @@ const sampleOf = (report: Record<string, unknown>): Sample => {
   return { numbers, errors }
 }
 
+/** Divides the cost of a request or chunk by the main thread's share of the CPU time, which includes the warm-up. */
+const withThreads = ({ numbers, errors }: Sample, share: number): Sample => {
+  const cost = numbers.cpuChunk ?? numbers.cpu
+  if (cost === undefined || Number.isNaN(share)) return { numbers, errors }
+  return { numbers: { ...numbers, mainThread: short(cost * share), otherThreads: short(cost * (1 - share)) }, errors }
+}
+
 /** Measures one window. */
 export const load = async (
   { name, base, model, pid }: Contestant,
@@ -285,10 +293,13 @@ export const load = async (
     ...(pid === undefined ? [] : ['--pid', String(pid)]),
     ...args.split(' '),
   ]
+  const before = pid === undefined ? null : threadTimes(pid)
   const { output, problem } = await collect('load', command, limit)
+  const after = pid === undefined ? null : threadTimes(pid)
   const report = output === '' ? undefined : parseJson(output)
   if (!isObject(report)) throw new Error(`load on ${name} gave no report: ${problem}`)
-  return sampleOf(report)
+  const sample = sampleOf(report)
+  return before && after ? withThreads(sample, (after.main - before.main) / (after.all - before.all)) : sample
 }
 
 // ── Environment ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,10 +1,7 @@
 /** Teams, client keys, budgets, prices and alerts of the file: checked, and converted to records. */
 import {
-  type Access,
-  type AccountLimits,
   type AccountRecords,
   type Budget,
-  type CacheRules,
   type ClientKey,
   DEFAULT_TEAM,
   type FileAccounts,
@@ -25,12 +22,12 @@ import { budgetOverlap, MAX_BUDGETS } from '../policy/accounts/budget-count.ts'
 import { isWellFormedKey, keyKindOf, last4 } from '../policy/accounts/client-key.ts'
 import { buildDirectory } from '../policy/accounts/directory.ts'
 import { matchesGlob, parseGlob } from '../policy/accounts/glob.ts'
-import { accessListProblem } from '../policy/accounts/key-access.ts'
-import type { KeyEntry, TeamEntry } from '../records/entities/account-schema.ts'
 import { type BudgetEntry, budgetMembersOf } from '../records/entities/budget.ts'
+import { type KeyEntry, keyMembersOf } from '../records/entities/key.ts'
 import { fileId, fingerprint } from '../records/entities/key-digest.ts'
 import { PRICE_RANGE, type PriceEntry } from '../records/entities/price.ts'
 import { digestsOf, storedDigest } from '../records/entities/secret-digest.ts'
+import { type TeamEntry, teamMembersOf } from '../records/entities/team.ts'
 import type { FileContent } from './file-content.ts'
 import { type Problem, partsOf, quote } from './problem.ts'
 
@@ -171,23 +168,13 @@ class AccountsReader {
 
   // ── Records ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #team(name: string, { status, access, limits, cache, tags }: TeamEntry): Team {
-    const path = ['teams', name]
-    return {
-      id: this.#idOf('team', name),
-      name,
-      status,
-      managed: 'file',
-      access: this.#access(access, [...path, 'access']),
-      limits: limitsOf(limits),
-      cache: cacheOf(cache),
-      tags: this.#tags(tags, [...path, 'tags']),
-    }
+  #team(name: string, entry: TeamEntry): Team {
+    return { id: this.#idOf('team', name), name, status: entry.status, managed: 'file', ...teamMembersOf(entry) }
   }
 
   #key(name: string, entry: KeyEntry): ClientKey {
     const path = ['keys', name]
-    const { status, limits, cache, logBodies, defaultRoute = null } = entry
+    const { status, defaultRoute } = entry
     const { routes } = this.#sources.content
     if (defaultRoute !== null && !routes.has(defaultRoute))
       this.#refuse(
@@ -199,17 +186,12 @@ class AccountsReader {
       id: this.#idOf('key', name),
       name,
       status,
-      defaultRoute,
-      logBodies,
+      ...keyMembersOf(entry),
       managed: 'file',
       team: this.#reference('team', entry.team, [...path, 'team']),
       secrets: this.#secrets(entry, path),
       createdAt: this.#instant(entry.createdAt, [...path, 'createdAt']) ?? 0,
       expiresAt: this.#instant(entry.expiresAt, [...path, 'expiresAt']),
-      access: this.#access(entry.access, [...path, 'access']),
-      limits: limitsOf(limits),
-      cache: cacheOf(cache),
-      tags: this.#tags(entry.tags, [...path, 'tags']),
     }
   }
 
@@ -329,37 +311,6 @@ class AccountsReader {
   }
 
   // ── Values ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-  #access(written: TeamEntry['access'], path: Path): Access {
-    const list = (dimension: keyof Access) => this.#accessList(dimension, written?.[dimension], [...path, dimension])
-    return {
-      models: list('models'),
-      routes: list('routes'),
-      providers: list('providers'),
-      styles: list('styles'),
-      ips: list('ips'),
-    }
-  }
-
-  #accessList(dimension: keyof Access, list: readonly string[] | null | undefined, path: Path) {
-    this.#sentence(path, accessListProblem(dimension, list ?? null))
-    return list ?? null
-  }
-
-  #tags(written: Readonly<Record<string, string>> | undefined, path: Path): Readonly<Record<string, string>> {
-    const tags = { ...written }
-    const wrong = Object.keys(tags).find((name) => !/^[A-Za-z0-9_.-]{1,64}$/.test(name))
-    if (wrong !== undefined)
-      this.#refuse(
-        [...path, wrong],
-        `the tag ${quote(wrong)}`,
-        'names of letters, digits and . _ -, at most 64 characters',
-        'name',
-      )
-    if (JSON.stringify(tags).length > MAX_TAGS)
-      this.#refuse(path, 'too many tags', `at most ${MAX_TAGS} characters in all`)
-    return tags
-  }
 
   /** ms since 1970; null: not given, or not valid. */
   #instant(written: string | undefined, path: Path): number | null {
@@ -499,17 +450,6 @@ class AccountsReader {
     this.#refuse(path, found, allowed, at)
   }
 }
-
-/** Characters of the JSON text of all tags. */
-const MAX_TAGS = 1_024
-
-const limitsOf = (written: TeamEntry['limits']): AccountLimits => ({
-  requestsPerMinute: written?.requestsPerMinute ?? null,
-  tokensPerMinute: written?.tokensPerMinute ?? null,
-  concurrent: written?.concurrent ?? null,
-})
-
-const cacheOf = (written: TeamEntry['cache']): CacheRules | null => written ?? null
 
 const DATE = /^(\d{4})-(\d{2})-(\d{2})(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,3})?)?(?:Z|[+-]\d{2}:\d{2}))?$/
 

@@ -1,7 +1,9 @@
 /** The parsed configuration file, and the functions that read it, which are loaded only if there is a file. */
-import type { AlertsEntry, KeyEntry, TeamEntry } from '../records/entities/account-schema.ts'
 import type { BudgetEntry } from '../records/entities/budget.ts'
+import type { KeyEntry } from '../records/entities/key.ts'
 import type { PriceEntry } from '../records/entities/price.ts'
+import type { TeamEntry } from '../records/entities/team.ts'
+import type { AlertsEntry } from './alerts-schema.ts'
 import type { ProviderEntry, RouteEntry } from './file-schema.ts'
 
 /** The parsed file. Maps, so that names chosen by operators cannot reach a prototype. */

@@ -4,9 +4,12 @@
  */
 import { z } from 'zod'
 import { settingsSchema } from '../core/settings.ts'
-import { alertsSchema, cacheSchema, clientKeySchema, teamSchema } from '../records/entities/account-schema.ts'
 import { BUDGET_ENTRY } from '../records/entities/budget.ts'
+import { KEY_ENTRY } from '../records/entities/key.ts'
 import { PRICE_ENTRY } from '../records/entities/price.ts'
+import { CACHE, CACHE_USE } from '../records/entities/restrictions.ts'
+import { TEAM_ENTRY } from '../records/entities/team.ts'
+import { alertsSchema } from './alerts-schema.ts'
 import { styleNames } from './definition.ts'
 
 const weight = z.number().positive().max(1_000_000).default(1).describe('share of the load, relative to the others')
@@ -64,15 +67,15 @@ export const routeSchema = z.strictObject({
     .min(1)
     .describe('provider/model, a provider alone (its default model), or with a weight'),
   fallback: z.array(targetSchema).default([]).describe('tried in order after the targets'),
-  cache: cacheSchema,
+  cache: CACHE.optional().describe(CACHE_USE),
 })
 
 /** The sections that only the file has. */
 const sections = {
   providers: z.record(z.string(), providerSchema).optional().describe('providers by name; tried in this order'),
   routes: z.record(z.string().min(1), routeSchema).optional().describe('names that clients can send as `model`'),
-  teams: z.record(z.string().min(1), teamSchema).optional().describe('teams by name: groups of client keys'),
-  keys: z.record(z.string().min(1), clientKeySchema).optional().describe('client keys by name'),
+  teams: z.record(z.string().min(1), TEAM_ENTRY).optional().describe('teams by name: groups of client keys'),
+  keys: z.record(z.string().min(1), KEY_ENTRY).optional().describe('client keys by name'),
   budgets: z.record(z.string().min(1), BUDGET_ENTRY).optional().describe('budgets by name'),
   prices: z.array(PRICE_ENTRY).optional().describe('prices that differ from the catalogue'),
   alerts: alertsSchema.optional().describe('webhook that receives alerts'),

@@ -2,9 +2,11 @@
 import { z } from 'zod'
 import { nearest } from '../core/nearest.ts'
 import { settingsSchema } from '../core/settings.ts'
-import { alertsSchema, clientKeySchema, teamSchema } from '../records/entities/account-schema.ts'
 import { BUDGET_ENTRY } from '../records/entities/budget.ts'
+import { KEY_ENTRY } from '../records/entities/key.ts'
 import { PRICE_ENTRY } from '../records/entities/price.ts'
+import { TEAM_ENTRY } from '../records/entities/team.ts'
+import { alertsSchema } from './alerts-schema.ts'
 import { allowedBy, durationHint, isSecret, jsonSchemaOf, type Schema, schemasAt } from './definition.ts'
 import { emptyFile, type FileContent } from './file-content.ts'
 import { fileSchema, providerSchema, routeSchema } from './file-schema.ts'
@@ -138,13 +140,20 @@ const withoutNothing = (value: unknown): unknown => {
   return out
 }
 
+/** The schema of a value that is set. */
+const withoutNull = (schema: Schema | undefined): Schema | undefined => {
+  const [only, another] = schema?.anyOf?.filter(({ type }) => type !== 'null') ?? []
+  return only && !another ? only : schema
+}
+
 /** Values from environment variables are text; they are converted where the schema expects a number, boolean or list. */
 const retyped = (
   value: unknown,
-  schema: Schema | undefined,
+  alternatives: Schema | undefined,
   path: readonly PropertyKey[],
   tree: ParsedTree,
 ): unknown => {
+  const schema = withoutNull(alternatives)
   if (Array.isArray(value)) return value.map((item, index) => retyped(item, schema?.items, [...path, index], tree))
   if (isRecord(value)) {
     const out: Record<string, unknown> = Object.create(null)
@@ -217,8 +226,8 @@ export const readFile = (
       settings: isRecord(settings) ? settings : {},
       providers: entries('providers', providers, providerSchema),
       routes: entries('routes', routes, routeSchema),
-      teams: entries('teams', teams, teamSchema),
-      keys: entries('keys', keys, clientKeySchema),
+      teams: entries('teams', teams, TEAM_ENTRY),
+      keys: entries('keys', keys, KEY_ENTRY),
       budgets: entries('budgets', budgets, BUDGET_ENTRY),
       prices: items('prices', prices, PRICE_ENTRY),
       alerts: (alerts === undefined ? undefined : parse(['alerts'], alerts, alertsSchema)) ?? null,

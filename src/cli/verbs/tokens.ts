@@ -1,12 +1,12 @@
 /** `headgate tokens`: admin tokens with their roles, in a running gateway or in its files. */
 import { isObject, type JsonObject, list, text } from '../../core/json.ts'
+import { ROLES } from '../../records/entities/token.ts'
 import { idOf, listAll, namesOf, withRecords } from '../accounts/record-store.ts'
 import { repeated, timeOf } from '../arguments.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { answerList, dayOf, type ListingOptions, withListing } from '../listing.ts'
 import type { Cell } from '../table.ts'
 
-const ROLES = ['viewer', 'operator', 'admin']
 const HEADINGS = ['NAME', 'ID', 'ROLES', 'STATUS', 'SECRET', 'EXPIRES', 'LAST USED', 'CREATED BY']
 
 const cells = (token: JsonObject, teams: ReadonlyMap<string, string>, { paint }: Cli): readonly Cell[] => {
@@ -33,7 +33,7 @@ type TokenOptions = { readonly role: string; readonly team?: readonly string[]; 
 
 /** The secret is alone on stdout; the rest is a note on stderr. */
 const create = (cli: Cli, name: string, { role, team = [], expires }: TokenOptions): Promise<void> => {
-  if (!ROLES.includes(role)) throw new CliError(EXIT.usage, `--role is one of ${ROLES.join(', ')}.`)
+  if (!ROLES.some((one) => one === role)) throw new CliError(EXIT.usage, `--role is one of ${ROLES.join(', ')}.`)
   const end = expires === undefined ? null : timeOf('--expires', expires, 1)
   return withRecords(cli, async (store) => {
     const teams = await Promise.all(team.map((one) => idOf(store, 'team', one)))

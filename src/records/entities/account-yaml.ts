@@ -2,7 +2,6 @@
 /** Writes teams, keys, budgets and prices as the configuration file contains them. Reading the text gives equal records. */
 import { stringify } from 'yaml'
 import {
-  type Access,
   type AccountRecords,
   type Budget,
   type ClientKey,
@@ -14,8 +13,10 @@ import {
 } from '../../core/accounts.ts'
 import { formatDollars } from '../../core/money.ts'
 import { BUDGET_MEMBERS } from './budget.ts'
+import { KEY_MEMBERS } from './key.ts'
 import { fileId } from './key-digest.ts'
 import { memberEntries } from './member.ts'
+import { TEAM_MEMBERS } from './team.ts'
 
 /** Names of teams and keys that the records refer to. */
 export type AccountNames = Pick<Directory, 'teams' | 'keys'>
@@ -39,11 +40,11 @@ export const accountsYaml = (records: Partial<AccountRecords>, names: AccountNam
 }
 
 /** How the file refers to a record with this ID. */
-type Reference = (id: string) => string
-type References = { readonly teams: Reference; readonly keys: Reference }
+type RecordReference = (id: string) => string
+type RecordReferences = { readonly teams: RecordReference; readonly keys: RecordReference }
 
 /** By its name, or by its ID if another record has that name too: keys of two teams, or a revoked one. */
-const referenceTo = (records: ReadonlyMap<string, { readonly name: string }>): Reference => {
+const referenceTo = (records: ReadonlyMap<string, { readonly name: string }>): RecordReference => {
   const counts = new Map<string, number>()
   for (const { name } of records.values()) counts.set(name, (counts.get(name) ?? 0) + 1)
   return (id) => {
@@ -57,17 +58,18 @@ type YamlEntry = { readonly [member: string]: unknown }
 const byName = <T extends { readonly name: string }>(list: readonly T[], entry: (record: T) => YamlEntry) =>
   list.length === 0 ? undefined : Object.fromEntries(list.map((record) => [record.name, entry(record)]))
 
-const teamEntry = ({ id, name, status, access, limits, cache, tags }: Team): YamlEntry => ({
-  id: name === DEFAULT_TEAM.name ? undefined : unlessDerived(id, fileId('team', name)),
-  status: unless(status, 'active'),
-  access: accessEntry(access),
-  limits,
-  cache,
-  tags: tagsEntry(tags),
+const teamMembers = memberEntries(TEAM_MEMBERS)
+
+const teamEntry = (team: Team): YamlEntry => ({
+  id: team.name === DEFAULT_TEAM.name ? undefined : unlessDerived(team.id, fileId('team', team.name)),
+  status: unless(team.status, 'active'),
+  ...teamMembers(team),
 })
 
-const keyEntry = (key: ClientKey, { teams }: References): YamlEntry => {
-  const { id, name, team, status, secrets, createdAt, expiresAt, access, limits, defaultRoute, cache, tags } = key
+const keyMembers = memberEntries(KEY_MEMBERS)
+
+const keyEntry = (key: ClientKey, { teams }: RecordReferences): YamlEntry => {
+  const { id, name, team, status, secrets, createdAt, expiresAt } = key
   const [only, another] = secrets
   const isPlain = only && !another && only.last4 === '' && only.until === null && only.createdAt === createdAt
   return {
@@ -85,18 +87,13 @@ const keyEntry = (key: ClientKey, { teams }: References): YamlEntry => {
         })),
     createdAt: unless(timeEntry(createdAt), timeEntry(0)),
     expiresAt: timeEntry(expiresAt),
-    access: accessEntry(access),
-    limits,
-    defaultRoute,
-    cache,
-    tags: tagsEntry(tags),
-    logBodies: unless(key.logBodies, false),
+    ...keyMembers(key),
   }
 }
 
 const budgetEntries = memberEntries(BUDGET_MEMBERS)
 
-const budgetEntry = (budget: Budget, references: References): YamlEntry => {
+const budgetEntry = (budget: Budget, references: RecordReferences): YamlEntry => {
   const { id, name, amount, appliesTo, createdAt } = budget
   return {
     id: unlessDerived(id, fileId('bud', name)),
@@ -140,10 +137,6 @@ const perMillion = (prices: TokenPrices): YamlEntry =>
 const dollars = (nano: number): string => formatDollars(nano).replace(/(\.\d\d\d*?)0+$/, '$1')
 
 const timeEntry = (at: number | null): string | undefined => (at === null ? undefined : new Date(at).toISOString())
-
-const accessEntry = (access: Access): YamlEntry => ({ ...access })
-
-const tagsEntry = (tags: Team['tags']): YamlEntry | undefined => (Object.keys(tags).length === 0 ? undefined : tags)
 
 const unless = <T>(value: T, usual: T): T | undefined => (value === usual ? undefined : value)
 const unlessDerived = (id: string, derived: string): string | undefined => unless(id, derived)

@@ -114,9 +114,9 @@ export const PRICE = shownAs('price', PRICE_BODY.shape, {}).meta({ id: 'Price' }
 const NANO = 1_000_000_000
 const TOKENS = 1_000_000
 
-type Parts = { readonly [part in keyof TokenPrices]: number | undefined }
+type PartPrices = { readonly [part in keyof TokenPrices]: number | undefined }
 
-const eachPart = (parts: Parts, convert: (price: number) => number): TokenPrices =>
+const eachPart = (parts: PartPrices, convert: (price: number) => number): TokenPrices =>
   Object.fromEntries(
     Object.entries(parts).flatMap(([part, price]) => (price === undefined ? [] : [[part, convert(price)]])),
   )

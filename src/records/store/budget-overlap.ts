@@ -3,7 +3,7 @@ import { ANONYMOUS, type FileAccounts } from '../../core/accounts.ts'
 import { budgetOverlap, MAX_BUDGETS } from '../../policy/accounts/budget-count.ts'
 import { buildDirectory } from '../../policy/accounts/directory.ts'
 import type { SqlDatabase } from '../../storage/sql/database.ts'
-import type { RecordKind } from '../entities/shapes.ts'
+import type { RecordKind } from '../entities/bodies.ts'
 import { recordsOf } from './records.ts'
 import type { RecordRow } from './schema.ts'
 

@@ -2,7 +2,7 @@
 import type { AccountRecords, FileAccounts } from '../../core/accounts.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { SharedDatabase } from '../../storage/sql/shared-database.ts'
-import type { RecordKind } from '../entities/shapes.ts'
+import type { RecordKind } from '../entities/bodies.ts'
 
 /** The person or program that makes a request. `kind`: `token`, `user`, `operator` (auth.admin), `cli` … */
 export type Actor = { readonly kind: string; readonly id: string; readonly name: string }

@@ -1,9 +1,9 @@
 /** Records as the API shows them, and lists of them. */
 import { type Expression, type Kysely, type SqlBool, sql } from 'kysely'
-import type { JsonObject } from '../../core/json.ts'
-import type { RecordKind } from '../entities/shapes.ts'
+import { isObject, type JsonObject, list } from '../../core/json.ts'
+import type { RecordKind } from '../entities/bodies.ts'
 import type { ControlResult, RecordFilter, RecordList } from './messages.ts'
-import { byOwner, isoOrNull } from './records.ts'
+import { byOwner, isoOrNull, shownSecret } from './records.ts'
 import { badValue, cursorOf, done, limitOf, parseCursor, refused, timeOf } from './results.ts'
 import type { ControlTables, SecretRow } from './schema.ts'
 
@@ -24,7 +24,7 @@ const effectiveStatus = ({ status, expires }: AnyRecord, now: number): string =>
 /** A record as the API shows it. */
 export const shownRecord = (row: AnyRecord, secrets: readonly SecretRow[], now: number): JsonObject => {
   const { id, kind, name, rev, created, created_by, managed, last_used } = row
-  const { prefix, ...body }: Record<string, JsonObject[string]> = JSON.parse(row.doc)
+  const { prefix, secrets: written, ...body }: Record<string, JsonObject[string]> = JSON.parse(row.doc)
   const common = {
     id,
     object: kind === 'token' ? 'admin_token' : kind,
@@ -38,17 +38,15 @@ export const shownRecord = (row: AnyRecord, secrets: readonly SecretRow[], now: 
     managed,
   }
   if (kind !== 'key' && kind !== 'token') return common
+  // Those of the file are in its row.
+  const own = managed === 'file' ? list(written).filter(isObject) : secrets.map(shownSecret)
   return {
     ...common,
     ...(kind === 'key' && { team: row.team }),
     prefix: prefix ?? null,
-    last4: secrets[0]?.last4 ?? null,
+    last4: own[0]?.last4 ?? null,
     last_used_at: isoOrNull(last_used),
-    secrets: secrets.map(({ last4, created: since, until }) => ({
-      last4,
-      created_at: isoOrNull(since),
-      until: isoOrNull(until),
-    })),
+    secrets: own,
   }
 }
 

@@ -2,9 +2,11 @@
 import type { AccountRecords, Budget, ClientKey, KeySecret, PriceRule, Team } from '../../core/accounts.ts'
 import { parseDollars } from '../../core/money.ts'
 import { budgetBodyOf, budgetMembersOf } from '../entities/budget.ts'
+import { keyMembersOf } from '../entities/key.ts'
 import { memberReader } from '../entities/member.ts'
 import { PRICE_BODY, priceBodyOf, priceName, priceRuleOf } from '../entities/price.ts'
-import type { KeyBody, TeamBody, TokenBody } from '../entities/shapes.ts'
+import { teamMembersOf } from '../entities/team.ts'
+import type { TokenBody } from '../entities/token.ts'
 import type { AdminToken } from './messages.ts'
 import type { RecordRow, SecretRow } from './schema.ts'
 
@@ -44,39 +46,47 @@ const byCreation = (one: RecordRow, other: RecordRow): number =>
   one.created - other.created || (one.id < other.id ? -1 : 1)
 
 const teamOf = ({ id, name, status, doc }: RecordRow): Team => {
-  const { access, limits, cache, tags } = bodyOf<TeamBody>(doc)
   const state = status === 'blocked' || status === 'deleted' ? status : 'active'
-  return { id, name, status: state, access, limits, cache, tags, managed: 'api' }
+  return { id, name, status: state, ...teamMembersOf(JSON.parse(doc)), managed: 'api' }
 }
 
 const keyOf = (
   { id, name, team, status, expires, created, doc }: RecordRow,
   secrets: readonly SecretRow[],
-): ClientKey => {
-  const { access, limits, defaultRoute, cache, logBodies, tags } = bodyOf<KeyBody>(doc)
-  return {
-    id,
-    name,
-    team,
-    status: status === 'blocked' || status === 'revoked' ? status : 'active',
-    secrets: secrets.map(secretOf),
-    createdAt: created,
-    expiresAt: expires,
-    access,
-    limits,
-    defaultRoute,
-    cache,
-    logBodies,
-    tags,
-    managed: 'api',
-  }
-}
+): ClientKey => ({
+  id,
+  name,
+  team,
+  status: status === 'blocked' || status === 'revoked' ? status : 'active',
+  secrets: secrets.map(secretOf),
+  createdAt: created,
+  expiresAt: expires,
+  ...keyMembersOf(JSON.parse(doc)),
+  managed: 'api',
+})
 
 const secretOf = ({ digest, last4, created, until }: SecretRow): KeySecret => ({
   digest,
   last4,
   createdAt: created,
   until,
+})
+
+/** A secret as the API shows it. The file may have no time. */
+export const shownSecret = ({ last4, created, until }: Pick<SecretRow, 'last4' | 'created' | 'until'>) => ({
+  last4,
+  created_at: created === 0 ? null : isoOrNull(created),
+  until: isoOrNull(until),
+})
+
+/**
+ * Records of a snapshot that an earlier version may have written, which lacks members that were added since.
+ */
+export const completed = ({ teams, keys, budgets, prices }: AccountRecords): AccountRecords => ({
+  teams: teams.map((team) => ({ ...team, ...teamMembersOf(team) })),
+  keys: keys.map((key) => ({ ...key, ...keyMembersOf(key) })),
+  budgets: budgets.map((budget) => ({ ...budget, ...budgetMembersOf(budget) })),
+  prices,
 })
 
 const budgetOf = ({ id, name, created, doc }: RecordRow): Budget => {
@@ -105,11 +115,12 @@ const bodyOf = <Body>(doc: string): Body => JSON.parse(doc) as Body
 
 /** Rows for the records of headgate.yaml, so that lists contain them. `started`: for records without a time of creation. */
 export const fileRows = ({ teams, keys, budgets, prices }: AccountRecords): readonly RecordRow[] => [
-  ...teams.map((team) => fileRow('team', team, { ...bodyPart(team), name: team.name }, team.status)),
+  ...teams.map((team) => fileRow('team', team, { name: team.name, ...teamMembersOf(team) }, team.status)),
   ...keys.map((key) => {
-    const { name, team, expiresAt, defaultRoute, logBodies, createdAt } = key
-    const body = { name, team, expires_at: isoOrNull(expiresAt), ...bodyPart(key), defaultRoute, logBodies }
-    return { ...fileRow('key', key, body, key.status), team, expires: expiresAt, created: createdAt }
+    const { name, team, expiresAt, createdAt, status } = key
+    const secrets = key.secrets.map((secret) => shownSecret({ ...secret, created: secret.createdAt }))
+    const body = { name, team, expires_at: isoOrNull(expiresAt), ...keyMembersOf(key), secrets }
+    return { ...fileRow('key', key, body, status), team, expires: expiresAt, created: createdAt }
   }),
   ...budgets.map((budget) => ({
     ...fileRow('budget', budget, budgetBodyOf(budget), 'active'),
@@ -138,13 +149,6 @@ const fileRow = (
   created: 0,
   created_by: 'headgate.yaml',
   changed: 0,
-})
-
-const bodyPart = ({ access, limits, cache, tags }: Pick<Team, 'access' | 'limits' | 'cache' | 'tags'>) => ({
-  access,
-  limits,
-  cache,
-  tags,
 })
 
 /** ISO 8601, or null. */

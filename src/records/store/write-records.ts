@@ -5,9 +5,10 @@ import { type ClientKey, DEFAULT_TEAM } from '../../core/accounts.ts'
 import { isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { mergePatch } from '../../core/merge-patch.ts'
 import { createAccountId, createKey, keyKindOf, last4 } from '../../policy/accounts/client-key.ts'
+import { BODIES, type RecordKind } from '../entities/bodies.ts'
+import { KEY_SECRET, MAX_SECRETS } from '../entities/key.ts'
 import { PRICE_BODY, priceName } from '../entities/price.ts'
 import { digestsOf, storedDigest } from '../entities/secret-digest.ts'
-import { BODIES, KEY_SECRET, type RecordKind } from '../entities/shapes.ts'
 import { addAuditRow } from './audit.ts'
 import type { BulkAction, ControlContext, ControlResult, ControlSettings, ControlWrite } from './messages.ts'
 import {
@@ -39,8 +40,8 @@ const PREFIXES: { readonly [kind in RecordKind]: string } = {
   token: 'adm',
 }
 
-/** Valid secrets of a key at a time, and records in one bulk operation. */
-const LIMITS = { secrets: 3, bulk: 1_000 }
+/** Records in one bulk operation. */
+const MAX_BULK = 1_000
 
 type Write<Do extends ControlWrite['do']> = Extract<ControlWrite, { readonly do: Do }>
 
@@ -167,11 +168,11 @@ export const rotateKey = async (scope: WriteScope, { id, overlap }: Write<'rotat
   const until = now + length
   const secrets = (await secretsOf(db, [id])).get(id) ?? []
   const valid = length === 0 ? [] : secrets.filter((secret) => secret.until === null || secret.until > now)
-  if (valid.length >= LIMITS.secrets)
+  if (valid.length >= MAX_SECRETS)
     return refused(
       409,
       'too_many_secrets',
-      `The key has ${valid.length} valid secrets (limit ${LIMITS.secrets}). Wait until one ends, or rotate with overlap 0s.`,
+      `The key has ${valid.length} valid secrets (limit ${MAX_SECRETS}). Wait until one ends, or rotate with overlap 0s.`,
     )
   const kept = new Set(valid.map(({ digest }) => digest))
   for (const { digest } of secrets)
@@ -224,16 +225,16 @@ export const blockRecord = async (
 /** Applies an action to each key. Keys that cannot be changed are listed with their error. */
 export const bulkAction = async (scope: WriteScope, operation: Write<'bulk'>): Promise<ControlResult> => {
   const { db, context, now } = scope
-  const limit = LIMITS.bulk + 1
+  const limit = MAX_BULK + 1
   const ids =
     'ids' in operation
       ? [...new Set(operation.ids)]
       : await filteredRecords(db, { kind: 'key', filter: operation.filter, limit }, context.teams, now)
   if ('ok' in ids) return ids
-  if (ids.length > LIMITS.bulk)
+  if (ids.length > MAX_BULK)
     return badValue(
       'ids' in operation ? 'ids' : 'filter',
-      `At most ${LIMITS.bulk} keys can be changed at once. Select fewer.`,
+      `At most ${MAX_BULK} keys can be changed at once. Select fewer.`,
     )
   const failed: JsonObject[] = []
   for (const id of ids) {

@@ -1,16 +1,7 @@
-/** Schemas of teams, keys, budgets, prices and admin tokens, made from those that create them. */
+/** Merge patches of records, and the parameters of their lists. */
 import { z } from 'zod'
 import { bare } from '../../records/entities/member.ts'
-import { KEY_BODY, KEY_SECRET, TEAM_BODY, TOKEN_BODY } from '../../records/entities/shapes.ts'
-import { SECRETS, shownAs } from '../../records/entities/shown.ts'
 import { page, time } from './fields.ts'
-
-export const team = shownAs('team', TEAM_BODY.shape, {}).meta({ id: 'Team' })
-export const key = shownAs('key', KEY_BODY.shape, SECRETS).meta({ id: 'Key' })
-export const token = shownAs('admin_token', TOKEN_BODY.shape, SECRETS).meta({ id: 'AdminToken' })
-
-/** The body that creates a key: generated without `secret` and `digest`. */
-export const newKey = z.strictObject({ ...KEY_BODY.shape, ...KEY_SECRET.shape }).meta({ id: 'NewKey' })
 
 /** A JSON Merge Patch of a body: every member is optional, and null takes a value away. */
 export const patchOf = (body: z.ZodObject): z.ZodObject =>

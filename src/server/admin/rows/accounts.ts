@@ -5,15 +5,17 @@ import type { Settings } from '../../../core/settings.ts'
 import { restrictionsOf } from '../../../policy/accounts/key-access.ts'
 import { principalOf } from '../../../policy/accounts/principal.ts'
 import { listModels } from '../../../policy/routing/models.ts'
-import { PRICE_BODY, PRICE as PRICE_SHOWN } from '../../../records/entities/price.ts'
-import type { RecordKind } from '../../../records/entities/shapes.ts'
-import { KEY_BODY, TEAM_BODY, TOKEN_BODY } from '../../../records/entities/shapes.ts'
+import type { RecordKind } from '../../../records/entities/bodies.ts'
+import { KEY, KEY_BODY, NEW_KEY } from '../../../records/entities/key.ts'
+import { PRICE, PRICE_BODY } from '../../../records/entities/price.ts'
+import { TEAM, TEAM_BODY } from '../../../records/entities/team.ts'
+import { TOKEN, TOKEN_BODY } from '../../../records/entities/token.ts'
 import type { Role, RoleScope } from '../actor.ts'
 import { defined, runFor, withClosed, withWarning } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
 import { id, listOf } from '../fields.ts'
 import { askNodes } from '../nodes.ts'
-import { key, keyFilter, newKey, patchOf, recordList, team, token } from '../records.ts'
+import { keyFilter, patchOf, recordList } from '../records.ts'
 import { type AdminRow, type Answered, row } from '../row.ts'
 
 const COMMON = {
@@ -32,7 +34,7 @@ const SECRETS = {
   secrets: [{ last4: 'Xq3d', created_at: '2026-11-23T10:00:00.000Z', until: null }],
 }
 
-const TEAM = {
+const TEAM_SHOWN = {
   id: 'team_kdvbwqhzmrtc',
   object: 'team',
   name: 'search',
@@ -42,7 +44,7 @@ const TEAM = {
   tags: {},
   ...COMMON,
 }
-const KEY = {
+const KEY_SHOWN = {
   id: 'key_kdvbwqhzmrtc',
   object: 'key',
   name: 'search-prod',
@@ -57,7 +59,7 @@ const KEY = {
   ...COMMON,
   ...SECRETS,
 }
-const PRICE = {
+const PRICE_SHOWN = {
   id: 'prc_kdvbwqhzmrtc',
   object: 'price',
   name: 'openai/gpt-5*',
@@ -67,7 +69,7 @@ const PRICE = {
   prices: { factor: 0.85 },
   ...COMMON,
 }
-const TOKEN = {
+const TOKEN_SHOWN = {
   id: 'adm_kdvbwqhzmrtc',
   object: 'admin_token',
   name: 'ci',
@@ -191,7 +193,7 @@ const TEAMS: RecordArea = {
   role: 'viewer',
   scope: 'team',
   writes: 'all',
-  shown: team,
+  shown: TEAM,
   body: TEAM_BODY,
   patch: patchOf(TEAM_BODY),
   filters: {
@@ -200,7 +202,7 @@ const TEAMS: RecordArea = {
       .optional()
       .describe('Default: active and blocked. A deleted team keeps its name'),
   },
-  example: TEAM,
+  example: TEAM_SHOWN,
   newBody: { name: 'search', access: { models: ['openai/*'] }, limits: { requestsPerMinute: 600 } },
   patchBody: { limits: { requestsPerMinute: null } },
   secret: null,
@@ -212,11 +214,11 @@ const KEYS: RecordArea = {
   role: 'viewer',
   scope: 'team',
   writes: 'team',
-  shown: key,
-  body: newKey,
+  shown: KEY,
+  body: NEW_KEY,
   patch: patchOf(KEY_BODY),
   filters: keyFilter,
-  example: KEY,
+  example: KEY_SHOWN,
   newBody: { name: 'search-prod', team: 'default', tags: { app: 'search' } },
   patchBody: { limits: { concurrent: 50 }, tags: { app: null } },
   secret: SHOWN_ONCE,
@@ -230,11 +232,11 @@ const PRICES: RecordArea = {
   role: 'viewer',
   scope: 'any',
   writes: 'all',
-  shown: PRICE_SHOWN,
+  shown: PRICE,
   body: PRICE_BODY,
   patch: null,
   filters: {},
-  example: PRICE,
+  example: PRICE_SHOWN,
   newBody: { provider: 'openai', model: 'gpt-5*', prices: { factor: 0.85 } },
   patchBody: {},
   secret: null,
@@ -247,11 +249,11 @@ const TOKENS: RecordArea = {
   role: 'admin',
   scope: 'all',
   writes: 'all',
-  shown: token,
+  shown: TOKEN,
   body: TOKEN_BODY,
   patch: patchOf(TOKEN_BODY),
   filters: {},
-  example: TOKEN,
+  example: TOKEN_SHOWN,
   newBody: { name: 'ci', bindings: [{ role: 'viewer', team: null }] },
   patchBody: { bindings: [{ role: 'operator', team: null }] },
   secret: 'hga_0123456789abcdefghijABCDEFGHIJ01234567',
@@ -318,7 +320,7 @@ export const accountRows: readonly AdminRow[] = [
     scope: 'all',
     query: z.strictObject({ keys: z.enum(['revoke']).optional() }),
     answer: deleted('team'),
-    example: { params: { id: TEAM.id }, answer: { id: TEAM.id, object: 'team', deleted: true } },
+    example: { params: { id: TEAM_SHOWN.id }, answer: { id: TEAM_SHOWN.id, object: 'team', deleted: true } },
     handle: ({ control }, call) => {
       const { keys } = call.query
       const operation = { do: 'delete', kind: 'team', id: call.params.id, rev: call.revision } as const
@@ -372,11 +374,11 @@ export const accountRows: readonly AdminRow[] = [
       'The key stays in lists, because the ledger refers to it. Requests in progress finish; with `cut=true` they end with an error, in all processes.',
     scope: 'team',
     query: z.strictObject({ cut: z.boolean().default(false).describe('End the requests in progress') }),
-    answer: key,
-    example: { params: { id: KEY.id }, answer: { ...KEY, status: 'revoked', rev: 2 } },
+    answer: KEY,
+    example: { params: { id: KEY_SHOWN.id }, answer: { ...KEY_SHOWN, status: 'revoked', rev: 2 } },
     async handle(deps, call) {
       const { id: revoked } = call.params
-      const done = await runFor<z.input<typeof key>>(deps.control, call, {
+      const done = await runFor<z.input<typeof KEY>>(deps.control, call, {
         do: 'delete',
         kind: 'key',
         id: revoked,
@@ -401,8 +403,12 @@ export const accountRows: readonly AdminRow[] = [
         .regex(/^[0-9]{1,6}[smhd]$/, 'Write 0s, 90m, 24h or 7d.')
         .default('24h'),
     }),
-    answer: key,
-    example: { params: { id: KEY.id }, body: { overlap: '24h' }, answer: { ...KEY, rev: 2, secret: SHOWN_ONCE } },
+    answer: KEY,
+    example: {
+      params: { id: KEY_SHOWN.id },
+      body: { overlap: '24h' },
+      answer: { ...KEY_SHOWN, rev: 2, secret: SHOWN_ONCE },
+    },
     handle: ({ control }, call) =>
       runFor(control, call, { do: 'rotate', id: call.params.id, overlap: call.body.overlap }),
   }),
@@ -414,8 +420,8 @@ export const accountRows: readonly AdminRow[] = [
     role: 'admin',
     scope: 'team',
     params: id,
-    answer: key,
-    example: { params: { id: KEY.id }, answer: { ...KEY, rev: 3 } },
+    answer: KEY,
+    example: { params: { id: KEY_SHOWN.id }, answer: { ...KEY_SHOWN, rev: 3 } },
     handle: ({ control }, call) => runFor(control, call, { do: 'retire', id: call.params.id }),
   }),
   ...block({ ...KEYS, kind: 'key' }),
@@ -429,7 +435,7 @@ export const accountRows: readonly AdminRow[] = [
     summary: 'Delete a price override',
     scope: 'all',
     answer: deleted('price'),
-    example: { params: { id: PRICE.id }, answer: { id: PRICE.id, object: 'price', deleted: true } },
+    example: { params: { id: PRICE_SHOWN.id }, answer: { id: PRICE_SHOWN.id, object: 'price', deleted: true } },
     handle: ({ control }, call) =>
       runFor(control, call, { do: 'delete', kind: 'price', id: call.params.id, rev: call.revision }),
   }),
@@ -443,8 +449,8 @@ export const accountRows: readonly AdminRow[] = [
     path: '/tokens/{id}',
     summary: 'Revoke an admin token',
     scope: 'all',
-    answer: token,
-    example: { params: { id: TOKEN.id }, answer: { ...TOKEN, status: 'revoked', rev: 2 } },
+    answer: TOKEN,
+    example: { params: { id: TOKEN_SHOWN.id }, answer: { ...TOKEN_SHOWN, status: 'revoked', rev: 2 } },
     handle: ({ control }, call) =>
       runFor(control, call, { do: 'delete', kind: 'token', id: call.params.id, rev: call.revision }),
   }),

@@ -146,7 +146,10 @@ const inOrder = <T extends { readonly row: RowName }>(of: readonly T[]): readonl
 
 export const verdicts = (results: readonly Result[]): { readonly met: number; readonly of: number } => {
   const all = inOrder(results).flatMap(({ row, rounds }) =>
-    ROWS[row].figures.map((figure: Figure) => (wrongs(rounds).length > 0 ? 'no' : find(figure, rounds).met)),
+    ROWS[row].figures.map((figure: Figure) => {
+      const { met } = find(figure, rounds)
+      return met !== 'no target' && wrongs(rounds).length > 0 ? 'no' : met
+    }),
   )
   const withTarget = all.filter((met) => met !== 'no target')
   return { met: withTarget.filter((met) => met === 'yes').length, of: withTarget.length }

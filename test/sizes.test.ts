@@ -1,12 +1,16 @@
-/** Limits the size of classes. The caps on functions (120 lines, four parameters) are rules of the linter: biome.json. */
+/**
+ * Limits the size of classes, and finds files too small to stand alone. The caps on functions (120 lines, four parameters) are
+ * rules of the linter: biome.json.
+ */
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 
 const root = join(import.meta.dirname, '..')
 const MAX_LINES = 250
 const MAX_MEMBERS = 30
+const SMALL_FILE = 25
 
 type Size = { readonly lines: number; readonly members: number }
 
@@ -20,7 +24,7 @@ const ABOVE_THE_CAP: { readonly [name: string]: readonly [lines: number, members
   // The path of a request.
   Attempt: [362, 62],
   RequestHandler: [316, 39],
-  ServerConnection: [280, 45],
+  ServerConnection: [283, 45],
   ChatAttempts: [270, 41],
   WebSocketConnection: [256, 31],
   BroadcastResponse: [197, 33],
@@ -37,14 +41,14 @@ const ABOVE_THE_CAP: { readonly [name: string]: readonly [lines: number, members
   UsageLedger: [210, 33],
   LiveHub: [245, 42],
 
-  AccountsReader: [446, 32],
+  AccountsReader: [427, 32],
   ResponsesAnswerWriter: [427, 52],
   StoreThread: [264, 32],
   LargeReader: [252, 22],
   ChunkWriter: [247, 41],
   Supervisor: [225, 31],
   KeyStore: [223, 42],
-  ControlThread: [217, 35],
+  ControlThread: [211, 33],
   MessagesStreamWriter: [204, 32],
 
   Simulation: [633, 46],
@@ -115,4 +119,34 @@ test('sizes: the members of a class are counted', () => {
       ['Other', { lines: 1, members: 0 }],
     ],
   )
+})
+
+/** Why a small file has one importer: what is found by its place, and what starts a thread. */
+const SMALL_BY_PLACE: readonly (readonly [path: RegExp, reason: string])[] = [
+  [/^src\/providers\//, 'one file for each provider'],
+  [/^src\/cli\/verbs\//, 'one file for each verb'],
+  [/-thread\.(?:ts|mjs)$|\/thread-entry\.mjs$/, 'the entry of a thread'],
+  [/\/index\.ts$/, 'the face of its folder'],
+  [/^src\/protocols\/[\w-]+\/(?:(?:de|en)code-answer|pass-answer|count-tokens)\.ts$/, 'each format has the same files'],
+]
+
+test(`sizes: a file of ${SMALL_FILE} lines or fewer has two importers or a reason`, () => {
+  const importers = new Map<string, number>()
+  for (const file of globSync(['{src,test,tools,bench,scripts}/**/*.{ts,mjs}', 'dashboard/**/*.{ts,tsx}'], {
+    cwd: root,
+  })) {
+    if (file.includes('node_modules/')) continue
+    const text = readFileSync(join(root, file), 'utf8')
+    const targets = [...text.matchAll(/(?:\bfrom|\bimport\(|\bimport|new URL\()\s*'(\.[^']+)'/g)].map(
+      ([, path = '']) => path,
+    )
+    for (const target of new Set(targets.map((path) => join(dirname(file), path))))
+      importers.set(target, (importers.get(target) ?? 0) + 1)
+  }
+  const alone = [...sources.keys()].filter((file) => {
+    const lines = (sources.get(file) ?? '').split('\n').length - 1
+    const hasReason = SMALL_BY_PLACE.some(([path]) => path.test(file))
+    return file.startsWith('src/') && lines <= SMALL_FILE && (importers.get(file) ?? 0) < 2 && !hasReason
+  })
+  assert.deepEqual(alone, [])
 })

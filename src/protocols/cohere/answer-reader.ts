@@ -1,11 +1,10 @@
 import type { ChatEvent } from '../../core/chat.ts'
 import type { Failure } from '../../core/failure.ts'
-import { type Json, type JsonObject, text } from '../../core/json.ts'
+import { type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import { malformed, truncated } from '../errors/answer-failures.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
 import { citationsOf, isTextCitation } from './citations.ts'
 import { decodeFinish, decodeUsage } from './finish-and-usage.ts'
-import { logprobsOf } from './logprobs.ts'
 import { PLAN, THINKING } from './tool-plan.ts'
 
 /** The kinds of text in an answer. Plan and thinking become reasoning blocks. */
@@ -133,4 +132,15 @@ export class CohereAnswerReader {
     // (cohere-null-args) in their place.
     return open === 'call' && this.#heldArguments !== undefined ? [{ type: 'delta', text: '{}' }] : []
   }
+}
+
+/** The log probability of a piece of text, as in chat completions. For several tokens the log probabilities are added. */
+const logprobsOf = (item: Json | undefined): JsonObject[] => {
+  const piece = object(item)
+  const token = text(piece?.text)
+  const values = list(piece?.logprobs).filter((value) => typeof value === 'number')
+  if (token === undefined || values.length === 0) return []
+  const logprob = values.reduce((sum, value) => sum + value, 0)
+  if (!Number.isFinite(logprob)) return []
+  return [{ token, logprob, bytes: [...new TextEncoder().encode(token)], top_logprobs: [] }]
 }

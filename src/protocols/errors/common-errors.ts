@@ -5,9 +5,8 @@
  * provider may accept the request.
  */
 import type { ErrorTable } from '../../core/error-table.ts'
-import { isContentPolicy } from './content-policy.ts'
 import { isContextOverflow } from './context-overflow.ts'
-import { isModelMissing, isUnspecificNotFound } from './not-found.ts'
+import { isContentPolicy, isModelMissing, isUnspecificNotFound } from './refusal-words.ts'
 
 /** Statuses with which a request is refused. */
 const REQUEST_STATUSES = [400, 413, 422]

@@ -1,6 +1,6 @@
 import type { ChatEvent, Output, Usage } from '../../core/chat.ts'
 import type { Failure } from '../../core/failure.ts'
-import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
+import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import { malformed, truncated } from '../errors/answer-failures.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
 import { standardBase64 } from '../shared/media.ts'
@@ -18,7 +18,6 @@ import { laterUsage } from '../shared/usage.ts'
 import { decodeFailure } from './errors.ts'
 import { blockedFinish, decodeFinish, decodeUsage, failureOf, type GeminiFinish } from './finish-and-usage.ts'
 import { citationsOf, groundedCalls, recitationsOf } from './grounding.ts'
-import { logprobsOf } from './logprobs.ts'
 
 const hasCandidateTypes: TypeCheck = optionalList(
   optionalObject({
@@ -242,3 +241,25 @@ const signatureBlock = (value: string, callId?: string): ChatEvent[] => [
   signatureEvent(value, callId),
   { type: 'close' },
 ]
+
+/** The log probabilities of the tokens of a text, as in chat completions. */
+const logprobsOf = (rawResult: Json | undefined): JsonObject[] => {
+  const result = object(rawResult)
+  const alternatives = list(result?.topCandidates)
+  return list(result?.chosenCandidates).flatMap((chosen, index) => {
+    const token = tokenOf(chosen)
+    const top_logprobs = list(object(alternatives[index])?.candidates).flatMap((candidate): JsonObject[] => {
+      const alternative = tokenOf(candidate)
+      return alternative ? [alternative] : []
+    })
+    return token ? [{ ...token, top_logprobs }] : []
+  })
+}
+
+const tokenOf = (raw: Json): JsonObject | undefined => {
+  const candidate = object(raw)
+  const token = text(candidate?.token)
+  const logprob = number(candidate?.logProbability)
+  if (token === undefined || logprob === undefined) return undefined
+  return { token, logprob, bytes: [...new TextEncoder().encode(token)] }
+}

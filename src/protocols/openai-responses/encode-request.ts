@@ -4,6 +4,7 @@ import type {
   MediaSource,
   Message,
   Part,
+  ProtocolName,
   ReasoningSignature,
   Setting,
   Tool,
@@ -12,6 +13,7 @@ import { isItemReference } from '../../core/item-reference.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import { mapMember } from '../../core/json-edit.ts'
 import type { Encoded, EncodeTarget } from '../../core/protocol.ts'
+import { isChatShaped } from '../client-parts/chat-messages.ts'
 import { shortId } from '../shared/call-ids.ts'
 import { dataUrl, withMediaType } from '../shared/data-url.ts'
 import { withEffort } from '../shared/effort.ts'
@@ -501,3 +503,42 @@ const asPlainReasoning = (item: JsonObject, index: number): JsonObject => {
 /** Paths of the items that `adaptRequest` removes. */
 export const omittedItems = ({ input }: JsonObject, target: EncodeTarget): readonly string[] =>
   list(input).flatMap((item, index) => (isOmitted(object(item) ?? {}, target) ? [`input[${index}]`] : []))
+
+/**
+ * The body of a request that has parts in the shape of another format, in this format's own. A stored turn keeps its
+ * `input`, and the response repeats its tools and settings.
+ */
+export const inOwnShape = (request: ChatRequest, body: JsonObject): JsonObject => {
+  // `instructions` stays a member of its own.
+  const messages = request.messages.filter(({ at }) => at !== 'instructions')
+  const { input, store: _, ...encoded } = encodeRequest({ ...request, messages }, { model: request.model }).body
+  const { instructions, store, input: given } = body
+  const isOwn =
+    typeof given === 'string' || (isList(given) && !given.some((item) => isObject(item) && isChatShaped(item)))
+  return {
+    ...encoded,
+    ...(instructions !== undefined && { instructions }),
+    ...(store !== undefined && { store }),
+    input: (isOwn ? given : input) ?? [],
+  }
+}
+
+/** Members that refer to data stored at one provider. */
+const STORED_MEMBERS = ['previous_response_id', 'conversation', 'prompt'] as const
+
+/**
+ * Removes references to stored data and `store` from a body. Some upstreams would ignore such a reference and answer
+ * without the earlier turns; some reject `store`, which the gateway implements for clients of this format.
+ */
+export const withoutKeeping = (
+  body: JsonObject,
+  client: ProtocolName,
+  lost: (path: string, unfit?: boolean) => void,
+): JsonObject => {
+  const unknown = STORED_MEMBERS.filter((name) => (body[name] ?? null) !== null)
+  for (const name of unknown) lost(name, true)
+  if (body.store !== true && unknown.length === 0) return body
+  if (body.store === true && client !== 'openai-responses') lost('store')
+  const removed: ReadonlySet<string> = new Set(['store', ...unknown])
+  return Object.fromEntries(Object.entries(body).filter(([name]) => !removed.has(name)))
+}

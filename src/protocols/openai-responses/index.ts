@@ -9,9 +9,8 @@ import { decodeAnswer } from './decode-answer.ts'
 import { decodeRequest } from './decode-request.ts'
 import { decodeStream } from './decode-stream.ts'
 import { encodeAnswer } from './encode-answer.ts'
-import { adaptRequest, encodeRequest, omittedItems } from './encode-request.ts'
+import { adaptRequest, encodeRequest, inOwnShape, omittedItems } from './encode-request.ts'
 import { encodeStream } from './encode-stream.ts'
-import { inOwnShape } from './own-shape.ts'
 import { passAnswer, passStream } from './pass-stream.ts'
 
 /** OpenAI's Responses API and Open Responses, which is based on it. */

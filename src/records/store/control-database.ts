@@ -2,12 +2,14 @@
  * The database of keys and budgets for its thread: operations, and the changes that the serving processes apply. Several
  * processes may write it: its lock orders their transactions, and each reads the changes of the others.
  */
+
 import { hash } from 'node:crypto'
 import { Kysely } from 'kysely'
 import type { JsonObject } from '../../core/json.ts'
 import { runAll } from '../../storage/sql/database.ts'
 import { dialectOf } from '../../storage/sql/dialect.ts'
 import { createTables } from '../../storage/sql/migrate.ts'
+import { openShared } from '../../storage/sql/open-shared.ts'
 import { inTransaction } from '../../storage/sql/transaction.ts'
 import { type AuditCheck, checkAudit, deleteAuditRows, listAudit } from './audit.ts'
 import { overlapProblem } from './budget-overlap.ts'
@@ -21,15 +23,15 @@ import type {
   ControlResult,
   ControlSettings,
   ControlWrite,
+  SharedControl,
   StoredAccounts,
 } from './messages.ts'
-import { openPostgresStorage } from './postgres-storage.ts'
-import { changesSince, storedAccounts } from './read-accounts.ts'
+import { changesSince, lastSeq, storedAccounts } from './read-accounts.ts'
 import { getRecord, listRecords } from './read-records.ts'
 import { fileRows } from './records.ts'
 import { done, refused } from './results.ts'
 import { type ControlTables, TEMPORARY } from './schema.ts'
-import type { ControlStorage } from './storage.ts'
+import { type ControlStorage, SHARED_CONTROL } from './storage.ts'
 import {
   blockRecord,
   bulkAction,
@@ -288,3 +290,9 @@ const replay = (
   print === expected
     ? { ok: true, status, value: JSON.parse(answer), replayed: true }
     : refused(422, 'idempotency_key_reused', 'This idempotency key was sent with another request. Send a new key.')
+
+/** Connects. If a schema that was there before is missing, its keys are lost: a new, empty one would open the gateway. */
+const openPostgresStorage = async (shared: SharedControl, isKnown: boolean): Promise<ControlStorage> => {
+  const database = await openShared(shared, { ...SHARED_CONTROL, mayCreate: !isKnown })
+  return { database, isLost: () => database.isLost, version: () => lastSeq(database), name() {}, settle() {} }
+}

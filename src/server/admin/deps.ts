@@ -20,7 +20,6 @@ import type { UsageLedger } from '../../usage/bookkeeper/usage-ledger.ts'
 import type { UsageReader } from '../../usage/reading/client.ts'
 import type { Handlers } from '../routes.ts'
 import type { Authentication } from './authentication.ts'
-import type { AskNodes } from './node-replies.ts'
 import type { Replays } from './replay.ts'
 
 export type AdminDeps = {
@@ -98,3 +97,12 @@ export type Control = {
   readonly isOpen: () => boolean
   readonly directory: () => Directory
 }
+
+/** The answers of the workers. `of`: how many there should be. */
+type NodeReplies = {
+  readonly of: number
+  readonly replies: readonly { readonly worker: number; readonly reply: string }[]
+}
+
+/** Sends a query to all workers, this one included. Null: the supervisor does not respond. `within`: ms. */
+export type AskNodes = (ask: string, within: number) => Promise<NodeReplies | null>

@@ -3,14 +3,17 @@
  * one transaction, so each record is counted exactly once. After any error the database is opened again and the state is read
  * from it. One bookkeeper works at a time: it holds a lock, which the operating system releases when its process ends.
  */
-import { chmodSync, closeSync, fdatasyncSync, openSync, renameSync, statSync, unlinkSync } from 'node:fs'
+
+import { chmodSync, closeSync, existsSync, fdatasyncSync, openSync, renameSync, statSync, unlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { CounterSpend } from '../../core/journal.ts'
 import { makeFolder } from '../../storage/files/folder.ts'
+import { hasTable } from '../../storage/sql/migrate.ts'
 import type { SharedDatabase } from '../../storage/sql/shared-database.ts'
 import { isBusy, problemOf } from '../../storage/sql/sqlite/errors.ts'
 import type { JournalRow } from '../columns/usage-schema.ts'
+import { USAGE_FILE } from '../journal/file.ts'
 import { readJournal } from '../journal/journal-reader.ts'
 import type { MalformedSegment } from '../journal/malformed-segment.ts'
 import { callOffset, nodeName } from '../journal/node-name.ts'
@@ -23,7 +26,6 @@ import {
   journalSize,
   listSegments,
 } from '../journal/segment-files.ts'
-import { positionsInFile } from './file-positions.ts'
 import { type LedgerBatch, LedgerFold } from './fold.ts'
 import type { CountedPeriodOf } from './period-count.ts'
 import { type BookkeeperProgress, NO_PROGRESS } from './progress.ts'
@@ -364,4 +366,22 @@ type SegmentReads = {
   readonly records: number
   /** Time of the last record. */
   readonly lastAt: number
+}
+
+/**
+ * Positions up to which `usage.db` contains the segments of a journal. Records that are stored there are not stored again in
+ * a shared database.
+ */
+const positionsInFile = (folder: string): readonly JournalRow[] => {
+  const path = join(folder, USAGE_FILE)
+  if (!existsSync(path)) return []
+  const database = new DatabaseSync(path, { readOnly: true })
+  try {
+    if (!hasTable(database, 'journal')) return []
+    const rows = database.prepare('SELECT segment, position, malformed FROM journal').all()
+    // Only the ledger writes the table.
+    return rows as JournalRow[]
+  } finally {
+    database.close()
+  }
 }

@@ -1,10 +1,13 @@
 /** Runs the bookkeeper in a thread: at intervals, on request, and until everything is stored. */
 import type { Emit } from '../../storage/thread/thread-program.ts'
-import { Bookkeeper } from './bookkeeper.ts'
-import type { LedgerEvents, LedgerThreadOptions } from './messages.ts'
+import { Bookkeeper, type BookkeeperEvent, type BookkeeperOptions } from './bookkeeper.ts'
 import type { CountedPeriodOf } from './period-count.ts'
-import { isSameProgress, NO_PROGRESS } from './progress.ts'
+import { type BookkeeperProgress, isSameProgress, NO_PROGRESS } from './progress.ts'
 import type { Adjustment, UsageLimits } from './usage-database.ts'
+
+type LedgerThreadOptions = BookkeeperOptions & { readonly limits: UsageLimits }
+
+type LedgerEvents = { readonly event: BookkeeperEvent; readonly progress: BookkeeperProgress }
 
 /** ms between two looks at the journal, and after an error. */
 const INTERVAL = { usual: 250, failed: 1_000 }

@@ -1,10 +1,10 @@
 /** Serves the files of the dashboard. */
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DASHBOARD_BASE, type Pages, rootFrom } from '../../page-request.ts'
 import { HTML, type PageFile, pageFiles, pageHeaders, respond, sendFile } from '../respond.ts'
 import { SMALL_STYLE } from '../small-pages.ts'
 import { type PageOptions, pageSource } from '../source.ts'
-import { readFiles } from './files.ts'
 import { dashboardPlan } from './plan.ts'
 
 const HEADERS = pageHeaders([
@@ -67,4 +67,13 @@ export const openDashboard = ({ home, ...options }: PageOptions): Pages => {
       return sendFile(reply, file, { method, headers, common: HEADERS, immutable: isAsset })
     },
   }
+}
+
+/** Reads the files of a build, by name. Null: there is no complete build in this folder. */
+const readFiles = async (folder: string): Promise<ReadonlyMap<string, PageFile> | null> => {
+  const names = await readdir(folder).catch((): readonly string[] => [])
+  if (!names.includes('index.html')) return null
+  // A file is missing: an interrupted copy, or another process replaces the folder.
+  const contents = await Promise.all(names.map((name) => readFile(join(folder, name)))).catch(() => null)
+  return contents && pageFiles(names.map((name, index) => [name, contents[index] ?? '']))
 }

@@ -1,7 +1,17 @@
+/** The words of a refusal that show what it is about. */
+
 /**
- * What a 404 is about, by its message. Only a message that says that the model does not exist is about the model: others
- * name a feature of the request (`No endpoints found that support image input`) or an address.
+ * Recognises by shape that a provider refuses a request for its content. Such a request is never sent to another provider,
+ * so the words must be about content: a policy about data, parameters or prices is none.
  */
+const CONTENT =
+  /content (?:filter|moderation|management polic|polic|safety|blocked|violat|was (?:blocked|flagged))|content exists risk|\bsafety (?:system|filter|guideline|polic)|(?:usage|acceptable use|content|safety|community) (?:policy|policies|guidelines?)|\bflagged\b|(?:inappropriate|sensitive|unsafe|harmful|prohibited|offensive) (?:content|words?|information|material)|considered high risk|不安全|敏感|违规/i
+
+/** Whether the message says that the content is refused. */
+export const isContentPolicy = (message: string): boolean => CONTENT.test(message)
+
+// A 404: only a message that says that the model does not exist is about the model. Others name a feature of the request (`No
+// endpoints found that support image input`) or an address.
 
 /** The model, then that it is missing. */
 const MISSING_AFTER =

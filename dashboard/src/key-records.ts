@@ -1,66 +1,15 @@
 /** Keys, teams and budgets of the admin API, and what the pages derive from them. Pure. */
+import type { BUDGET, BUDGET_COUNTER } from '../../src/records/entities/budget.ts'
+import type { KEY } from '../../src/records/entities/key.ts'
+import type { Shown } from '../../src/records/entities/shown.ts'
+import type { TEAM } from '../../src/records/entities/team.ts'
 import { dollarsOf, nanoOf, shareOf } from './format.ts'
 
-type ShownSecret = { readonly last4: string; readonly created_at: string | null; readonly until: string | null }
-type ShownLimits = {
-  readonly requestsPerMinute: number | null
-  readonly tokensPerMinute: number | null
-  readonly concurrent: number | null
-}
-type ShownAccess = {
-  readonly [dimension in 'models' | 'routes' | 'providers' | 'styles' | 'ips']: readonly string[] | null
-}
-type RecordCommon = {
-  readonly id: string
-  readonly name: string
-  readonly status: string
-  readonly created_at: string | null
-  readonly created_by: string
-  readonly rev: number
-  readonly managed: 'api' | 'file'
-}
-
-export type KeyRecord = RecordCommon & {
-  readonly team: string
-  readonly expires_at: string | null
-  readonly access: ShownAccess
-  readonly limits: ShownLimits
-  readonly tags: { readonly [name: string]: string }
-  readonly prefix: string | null
-  readonly last4: string | null
-  readonly last_used_at: string | null
-  readonly secrets: readonly ShownSecret[]
-}
-
-export type TeamRecord = RecordCommon & { readonly limits: ShownLimits }
-
+export type KeyRecord = Shown<typeof KEY>
+export type TeamRecord = Shown<typeof TEAM>
+export type BudgetRecord = Shown<typeof BUDGET>
 /** A counter of a budget; `of` is the owner, empty for a budget with one counter. */
-export type ListedCounter = { readonly of: string; readonly spent: string; readonly remaining: string }
-
-export type BudgetRecord = RecordCommon & {
-  readonly amount: string
-  readonly period: 'hour' | 'day' | 'week' | 'month' | 'quarter' | 'year' | 'total'
-  readonly timezone: string
-  readonly mode: 'hard' | 'soft'
-  readonly per: 'all' | 'team' | 'key' | 'user' | 'end_user'
-  readonly alerts: readonly number[]
-  readonly appliesTo: {
-    readonly teams: readonly string[] | null
-    readonly keys: readonly string[] | null
-    readonly tags: { readonly [name: string]: string } | null
-    readonly models: readonly string[] | null
-    readonly providers: readonly string[] | null
-  }
-  readonly now: {
-    readonly period_start: string
-    readonly period_end: string | null
-    readonly spent: string
-    readonly reserved: string
-    /** Null: the budget has a counter for each owner. */
-    readonly remaining: string | null
-    readonly authority: 'ok' | 'degraded'
-  }
-}
+export type ListedCounter = Pick<Shown<typeof BUDGET_COUNTER>, 'of' | 'spent' | 'remaining'>
 
 export type Listed<Entry> = {
   readonly data: readonly Entry[]
@@ -81,7 +30,7 @@ export type ShownKeyState = {
 }
 
 /** The older secrets of a key that are still valid. */
-const olderSecrets = ({ secrets }: KeyRecord, now: number): readonly ShownSecret[] =>
+const olderSecrets = ({ secrets }: KeyRecord, now: number): KeyRecord['secrets'] =>
   secrets.filter(({ until }) => until !== null && Date.parse(until) > now)
 
 /** The state of a key at a time. */

@@ -34,3 +34,13 @@ export const shownAs = <const Object extends string, Body extends z.ZodRawShape,
   body: Body,
   more: More,
 ) => z.strictObject({ id: z.string(), object: z.literal(object), name: z.string(), ...body, ...STATE, ...more })
+
+/** JSON that its reader does not change. */
+export type Unchanged<T> = T extends (infer Entry)[]
+  ? readonly Unchanged<Entry>[]
+  : T extends object
+    ? { readonly [Name in keyof T]: Unchanged<T[Name]> }
+    : T
+
+/** An answer, as its reader has it. */
+export type Shown<Schema extends z.ZodType> = Unchanged<z.output<Schema>>

@@ -2,6 +2,7 @@
 import type { z } from 'zod'
 import type { Outcome } from '../../core/failure.ts'
 import type { ResponseWriter } from '../../core/http-exchange.ts'
+import type { Unchanged } from '../../records/entities/shown.ts'
 import type { AdminRequest } from '../admin-request.ts'
 import type { AdminActor, Role, RoleScope } from './actor.ts'
 import type { AdminDeps } from './deps.ts'
@@ -70,13 +71,6 @@ export type AdminRow = {
 
 type ReadBy<Schema> = Schema extends z.ZodType ? z.output<Schema> : Schema extends 'text' | 'json' ? string : undefined
 type WrittenBy<Schema> = Schema extends z.ZodType ? Unchanged<z.input<Schema>> : never
-/** Answers are written as JSON and never changed. */
-type Unchanged<T> = T extends (infer Entry)[]
-  ? readonly Unchanged<Entry>[]
-  : T extends object
-    ? { readonly [Name in keyof T]: Unchanged<T[Name]> }
-    : T
-
 type RowSpec<P, Q, B, A> = Omit<AdminRow, 'params' | 'query' | 'body' | 'answer' | 'handle'> & {
   readonly params?: P
   readonly query?: Q

@@ -2,7 +2,7 @@
 
 import { fileURLToPath } from 'node:url'
 import { budgetReadings } from '../observe/account-metrics.ts'
-import { addCounts, type ProcessCounts } from '../observe/alerts/request-counts.ts'
+import type { ProcessView } from '../observe/alerts/view.ts'
 import type { LiveHub } from '../observe/live/hub.ts'
 import { readingsText } from '../observe/registry.ts'
 import { DASHBOARD } from '../server/admin/dashboard-client.ts'
@@ -104,6 +104,7 @@ const nodeDeps = (runtime: Runtime): NodeDeps => {
     minutes,
     alerts: () => current.alerting?.state() ?? null,
     counts: runtime.counts,
+    ledgerLag: () => runtime.ledger.state().lagMs,
     process: {
       version,
       startedAt: started * 1000,
@@ -156,13 +157,12 @@ export const answerQuery = async (runtime: Runtime, ask: string): Promise<string
   return JSON.stringify(await answerNode(nodeDeps(runtime), JSON.parse(ask) as NodeQuery))
 }
 
-/** What all workers have seen of requests. `window`: ms in which failed ones are counted. */
-export const requestCounts = async (runtime: Runtime, window: number): Promise<ProcessCounts> => {
-  if (!runtime.worker) return runtime.counts.sums(window)
+/** What each worker knows for alerts. `window`: ms in which failed requests are counted. */
+export const processViews = async (runtime: Runtime, window: number): Promise<readonly ProcessView[]> => {
   const { askNodes } = await import('../server/admin/nodes.ts')
-  const { answers } = await askNodes(nodeDeps(runtime), { do: 'counts', window })
+  const { answers } = await askNodes(nodeDeps(runtime), { do: 'alert_view', window })
   // See `answerNode`.
-  return addCounts(answers.map(({ value }) => value as ProcessCounts))
+  return answers.map(({ value }) => value as ProcessView)
 }
 
 /** The metrics page of all workers, with the budgets that they share. Null: it is not available. */

@@ -2,15 +2,15 @@ import { problemLine } from '../config/problem.ts'
 import type { Reloaded } from '../config/watch.ts'
 import type { AlertingEvent } from '../observe/alerts/alerting.ts'
 import { configEvent } from '../observe/live/live-event.ts'
-import { requestCounts } from './admin-parts.ts'
+import { processViews } from './admin-parts.ts'
 import { openWarningOf, warnIfOpen } from './announce.ts'
 import type { Runtime } from './runtime.ts'
 
 /** Loads the alerts once they are configured. Of several workers the first one sends them. */
 export const startAlerts = async (runtime: Runtime): Promise<void> => {
-  const { current, gateway, keys, ledger, problems, worker } = runtime
+  const { current, gateway, keys, worker } = runtime
   if (current.alerting || !current.config.alerts || (worker && worker.number !== 1)) return
-  const [{ Alerting }, { alertView }] = await Promise.all([
+  const [{ Alerting }, { joinViews, sharedView }] = await Promise.all([
     import('../observe/alerts/alerting.ts'),
     import('../observe/alerts/view.ts'),
   ])
@@ -19,13 +19,8 @@ export const startAlerts = async (runtime: Runtime): Promise<void> => {
     alerts: () => current.config.alerts,
     dial: gateway.world.dial,
     view: async (window) => ({
-      ...(await alertView(gateway, {
-        config: current.config,
-        directory: keys.directory(),
-        problems: problems(),
-        ledgerLag: ledger.state().lagMs,
-      })),
-      ...(await requestCounts(runtime, window)),
+      ...(await sharedView(gateway, keys.directory())),
+      ...joinViews(await processViews(runtime, window)),
     }),
     report: (event) => reportAlerting(runtime, event),
   })

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openControl } from '../support/control.ts'
-import { until } from '../support/upstream.ts'
+import { startUpstream, until } from '../support/upstream.ts'
 import { post, type Started, start } from './support/process.ts'
 
 /** Requests that one of two workers does not receive alone. */
@@ -146,6 +146,45 @@ test('alerts: the share of failed requests is that of all workers', async (conte
   for (let call = 0; call < CALLS; call++)
     assert.ok((await post(`${gateway.base}/chat/completions`, body, { connection: 'close' })).status >= 500)
   await until('the alert is received', () => received.some(({ type }) => type === 'requests.failed'), 30_000)
+})
+
+test('alerts: keys that any worker found dead are reported', async (context) => {
+  const { received, port, close } = await receiver()
+  const error = { message: 'Incorrect API key provided', type: 'invalid_request_error', code: 'invalid_api_key' }
+  // A list of models that is refused would show each worker that the key is dead.
+  const upstream = await startUpstream(({ method }) =>
+    method === 'GET' ? { do: 'answer', status: 404, body: {} } : { do: 'answer', status: 401, body: { error } },
+  )
+  context.after(async () => {
+    close()
+    await upstream.close()
+  })
+  const names = Array.from({ length: 8 }, (_, index) => `server-${index}`)
+  const provider = (name: string) => ({
+    kind: 'openai-compatible',
+    baseUrl: `${upstream.url}/${name}/v1`,
+    keys: [`sk-${name}-0123456789`],
+  })
+  await using gateway = await start({
+    env: { WORKERS: '2', FALLBACK: 'none' },
+    files: {
+      'headgate.yaml': JSON.stringify({
+        alerts: { url: `http://127.0.0.1:${port}/hook`, rules: { failedShare: 0, circuitOpen: 0 } },
+        providers: Object.fromEntries(names.map((name) => [name, provider(name)])),
+      }),
+    },
+  })
+  // One request for each provider: only the worker that receives it knows that the key is dead. They come at once, so that
+  // neither worker receives all of them.
+  const statuses = await Promise.all(
+    names.map(async (name) => {
+      const body = { model: `${name}/m`, messages: [{ role: 'user', content: 'x' }] }
+      return (await post(`${gateway.base}/chat/completions`, body, { connection: 'close' })).status
+    }),
+  )
+  assert.ok(statuses.every((status) => status >= 500))
+  const reported = () => received.filter(({ type }) => type === 'key.dead')
+  await until('every key is reported', () => reported().length === names.length, 30_000)
 })
 
 test('alerts: an operator sees what was sent, and tests the receiver', async (context) => {

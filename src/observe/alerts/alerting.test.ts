@@ -12,7 +12,8 @@ import { Secret } from '../../core/secret.ts'
 import type { AlertView } from '../../policy/alerts/conditions.ts'
 import { dialer } from '../../transport/client/dial.ts'
 import { Alerting, type AlertingEvent, type AlertingOptions } from './alerting.ts'
-import { addCounts, RequestCounts } from './request-counts.ts'
+import { RequestCounts } from './request-counts.ts'
+import { joinViews, type ProcessView } from './view.ts'
 import { signatureOf } from './webhook.ts'
 
 const SECRET = `whsec_${Buffer.from('a secret of 24 bytes or so').toString('base64')}`
@@ -394,8 +395,30 @@ test('alerting: estimated answers are counted from events', async (context) => {
   )
 })
 
-test('alerting: the counts of several processes are added', () => {
-  const one = { answers: { all: 3, estimated: 1 }, requests: { all: 10, failed: 2 } }
-  assert.deepEqual(addCounts([one, one]), { answers: { all: 6, estimated: 2 }, requests: { all: 20, failed: 4 } })
-  assert.deepEqual(addCounts([]), { answers: { all: 0, estimated: 0 }, requests: { all: 0, failed: 0 } })
+test('alerting: the views of several processes become one', () => {
+  const one: ProcessView = {
+    answers: { all: 3, estimated: 1 },
+    requests: { all: 10, failed: 2 },
+    openCircuits: [],
+    closedRoutes: [],
+    deadKeys: [],
+    brokenStores: [],
+    ledgerLag: 5,
+  }
+  const dead = { provider: 'openai', key: '1a2b', why: 'suspended' }
+  const other: ProcessView = {
+    ...one,
+    openCircuits: ['openai'],
+    closedRoutes: ['fast'],
+    deadKeys: [dead],
+    brokenStores: [{ store: 'usage', reason: 'disk_full' }],
+    ledgerLag: 7,
+  }
+  const both = { answers: { all: 6, estimated: 2 }, requests: { all: 20, failed: 4 } }
+  assert.deepEqual(joinViews([one, other]), { ...other, ...both })
+  assert.deepEqual(joinViews([other, { ...other, deadKeys: [{ ...dead, why: 'quota_exhausted' }] }]), {
+    ...other,
+    ...both,
+  })
+  assert.deepEqual(joinViews([other]), other)
 })

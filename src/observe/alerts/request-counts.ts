@@ -53,12 +53,3 @@ export class RequestCounts {
     return { answers: this.#answers.sum(now), requests: this.#requests.sum(now, window) }
   }
 }
-
-/** The counts of all processes together. */
-export const addCounts = (all: readonly ProcessCounts[]): ProcessCounts => {
-  const sum = (of: (one: ProcessCounts) => number) => all.reduce((total, one) => total + of(one), 0)
-  return {
-    answers: { all: sum(({ answers }) => answers.all), estimated: sum(({ answers }) => answers.estimated) },
-    requests: { all: sum(({ requests }) => requests.all), failed: sum(({ requests }) => requests.failed) },
-  }
-}

@@ -6,6 +6,7 @@ import { outagesOf } from '../../gateway/endpoints/outages.ts'
 import { defaultModelOf, type HealthProblem } from '../../gateway/endpoints/pages.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { AlertView, BudgetView } from '../../policy/alerts/conditions.ts'
+import type { ProcessCounts } from './request-counts.ts'
 
 /** Cooldowns that end only when the operator or the provider acts. */
 const DEAD = ['suspended', 'quota_exhausted']
@@ -20,33 +21,22 @@ const STORES = {
   budgets: null,
 } as const
 
+/** What one process knows for alerts, beside what all of them count together. Plain JSON data, since workers exchange it. */
+export type ProcessView = Omit<AlertView, 'now' | 'budgets' | 'keys'>
+
 /** What the gateway does not contain. `ledgerLag`: ms by which the usage database lags behind the journal. */
-export type AlertFacts = {
+export type ProcessFacts = {
   readonly config: FullConfig
-  readonly directory: Directory
   readonly problems: readonly HealthProblem[]
   readonly ledgerLag: number
+  readonly counts: ProcessCounts
 }
 
-/** With the name of a team or key in place of its ID. */
-const withOwnerName = (state: BudgetView, { teams, keys }: Directory): BudgetView => {
-  const { per } = state.budget
-  if (per !== 'team' && per !== 'key') return state
-  const name = (per === 'team' ? teams : keys).get(state.owner)?.name
-  return name === undefined ? state : { ...state, owner: name }
-}
-
-/** The part of the view that is not counted from events. */
-export type StateView = Omit<AlertView, 'now' | 'answers' | 'requests'>
-
-export const alertView = async (
-  gateway: Gateway,
-  { config, directory, problems, ledgerLag }: AlertFacts,
-): Promise<StateView> => {
-  const { accounts, health } = gateway
+export const processView = (gateway: Gateway, { config, problems, ledgerLag, counts }: ProcessFacts): ProcessView => {
+  const { health } = gateway
   const outages = outagesOf(health, config, (instance) => defaultModelOf(gateway, instance))
   return {
-    budgets: (await accounts.budgetFigures()).states.map((state) => withOwnerName(state, directory)),
+    ...counts,
     openCircuits: outages.providers,
     closedRoutes: outages.routes,
     deadKeys: config.instances.flatMap((instance) =>
@@ -60,6 +50,48 @@ export const alertView = async (
       return store ? [{ store, reason }] : []
     }),
     ledgerLag,
-    keys: [...directory.keys.values()],
   }
 }
+
+/**
+ * The views of all processes as one: requests are added, and a circuit, a key or a store that fails in any process has failed.
+ * Another process in which it has not failed may have had no request for it.
+ */
+export const joinViews = (all: readonly ProcessView[]): ProcessView => {
+  const sum = (of: (one: ProcessView) => number) => all.reduce((total, one) => total + of(one), 0)
+  return {
+    answers: { all: sum(({ answers }) => answers.all), estimated: sum(({ answers }) => answers.estimated) },
+    requests: { all: sum(({ requests }) => requests.all), failed: sum(({ requests }) => requests.failed) },
+    openCircuits: [...new Set(all.flatMap(({ openCircuits }) => openCircuits))],
+    closedRoutes: [...new Set(all.flatMap(({ closedRoutes }) => closedRoutes))],
+    deadKeys: firstOfEach(
+      all.flatMap(({ deadKeys }) => deadKeys),
+      ({ provider, key }) => `${provider}#${key}`,
+    ),
+    brokenStores: firstOfEach(
+      all.flatMap(({ brokenStores }) => brokenStores),
+      ({ store }) => store,
+    ),
+    ledgerLag: Math.max(0, ...all.map(({ ledgerLag }) => ledgerLag)),
+  }
+}
+
+const firstOfEach = <T>(list: readonly T[], idOf: (one: T) => string): readonly T[] =>
+  [...Map.groupBy(list, idOf).values()].flatMap(([first]) => first ?? [])
+
+/** With the name of a team or key in place of its ID. */
+const withOwnerName = (state: BudgetView, { teams, keys }: Directory): BudgetView => {
+  const { per } = state.budget
+  if (per !== 'team' && per !== 'key') return state
+  const name = (per === 'team' ? teams : keys).get(state.owner)?.name
+  return name === undefined ? state : { ...state, owner: name }
+}
+
+/** What is the same in all processes. */
+export const sharedView = async (
+  { accounts }: Gateway,
+  directory: Directory,
+): Promise<Pick<AlertView, 'budgets' | 'keys'>> => ({
+  budgets: (await accounts.budgetFigures()).states.map((state) => withOwnerName(state, directory)),
+  keys: [...directory.keys.values()],
+})

@@ -52,6 +52,8 @@ export type AdminDeps = {
   readonly alerts: () => AlertingState | null
   /** What this process has seen of requests. */
   readonly counts: Pick<RequestCounts, 'sums'>
+  /** ms by which the usage database lags behind the journal. */
+  readonly ledgerLag: () => number
   /** The live events, loaded on use. */
   readonly live: () => Promise<LiveHub>
 }

@@ -2,6 +2,7 @@
 import { fail } from '../../core/failure.ts'
 import { isObject, type JsonObject, list } from '../../core/json.ts'
 import { statusPage } from '../../gateway/endpoints/pages.ts'
+import { processView } from '../../observe/alerts/view.ts'
 import type { ControlOperation, RunOperation } from '../../records/store/messages.ts'
 import type { AdminDeps } from './deps.ts'
 
@@ -26,8 +27,8 @@ export type NodeQuery =
   | { readonly do: 'incidents' }
   /** The alerts that were sent and are not over. Of several workers the first one sends them. */
   | { readonly do: 'alerts' }
-  /** What it has seen of requests; failed ones of the last `window` ms. */
-  | { readonly do: 'counts'; readonly window: number }
+  /** What it knows for alerts, with the failed requests of the last `window` ms. */
+  | { readonly do: 'alert_view'; readonly window: number }
   /** Reads the teams, keys, budgets and prices that were written so far. */
   | { readonly do: 'refresh' }
 
@@ -46,6 +47,7 @@ export type NodeDeps = Pick<
   | 'refresh'
   | 'alerts'
   | 'counts'
+  | 'ledgerLag'
 >
 
 type NodeAnswer = { readonly node: string | null; readonly value: JsonObject }
@@ -107,8 +109,13 @@ export const answerNode = async (deps: NodeDeps, query: NodeQuery): Promise<Json
       return { incidents: deps.incidents.all().map((one) => ({ ...one })) }
     case 'alerts':
       return { state: deps.alerts() }
-    case 'counts':
-      return deps.counts.sums(query.window)
+    case 'alert_view':
+      return processView(gateway, {
+        config: configuration.running(),
+        problems: deps.process.problems(),
+        ledgerLag: deps.ledgerLag(),
+        counts: deps.counts.sums(query.window),
+      })
     case 'refresh':
       await deps.refresh()
       return {}

@@ -58,7 +58,7 @@ const THREADS = [
   'storage/thread/thread-entry.mjs',
   'storage/responses/store-thread.ts',
   'usage/bookkeeper/ledger-thread.ts',
-  'usage/reading/reading-thread.mjs',
+  'usage/reading/reading-thread.ts',
   'usage/bodies/bodies-thread.ts',
   'records/store/control-thread.ts',
   'limits/counters-thread.mjs',

@@ -110,7 +110,6 @@ test('built: no process is started and no text is evaluated', () => {
     'storage/thread/connect-thread.ts',
     'storage/thread/database-thread.ts',
     'storage/thread/thread-entry.mjs',
-    'usage/reading/reading-thread.mjs',
   ])
   assert.deepEqual(containing(/registerHooks|module\.register|syncBuiltin/), [])
   assert.deepEqual(containing(/(?<![.\w])eval\(|new Function\(|(?<![.\w])Function\(|process\.(?:dlopen|binding)/), [])

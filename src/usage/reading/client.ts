@@ -5,9 +5,9 @@
  */
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import type { NodeIncident } from '../../core/incident.ts'
-import { type DatabaseThread, startThread, threadEnd } from '../../storage/thread/database-thread.ts'
+import { ThreadClient } from '../../storage/thread/connect-thread.ts'
 import { exportText } from './export-text.ts'
-import type { FromReadingThread, NamedQuery, ReadingThreadOptions, ToReadingThread } from './messages.ts'
+import type { NamedQuery, ReadingThreadOptions } from './messages.ts'
 import type {
   Activity,
   ActivityQuery,
@@ -40,6 +40,7 @@ import type {
   SummaryQuery,
   UsageQuery,
 } from './queries.ts'
+import type { program } from './reading-thread.ts'
 import { SharedAnswers } from './shared-answers.ts'
 
 export type UsageReaderOptions = Omit<ReadingThreadOptions, 'limit' | 'keepHours'> & {
@@ -62,7 +63,7 @@ export type UsageExport = {
   readonly read: () => Promise<Outcome<string | null>>
 }
 
-const THREAD = new URL('./reading-thread.mjs', import.meta.url)
+const PROGRAM = new URL('./reading-thread.ts', import.meta.url)
 /** Memory limits in MB. */
 const MEMORY = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 16 }
 /** ms per query, and until an idle thread ends. */
@@ -85,30 +86,33 @@ type WaitingQuery = {
   /** Called with the ms that the query took. */
   readonly report: (ms: number) => void
 }
-type RunningQuery = Pick<WaitingQuery, 'resolve' | 'report'> & {
-  readonly number: number
-  readonly timer: NodeJS.Timeout
-}
 
 export class UsageReader {
   readonly #options: UsageReaderOptions
   readonly #limit: number
-  #thread: DatabaseThread | null = null
-  /** Whether the thread has answered a query. */
-  #isReady = false
-  /** Threads that were ended because of a slow query. */
-  readonly #ending = new Set<DatabaseThread>()
+  readonly #thread: ThreadClient<typeof program>
   #waiting: WaitingQuery[] = []
-  #running: RunningQuery | null = null
+  #isRunning = false
+  /** The thread that runs has answered a query, so that its database is open. */
+  #hasAnswered = false
   #idle: NodeJS.Timeout | null = null
   #keepHours = 0
-  #number = 0
   #isClosing = false
   readonly #shared = new SharedAnswers(() => performance.now())
 
   constructor(options: UsageReaderOptions) {
     this.#options = options
     this.#limit = options.limit ?? TIME.limit
+    const { folder, database, timezone } = options
+    this.#thread = new ThreadClient({
+      program: PROGRAM,
+      data: () => {
+        this.#hasAnswered = false
+        return { folder, database, timezone, keepHours: this.#keepHours, limit: this.#limit }
+      },
+      memory: MEMORY,
+      restart: 'when called',
+    })
   }
 
   async usage(query: UsageQuery): Promise<Outcome<NamedUsageReport>> {
@@ -195,8 +199,9 @@ export class UsageReader {
   async close(): Promise<void> {
     this.#isClosing = true
     for (const { resolve } of this.#waiting.splice(0)) resolve(bad(CLOSING))
-    this.#stop(CLOSING)
-    await this.#endThread()
+    if (this.#idle) clearTimeout(this.#idle)
+    if (this.#isRunning) this.#thread.terminate('the gateway is shutting down')
+    await this.#thread.close(WAIT.close)
   }
 
   // ── Queries ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -242,128 +247,58 @@ export class UsageReader {
         resolve: (result) => resolve(result as Outcome<ReadResult<Name>>),
         report,
       })
-      this.#next()
+      void this.#next()
     })
   }
 
-  #next(): void {
-    if (this.#running || this.#isClosing) return
+  async #next(): Promise<void> {
+    if (this.#isRunning || this.#isClosing) return
     const next = this.#waiting.shift()
-    if (!next) {
-      this.#thread?.unref()
-      return this.#endWhenIdle()
-    }
+    if (!next) return this.#endWhenIdle()
+    this.#isRunning = true
     const { read, since, resolve, report } = next
     const waited = performance.now() - since
-    const failure = waited > WAIT.turn ? busy(`the query waited ${Math.round(waited)} ms for others`) : this.#start()
-    if (failure) {
-      resolve(bad(failure))
-      return this.#next()
-    }
-    const number = ++this.#number
+    const failure = waited > WAIT.turn ? busy(`the query waited ${Math.round(waited)} ms for others`) : this.#prepare()
+    resolve(failure ? bad(failure) : await this.#run(read, report))
+    this.#isRunning = false
+    void this.#next()
+  }
+
+  async #run(read: NamedQuery, report: WaitingQuery['report']): Promise<Outcome<unknown>> {
+    const isOpen = this.#thread.isRunning && this.#hasAnswered
     // The thread checks the limit itself between statements; the rest is for a single one and for its start.
-    const timer = setTimeout(() => this.#tooSlow(), this.#limit + (this.#isReady ? 0 : WAIT.start))
-    timer.unref()
-    this.#running = { number, resolve, report, timer }
-    // The result is waited for, also by a process that does nothing else.
-    this.#thread?.ref()
-    this.#post({ do: 'read', number, now: this.#options.date(), read })
-  }
-
-  #receive(message: FromReadingThread): void {
-    this.#isReady = true
-    const running = this.#running
-    if (running?.number !== message.number) return
-    if ('ms' in message) running.report(message.ms)
-    this.#settle(
-      'value' in message
-        ? good(message.value)
-        : bad(message.slow ? slow(this.#limit) : this.#unavailable(message.problem)),
-    )
-    this.#next()
-  }
-
-  #settle(result: Outcome<unknown>): void {
-    if (!this.#running) return
-    clearTimeout(this.#running.timer)
-    this.#running.resolve(result)
-    this.#running = null
-  }
-
-  #tooSlow(): void {
-    this.#stop(slow(this.#limit))
-    this.#next()
-  }
-
-  /** Ends the thread and the query that it runs. */
-  #stop(failure: Failure): void {
-    const thread = this.#thread
-    if (this.#running && thread) {
-      this.#thread = null
-      this.#ending.add(thread)
-      // Resolved only when the statement has ended.
-      void thread.terminate()
+    const limit = this.#limit + (isOpen ? 0 : WAIT.start)
+    const result = await this.#thread.call('read', { now: this.#options.date(), read }, { limit })
+    if (this.#isClosing) return bad(CLOSING)
+    if (!('cause' in result)) this.#hasAnswered = true
+    if ('value' in result && 'ms' in result.value) {
+      report(result.value.ms)
+      return good(result.value.value)
     }
-    this.#settle(bad(failure))
+    const isLate = 'cause' in result && result.cause === 'late'
+    if (isLate) this.#thread.terminate('the query took too long')
+    if (isLate || 'value' in result) return bad(slow(this.#limit))
+    return bad(unavailable(result.problem, this.#options.database !== null))
   }
 
   // ── The thread ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #start(): Failure | null {
+  /** Makes the thread ready for a query; the failure is why it cannot run one. */
+  #prepare(): Failure | null {
     if (this.#idle) clearTimeout(this.#idle)
     this.#idle = null
     const keepHours = this.#options.keepHours()
-    if (keepHours !== this.#keepHours) void this.#endThread()
+    if (keepHours !== this.#keepHours) void this.#thread.end(WAIT.close)
     this.#keepHours = keepHours
-    if (this.#thread) return null
-    if (this.#ending.size >= MOST.ending)
-      return busy(`${this.#ending.size} queries that took too long have not ended yet`)
-    const { folder, database, timezone } = this.#options
-    const data: ReadingThreadOptions = { folder, database, timezone, keepHours, limit: this.#limit }
-    const thread = startThread<FromReadingThread>({
-      file: THREAD,
-      data,
-      memory: MEMORY,
-      onMessage: (message) => this.#receive(message),
-      onExit: (ended, problem) => this.#lost(ended, problem),
-    })
-    if (typeof thread === 'string') return this.#unavailable(thread)
-    this.#isReady = false
-    this.#thread = thread
-    return null
-  }
-
-  #unavailable(problem: string): Failure {
-    return unavailable(problem, this.#options.database !== null)
-  }
-
-  #lost(thread: DatabaseThread, problem: string): void {
-    this.#ending.delete(thread)
-    if (thread !== this.#thread) return
-    this.#thread = null
-    this.#settle(bad(this.#unavailable(problem)))
-    this.#next()
+    const { isRunning, ending } = this.#thread
+    return isRunning || ending < MOST.ending ? null : busy(`${ending} queries that took too long have not ended yet`)
   }
 
   #endWhenIdle(): void {
     this.#idle ??= setTimeout(() => {
       this.#idle = null
-      void this.#endThread()
+      void this.#thread.end(WAIT.close)
     }, this.#options.idle ?? TIME.idle).unref()
-  }
-
-  async #endThread(): Promise<void> {
-    if (this.#idle) clearTimeout(this.#idle)
-    this.#idle = null
-    const thread = this.#thread
-    if (!thread) return
-    this.#post({ do: 'close' })
-    this.#thread = null
-    await threadEnd(thread, WAIT.close)
-  }
-
-  #post(message: ToReadingThread): void {
-    this.#thread?.postMessage(message)
   }
 
   // ── Names ──────────────────────────────────────────────────────────────────────────────────────────────────────

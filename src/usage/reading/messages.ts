@@ -1,22 +1,16 @@
-/** Messages between `client.ts` and the reading thread (`thread.ts`). */
+/** Queries of the reading thread (`reading-thread.ts`), and its options. Plain data. */
 import type { SharedDatabase } from '../../storage/sql/shared-database.ts'
-import type { ReadName, ReadQuery } from './queries.ts'
-
-/** The thread answers each query once, with its number. */
-export type ToReadingThread =
-  | { readonly do: 'read'; readonly number: number; readonly now: number; readonly read: NamedQuery }
-  /** Ends the thread. */
-  | { readonly do: 'close' }
+import type { ReadName, ReadQuery, ReadResult } from './queries.ts'
 
 export type NamedQuery = {
   readonly [Name in ReadName]: { readonly name: Name; readonly query: ReadQuery<Name> }
 }[ReadName]
 
-/** `ms`: how long the query took. `problem` contains no path. `slow`: the time limit was exceeded. */
-export type FromReadingThread = { readonly number: number } & (
-  | { readonly value: unknown; readonly ms: number }
-  | { readonly problem: string; readonly slow: boolean }
-)
+/** `now`: ms since 1970. */
+export type AskedQuery = { readonly now: number; readonly read: NamedQuery }
+
+/** `ms`: how long the query took. `slow`: it has exceeded the time limit. */
+export type ReadAnswer = { readonly value: ReadResult; readonly ms: number } | { readonly slow: true }
 
 export type ReadingThreadOptions = {
   /** Folder of `usage.db`. */

@@ -1,7 +1,5 @@
-/** Runs queries of the usage ledger in a thread, one after the other. Loaded by `reading-thread.mjs`. */
-import type { MessagePort } from 'node:worker_threads'
+/** Runs queries of the usage ledger in a thread. */
 import { PostgresError } from '../../storage/sql/postgres/errors.ts'
-import { problemOf } from '../../storage/sql/sqlite/errors.ts'
 import { activityOf, runningOf } from './activity.ts'
 import { adjustmentsPage } from './adjustment-list.ts'
 import { BucketMemory } from './bucket-memory.ts'
@@ -10,40 +8,30 @@ import { forecastsOf } from './forecast.ts'
 import { incidentsOf } from './incident-list.ts'
 import { lanesOf } from './lanes.ts'
 import { type LedgerReads, LedgerSource, TooSlow } from './ledger-source.ts'
-import type { FromReadingThread, NamedQuery, ReadingThreadOptions, ToReadingThread } from './messages.ts'
+import type { AskedQuery, NamedQuery, ReadAnswer, ReadingThreadOptions } from './messages.ts'
 import type { ReadResult } from './queries.ts'
 import { facetsOf, oneRequest, requestsPage } from './request-list.ts'
 import { summaryOf } from './summary.ts'
 import { usageReport } from './usage-report.ts'
 
-/** Serves the port until the message `close`. */
-export const serveReads = (port: MessagePort, options: ReadingThreadOptions): void => {
-  const { folder, database, timezone, keepHours, limit } = options
+export const program = ({ folder, database, timezone, keepHours, limit }: ReadingThreadOptions) => {
   const source = new LedgerSource(folder, database)
   const buckets = new BucketMemory()
-  let last: Promise<void> = Promise.resolve()
-  const answer = async ({ number, now, read }: ToReadingThread & { readonly do: 'read' }) => {
+  const read = async ({ now, read }: AskedQuery): Promise<ReadAnswer> => {
     const began = performance.now()
     const checkTime = () => {
       if (performance.now() - began > limit) throw new TooSlow()
     }
     const memory = 'shared' in read.query && read.query.shared ? buckets : null
-    let result: FromReadingThread
     try {
       const value = await source.read((db) => run({ db, timezone, keepHours, now, checkTime, memory }, read))
-      result = { number, value, ms: performance.now() - began }
+      return { value, ms: performance.now() - began }
     } catch (error) {
-      result = { number, problem: problemOf(error), slow: isSlow(error) }
+      if (isSlow(error)) return { slow: true }
+      throw error
     }
-    port.postMessage(result)
   }
-  port.on('message', (message: ToReadingThread) => {
-    last = last.then(async () => {
-      if (message.do === 'read') return answer(message)
-      source.close()
-      port.close()
-    })
-  })
+  return { methods: { read }, close: () => source.close() }
 }
 
 /** Postgres ends statements that take too long itself. */

@@ -6,6 +6,7 @@
 import { nearest } from '../core/nearest.ts'
 import type { Instance, ModelLimits, ProtocolSupport, Provider, Providers, Variables } from '../core/provider.ts'
 import { Secret } from '../core/secret.ts'
+import { upstreamProtocols } from '../protocols/index.ts'
 import {
   envPrefix,
   instanceName,
@@ -312,7 +313,8 @@ const speaksOf = (
     }
     const known = [...provider.speaks, ...(provider.alsoSpeaks ?? [])]
     // Whether an unknown server stores responses is not known, so whole conversations are sent to it.
-    const unknown: ProtocolSupport = protocol === 'openai-responses' ? { protocol, stateless: true } : { protocol }
+    const { storesAnswers } = upstreamProtocols[protocol]
+    const unknown: ProtocolSupport = storesAnswers ? { protocol, stateless: true } : { protocol }
     speaks.push(known.find((wire) => wire.protocol === protocol) ?? unknown)
   }
   return { speaks }

@@ -72,6 +72,10 @@ export type UpstreamProtocol = {
   /** Stream events are independent: after a `malformed` failure the decoder continues with the next event. */
   readonly lenientEvents?: boolean
   readonly framing?: Framing
+  /** Vendors store the answers of this format, so that a later request can continue one by its ID. */
+  readonly storesAnswers?: true
+  /** Encrypted reasoning of this format does not show which endpoint has issued it. */
+  readonly hidesIssuer?: true
   /** Creates a stream decoder. Its `end` returns a `truncated` failure event if the answer is incomplete. */
   readonly decodeStream: () => StreamDecoder
   /** How answers with several choices are decoded. Absent: one choice only; requests for more are incompatible. */
@@ -100,12 +104,36 @@ export type ClientProtocol = {
   readonly style: string
   /** Path below the client's base URL: `/chat/completions`. */
   readonly path: string
-  readonly decodeRequest: (body: JsonObject) => Outcome<ChatRequest>
+  /**
+   * Decodes a body. `path`: that of the request, for a format with members in its path (the model, whether to stream);
+   * absent where the body did not come by its own path, as in `POST /v1/route`: then such members are in the body.
+   */
+  readonly decodeRequest: (body: JsonObject, path?: string) => Outcome<ChatRequest>
   readonly encodeAnswer: (answer: ChatAnswer, context: AnswerContext) => JsonObject
   /** Writes a stream in this format from the events alone. */
   readonly encodeStream: (context: AnswerContext) => StreamWriter<string>
   /** Encodes an error body. */
   readonly encodeFailure: (failure: Failure, context: FailureContext) => JsonObject
+
+  /** Headers besides `authorization` in which clients of this format send their key. */
+  readonly keyHeaders?: readonly string[]
+  /** The header in which clients of this format look for the request's ID, besides `x-request-id`. */
+  readonly errorIdHeader?: string
+  /** The schema of its errors in the OpenAPI document. Absent: that of OpenAI's errors. */
+  readonly errorSchema?: string
+  /** The names under which clients of this format look for their rate limits. */
+  readonly rateLimitNames: RateLimitNames
+  /** Whether a request without a stated style has this format. Absent: it does only if no other format recognises it. */
+  readonly recognises?: (body: JsonObject, headers: HeaderLookup) => boolean
+  /**
+   * Adds the cost to the piece of a stream that ends it, for clients that request it; null: the piece is not the end.
+   * Absent: streams of this format have no place for a cost.
+   */
+  readonly statesCost?: (piece: string, cost: () => JsonObject | null, context: AnswerContext) => string | null
+  /** Answers repeat members of the request, also those that only identify the client's user. */
+  readonly repeatsRequest?: true
+  /** The body without what clients change from request to request although it does not change the answer. */
+  readonly steadyBody?: (body: JsonObject) => JsonObject
 
   /**
    * The body of a reshaped request in this format's own shape. Absent: neither answers nor stored turns repeat parts of the
@@ -124,6 +152,16 @@ export type ClientProtocol = {
   /** Writes answers with several choices. Absent: the format cannot request several. */
   readonly encodeChoices?: ClientChoices
 }
+
+/** The headers that report a client's rate limits, in one format's names. */
+export type RateLimitNames = {
+  readonly requests: RateLimitHeaders
+  readonly tokens: RateLimitHeaders
+  /** How the time until a limit is full again is written: as a duration (`6m0s`), or as a date of RFC 3339. */
+  readonly resetAs: 'duration' | 'date'
+}
+
+export type RateLimitHeaders = { readonly limit: string; readonly remaining: string; readonly reset: string }
 
 /** How a client format writes several choices. The count is `settings.choices` of the request. */
 export type ClientChoices = {

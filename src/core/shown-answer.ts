@@ -161,15 +161,15 @@ export const withEvent = (style: AnswerStyle, answer: ShownAnswer, data: string)
   return EVENT[style](answer, event)
 }
 
-/** A whole answer. */
-export const wholeAnswer = (style: AnswerStyle, value: unknown): ShownAnswer => {
-  const body = objectIn(value)
-  if (style === 'chat') return chatEvent(NO_ANSWER, body)
-  if (style === 'responses')
-    return responsesEnd(
-      listIn(body.output).reduce((answer: ShownAnswer, item, index) => responsesItem(answer, item, index), NO_ANSWER),
-      body,
-    )
+const wholeChat = (body: PlainObject): ShownAnswer => chatEvent(NO_ANSWER, body)
+
+const wholeResponse = (body: PlainObject): ShownAnswer =>
+  responsesEnd(
+    listIn(body.output).reduce((answer: ShownAnswer, item, index) => responsesItem(answer, item, index), NO_ANSWER),
+    body,
+  )
+
+const wholeMessage = (body: PlainObject): ShownAnswer => {
   const answer = listIn(body.content).reduce((before: ShownAnswer, block, index) => {
     const next = messagesBlock(before, block, index)
     const { type, input } = objectIn(block)
@@ -177,6 +177,11 @@ export const wholeAnswer = (style: AnswerStyle, value: unknown): ShownAnswer => 
   }, NO_ANSWER)
   return { ...messagesUsage(answer, body.usage), finish: textIn(body.stop_reason) || null }
 }
+
+const WHOLE = { chat: wholeChat, responses: wholeResponse, messages: wholeMessage } as const
+
+/** A whole answer. */
+export const wholeAnswer = (style: AnswerStyle, value: unknown): ShownAnswer => WHOLE[style](objectIn(value))
 
 /** A kept answer of a provider. */
 type KeptAnswer = { readonly url: string; readonly answer: { readonly text: string | null } }

@@ -6,6 +6,7 @@ import { type Failure, rowOf } from '../core/failure.ts'
 import type { HeaderLookup } from '../core/headers.ts'
 import type { TraceSummary } from '../core/trace-summary.ts'
 import { clientOf } from '../policy/client-families.ts'
+import { KEY_HEADERS } from '../protocols/index.ts'
 
 /** A request of a client. Plain JSON data, since workers exchange them. */
 export type SeenRequest = {
@@ -146,7 +147,7 @@ const NO_KEY = { header: null, last4: null }
 
 /** The header with a key, and the end of the key. A bearer token beside another key may be of another service: it comes last. */
 const presentedIn = (headers: HeaderLookup): Pick<SeenProblem, 'header' | 'last4'> => {
-  for (const header of ['x-api-key', 'api-key', 'authorization']) {
+  for (const header of [...KEY_HEADERS, 'authorization']) {
     const key = headers(header)
       ?.trim()
       .replace(/^bearer[ \t]+/i, '')

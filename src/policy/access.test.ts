@@ -6,12 +6,14 @@ import {
   type AccessPolicy,
   accessProblem,
   corsHeaders,
+  credentialReaders,
+  exposedHeaders,
   preflightHeaders,
   presentedKeys,
   type RequestHead,
 } from './access.ts'
 
-const loopback: AccessPolicy = { loopback: true, keyed: false, port: 3000, hosts: [], origins: [] }
+const loopback: AccessPolicy = { loopback: true, keyed: false, port: 3000, hosts: [], origins: [], exposed: '' }
 const open: AccessPolicy = { ...loopback, loopback: false, keyed: true }
 const unkeyed: AccessPolicy = { ...open, keyed: false }
 const head = (more: Partial<RequestHead> = {}): RequestHead => ({
@@ -310,26 +312,27 @@ test('access: a megabyte of any input is checked in less than a second', () => {
     accessProblem(head({ host: [long] }), loopback)
     accessProblem(head({ origin: long }), { ...loopback, origins: ['https://app.example'] })
     accessProblem(head({ target: `/${long}` }), loopback)
-    presentedKeys(() => long)
-    presentedKeys(() => `Bearer ${' '.repeat(1_000_000)}x`)
+    presentedKeys(() => long, READERS)
+    presentedKeys(() => `Bearer ${' '.repeat(1_000_000)}x`, READERS)
   }
   assert.ok(performance.now() - began < 1_000)
 })
 
-const listed = { origins: ['https://app.example'] }
+const listed = { origins: ['https://app.example'], exposed: exposedHeaders(['x-id', 'x-other', 'x-id']) }
+const READERS = credentialReaders(['x-api-key', 'api-key'])
 const cors: readonly [
   string,
   string | undefined,
-  Pick<AccessPolicy, 'origins'>,
+  Pick<AccessPolicy, 'origins' | 'exposed'>,
   string | undefined,
   string | undefined,
 ][] = [
-  ['nothing listed', 'https://app.example', { origins: [] }, undefined, undefined],
+  ['nothing listed', 'https://app.example', { origins: [], exposed: '' }, undefined, undefined],
   ['listed', 'https://app.example', listed, 'https://app.example', 'origin'],
   ['not listed', 'https://evil.example', listed, undefined, 'origin'],
   ['no origin', undefined, listed, undefined, 'origin'],
-  ['the origin null', 'null', { origins: ['null'] }, undefined, 'origin'],
-  ['a listed *', 'https://evil.example', { origins: ['*'] }, undefined, 'origin'],
+  ['the origin null', 'null', { origins: ['null'], exposed: '' }, undefined, 'origin'],
+  ['a listed *', 'https://evil.example', { origins: ['*'], exposed: '' }, undefined, 'origin'],
 ]
 for (const [name, origin, policy, allowed, vary] of cors)
   test(`access: cors: ${name}`, () => {
@@ -361,7 +364,7 @@ for (const [name, headers, expected] of keys)
   test(`access: key: ${name}`, () => {
     const byName = new Map(Object.entries(headers))
     assert.deepEqual(
-      presentedKeys((header) => byName.get(header)),
+      presentedKeys((header) => byName.get(header), READERS),
       expected,
     )
   })
@@ -371,7 +374,7 @@ test('access: the exact headers of a preflight response', () => {
   assert.deepEqual(headers, {
     'access-control-allow-origin': 'https://app.example',
     'access-control-expose-headers':
-      'x-request-id, request-id, x-headgate-provider, x-headgate-model, x-headgate-attempts, x-headgate-trail, x-headgate-dropped, x-headgate-estimated, x-headgate-idempotent, x-headgate-coalesced, x-headgate-cost, x-headgate-usage, x-headgate-limit, x-headgate-warning, x-headgate-cache, age, retry-after, retry-after-ms, x-should-retry, x-ratelimit-limit-requests, anthropic-ratelimit-requests-limit, x-ratelimit-limit-tokens, anthropic-ratelimit-tokens-limit, x-ratelimit-remaining-requests, anthropic-ratelimit-requests-remaining, x-ratelimit-remaining-tokens, anthropic-ratelimit-tokens-remaining, x-ratelimit-reset-requests, anthropic-ratelimit-requests-reset, x-ratelimit-reset-tokens, anthropic-ratelimit-tokens-reset, ratelimit, ratelimit-policy',
+      'x-request-id, x-headgate-provider, x-headgate-model, x-headgate-attempts, x-headgate-trail, x-headgate-dropped, x-headgate-estimated, x-headgate-idempotent, x-headgate-coalesced, x-headgate-cost, x-headgate-usage, x-headgate-limit, x-headgate-warning, x-headgate-cache, age, retry-after, retry-after-ms, x-should-retry, ratelimit, ratelimit-policy, x-id, x-other',
     vary: 'origin',
     'access-control-allow-methods': 'GET, HEAD, POST, PATCH, DELETE, OPTIONS',
     'access-control-allow-headers': 'authorization, *',
@@ -427,7 +430,7 @@ for (const [name, more, policy, enters] of places)
 
 test('access: Bearer must be the first word', () => {
   assert.deepEqual(
-    presentedKeys((name) => (name === 'authorization' ? 'Basic bearer x' : undefined)),
+    presentedKeys((name) => (name === 'authorization' ? 'Basic bearer x' : undefined), READERS),
     [],
   )
 })

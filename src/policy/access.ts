@@ -25,6 +25,8 @@ export type AccessPolicy = {
   readonly hosts: readonly string[]
   /** Web origins that may call. */
   readonly origins: readonly string[]
+  /** The response headers that pages of these origins may read: see `exposedHeaders`. */
+  readonly exposed: string
 }
 
 /** Checks the request target, `Host` and `Origin`. Returns the failure to respond with, or null if access is allowed. */
@@ -163,17 +165,17 @@ const isLoopback = (name: string): boolean =>
 /** The CORS headers of a response. Only a listed origin is allowed, and never `*` (Fetch standard, CORS protocol). */
 export const corsHeaders = (
   origin: string | undefined,
-  policy: Pick<AccessPolicy, 'origins'>,
+  policy: Pick<AccessPolicy, 'origins' | 'exposed'>,
 ): Readonly<Record<string, string>> => {
   if (policy.origins.length === 0) return {}
   if (origin === undefined || !isListed(origin, policy)) return { vary: 'origin' }
-  return { 'access-control-allow-origin': origin, 'access-control-expose-headers': EXPOSED, vary: 'origin' }
+  return { 'access-control-allow-origin': origin, 'access-control-expose-headers': policy.exposed, vary: 'origin' }
 }
 
 /** The headers of a response to a CORS preflight request (OPTIONS). For an origin that is not listed: at most `vary`. */
 export const preflightHeaders = (
   origin: string | undefined,
-  policy: Pick<AccessPolicy, 'origins'>,
+  policy: Pick<AccessPolicy, 'origins' | 'exposed'>,
 ): Readonly<Record<string, string>> => {
   const headers = corsHeaders(origin, policy)
   if (headers['access-control-allow-origin'] === undefined) return headers
@@ -186,9 +188,11 @@ export const preflightHeaders = (
   }
 }
 
+/** The value of `access-control-expose-headers`. `ofFormats`: headers that only clients of one format look for. */
+export const exposedHeaders = (ofFormats: readonly string[]): string => [...EXPOSED, ...new Set(ofFormats)].join(', ')
+
 const EXPOSED = [
   'x-request-id',
-  'request-id',
   'x-headgate-provider',
   'x-headgate-model',
   'x-headgate-attempts',
@@ -206,33 +210,32 @@ const EXPOSED = [
   'retry-after',
   'retry-after-ms',
   'x-should-retry',
-  ...['limit', 'remaining', 'reset'].flatMap((member) =>
-    ['requests', 'tokens'].flatMap((unit) => [
-      `x-ratelimit-${member}-${unit}`,
-      `anthropic-ratelimit-${unit}-${member}`,
-    ]),
-  ),
   'ratelimit',
   'ratelimit-policy',
-].join(', ')
+]
 
 const bearerToken = (headers: HeaderLookup): string => {
   const given = headers('authorization')?.trim()
   return given !== undefined && /^bearer[ \t]/i.test(given) ? given.slice('bearer '.length).trim() : ''
 }
 
+/** Reads one credential of a request; empty if there is none. */
+export type CredentialReader = (headers: HeaderLookup) => string
+
 /**
- * Readers of the credentials of a request: a bearer token, then the bare keys of Anthropic's clients and of Azure's. Each
- * returns an empty text if there is none. A request has several if the client is signed in to another service: Claude Code
- * sends its own token as `Authorization` beside a configured `x-api-key`.
+ * Readers of the credentials of a request: a bearer token, then the bare keys in these headers. A request has several if the
+ * client is signed in to another service: Claude Code sends its own token as `Authorization` beside a configured `x-api-key`.
  */
-export const CREDENTIALS: readonly ((headers: HeaderLookup) => string)[] = [
+export const credentialReaders = (keyHeaders: readonly string[]): readonly CredentialReader[] => [
   bearerToken,
-  (headers) => headers('x-api-key')?.trim() ?? '',
-  (headers) => headers('api-key')?.trim() ?? '',
+  ...keyHeaders.map(
+    (name): CredentialReader =>
+      (headers) =>
+        headers(name)?.trim() ?? '',
+  ),
 ]
 
 /** All credentials of a request, each once. */
-export const presentedKeys = (headers: HeaderLookup): readonly string[] => [
-  ...new Set(CREDENTIALS.map((read) => read(headers)).filter((key) => key !== '')),
+export const presentedKeys = (headers: HeaderLookup, readers: readonly CredentialReader[]): readonly string[] => [
+  ...new Set(readers.map((read) => read(headers)).filter((key) => key !== '')),
 ]

@@ -6,7 +6,7 @@ import type { Block, ChatEvent, ClientProtocolName, FinishKind } from '../core/c
 import { fail } from '../core/failure.ts'
 import { type JsonObject, object } from '../core/json.ts'
 import type { TraceEvent } from '../core/trace.ts'
-import { protocols } from '../protocols/index.ts'
+import { clientProtocolByStyle, protocols } from '../protocols/index.ts'
 import {
   AnswerCheck,
   type BypassReason,
@@ -244,6 +244,7 @@ for (const event of changes)
 const PARTS: CacheKeyParts = {
   scope: 'key k',
   style: 'chat',
+  facts: {},
   path: '/v1/chat/completions',
   query: '',
   forwarded: [null, null],
@@ -280,9 +281,11 @@ const same: readonly (readonly [name: string, style: string, one: JsonObject, ot
     },
   ],
 ]
+const keyOf = (style: string, body: JsonObject): string =>
+  cacheKeyText({ ...PARTS, style, facts: clientProtocolByStyle.get(style) ?? {} }, body)
+
 for (const [name, style, one, other] of same)
-  test(`cache: ${name} does not change the key`, () =>
-    assert.equal(cacheKeyText({ ...PARTS, style }, one), cacheKeyText({ ...PARTS, style }, other)))
+  test(`cache: ${name} does not change the key`, () => assert.equal(keyOf(style, one), keyOf(style, other)))
 
 const different: readonly (readonly [name: string, style: string, one: JsonObject, other: JsonObject])[] = [
   ['an unknown member', 'chat', { something_new: 1 }, {}],
@@ -304,8 +307,7 @@ const different: readonly (readonly [name: string, style: string, one: JsonObjec
   ],
 ]
 for (const [name, style, one, other] of different)
-  test(`cache: ${name} changes the key`, () =>
-    assert.notEqual(cacheKeyText({ ...PARTS, style }, one), cacheKeyText({ ...PARTS, style }, other)))
+  test(`cache: ${name} changes the key`, () => assert.notEqual(keyOf(style, one), keyOf(style, other)))
 
 const parts: readonly Partial<CacheKeyParts>[] = [
   {},

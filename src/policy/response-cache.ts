@@ -1,9 +1,9 @@
 /** Which requests and answers the response cache may use, and the text that identifies a request. */
 import type { CacheRules } from '../core/accounts.ts'
-import { withoutBillingLines } from '../core/billing-line.ts'
 import type { ChatEvent, ChatRequest, Part } from '../core/chat.ts'
 import { isItemReference } from '../core/item-reference.ts'
 import { isObject, type Json, type JsonObject, list, object } from '../core/json.ts'
+import type { ClientProtocol } from '../core/protocol.ts'
 import type { Trace } from '../core/trace.ts'
 import { canonicalJson, hasDuplicateMembers } from './idempotency-key.ts'
 import { hasEffects, TOOLS_BY_NAME } from './retry/retry-safety.ts'
@@ -113,11 +113,15 @@ const isReference = (item: Json): boolean => isObject(item) && isItemReference(i
 const isReferenced = (part: Part): boolean =>
   (part.type === 'image' || part.type === 'file') && part.source.kind !== 'data'
 
+/** What the format of a request says of its bodies. */
+export type CacheFacts = Pick<ClientProtocol, 'repeatsRequest' | 'steadyBody'>
+
 /** What identifies a request besides its body. */
 export type CacheKeyParts = {
   /** Who shares the answer. */
   readonly scope: string
   readonly style: string
+  readonly facts: CacheFacts
   readonly path: string
   readonly query: string
   /** Values of the headers that are forwarded; null: not sent. */
@@ -131,21 +135,20 @@ const VERSION = 1
 
 /** The text whose digest is the key of an answer. */
 export const cacheKeyText = (
-  { scope, style, path, query, forwarded, target }: CacheKeyParts,
+  { scope, style, facts, path, query, forwarded, target }: CacheKeyParts,
   body: JsonObject,
 ): string => {
   const { provider, model, baseUrl } = target
   const parts = [VERSION, scope, style, path, query, forwarded, provider, model, baseUrl]
-  return `${JSON.stringify(parts)}\n${canonicalJson(distinctive(body, style))}`
+  return `${JSON.stringify(parts)}\n${canonicalJson(distinctive(body, facts))}`
 }
 
 /** The body without members that do not change the answer. `model`: the target is in the key instead. */
-const distinctive = (body: JsonObject, style: string): JsonObject => {
-  const { model: _model, client_metadata: _client, ...rest } = style === 'messages' ? withoutBillingLines(body) : body
+const distinctive = (body: JsonObject, { repeatsRequest, steadyBody }: CacheFacts): JsonObject => {
+  const { model: _model, client_metadata: _client, ...rest } = steadyBody?.(body) ?? body
   const options = object(rest.stream_options)
   return {
-    // Answers in the responses style repeat these members.
-    ...(style === 'responses' ? rest : without(rest, IDENTIFIERS)),
+    ...(repeatsRequest ? rest : without(rest, IDENTIFIERS)),
     ...(options && { stream_options: without(options, ['include_obfuscation']) }),
   }
 }

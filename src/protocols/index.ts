@@ -1,5 +1,7 @@
 /** The registry of wire formats. */
 import type { ClientProtocolName, UpstreamProtocolName } from '../core/chat.ts'
+import type { HeaderLookup } from '../core/headers.ts'
+import type { JsonObject } from '../core/json.ts'
 import type { ClientProtocol, Protocol, UpstreamProtocol } from '../core/protocol.ts'
 import { anthropicMessages } from './anthropic-messages/index.ts'
 import { bedrockConverse } from './bedrock-converse/index.ts'
@@ -45,3 +47,13 @@ export const upstreamProtocols: { readonly [name in UpstreamProtocolName]: Upstr
   mistral,
   ollama,
 }
+
+/** The client format that recognises a request without a stated style; chat completions, if none does. */
+export const recognised = (body: JsonObject, headers: HeaderLookup): ClientProtocol =>
+  Object.values<ClientProtocol>(protocols).find(({ recognises }) => recognises?.(body, headers)) ??
+  protocols['openai-chat']
+
+/** The headers besides `authorization` in which clients of any format send their key. */
+export const KEY_HEADERS: readonly string[] = [
+  ...new Set(Object.values<ClientProtocol>(protocols).flatMap(({ keyHeaders = [] }) => keyHeaders)),
+]

@@ -6,13 +6,14 @@ import { bad, type Failure, fail, good, type Outcome } from '../core/failure.ts'
 import type { HeaderLookup } from '../core/headers.ts'
 import type { Settings } from '../core/settings.ts'
 import type { RefusedOwner } from '../gateway/accounts/refused-calls.ts'
-import { CREDENTIALS, isSafeHost, presentedKeys } from '../policy/access.ts'
+import { isSafeHost } from '../policy/access.ts'
 import { clientAddress, proxyRanges } from '../policy/accounts/client-address.ts'
 import type { IpRange } from '../policy/accounts/ip-range.ts'
 import { allowsAddress, type KeyAccessRules, keyAccessRules } from '../policy/accounts/key-access.ts'
 import { isCurrent, keyState } from '../policy/accounts/principal.ts'
 import { addressGroup } from '../policy/health/shed.ts'
 import type { AdminToken } from '../records/store/messages.ts'
+import { CREDENTIALS, credentialsOf } from './client-formats.ts'
 import { FailedAttempts } from './failed-attempts.ts'
 import { type Client, isMistyped, KeyIndex, type KnownKey } from './key-index.ts'
 import { isLocal, type RequestOrigin } from './local-request.ts'
@@ -239,7 +240,7 @@ export class AccessRules {
     const network = addressGroup(addressOf(current, request))
     const wait = this.failed.waitFor(network)
     if (wait > 0) return fail('too_many_attempts', TOO_MANY_FAILURES, { retryAfter: wait })
-    this.failed.add(network, presentedKeys(request.headers).length)
+    this.failed.add(network, credentialsOf(request.headers).length)
     return fail('unauthenticated', keyProblem(route.access, presented))
   }
 

@@ -7,6 +7,7 @@ import type { HeldBytes, LoadMeter } from '../runtime/load.ts'
 import type { ClientConnection, HttpExchange, IncomingHead } from '../transport/server/http-server.ts'
 import { AccessRules, type KeySource } from './access-rules.ts'
 import { BodyMemory } from './body-memory.ts'
+import { EXPOSED_HEADERS } from './client-formats.ts'
 import { isLoopback } from './local-request.ts'
 import type { HttpReply } from './reply.ts'
 import { type UnreadAnswers, unreadAnswers } from './unread-answers.ts'
@@ -82,7 +83,14 @@ export class Admission {
     const limit = () => bufferLimitBytes(settings().limit)
     this.unread = unreadAnswers(load.held, limit)
     this.bodies = new BodyMemory(load.held, this.unread, limit)
-    this.#accessPolicy = { loopback: isLoopback(host ?? ''), keyed: false, port, hosts: [], origins: [] }
+    this.#accessPolicy = {
+      loopback: isLoopback(host ?? ''),
+      keyed: false,
+      port,
+      hosts: [],
+      origins: [],
+      exposed: EXPOSED_HEADERS,
+    }
   }
 
   /** Sets the port the server listens on; origins are compared with it. */

@@ -9,8 +9,10 @@ export const errorResponse = (failure: Failure, requestId: string, path: string)
   return { ...response, headers: { ...response.headers, ...idHeaders(path, requestId) } }
 }
 
-/** The headers with a request's ID. Anthropic's clients read it from `request-id`. */
-export const idHeaders = (path: string, requestId: string): Readonly<Record<string, string>> =>
-  protocolAt(path) === 'anthropic-messages'
-    ? { 'x-request-id': requestId, 'request-id': requestId }
-    : { 'x-request-id': requestId }
+/** The headers with a request's ID, under each name where the clients of this path look for it. */
+export const idHeaders = (path: string, requestId: string): Readonly<Record<string, string>> => {
+  const { errorIdHeader } = protocols[protocolAt(path)]
+  return errorIdHeader === undefined
+    ? { 'x-request-id': requestId }
+    : { 'x-request-id': requestId, [errorIdHeader]: requestId }
+}

@@ -1,5 +1,8 @@
 /** The API description (OpenAPI 3.1), generated from the table of routes, so that the two cannot differ. */
+import type { ClientProtocolName } from '../core/chat.ts'
 import type { JsonObject } from '../core/json.ts'
+import type { ClientProtocol } from '../core/protocol.ts'
+import { protocols } from '../protocols/index.ts'
 import { ref, SCHEMAS } from './openapi-schemas.ts'
 import { pathsOf, protocolAt, ROUTES, type RouteName } from './routes.ts'
 
@@ -275,15 +278,12 @@ const CALL_HEADERS = {
   ),
 }
 /** Additional headers on paths of Anthropic's style. */
-const MESSAGE_HEADERS = {
-  'request-id': header('The same as `x-request-id`, under the name that Anthropic’s clients read.'),
-}
 const COUNT_HEADERS = {
   'x-headgate-estimated': header('`true`: no upstream could count, and the number is an estimate.'),
 }
 
 const MORE_HEADERS: { readonly [name in RouteName]?: JsonObject } = {
-  countTokens: { ...MESSAGE_HEADERS, ...COUNT_HEADERS },
+  countTokens: COUNT_HEADERS,
   inputTokens: COUNT_HEADERS,
   embeddings: {
     'x-headgate-estimated': header('`true`: the upstream did not count, and the tokens in `usage` are an estimate.'),
@@ -328,14 +328,22 @@ const METADATA: JsonObject = {
   schema: { type: 'string', enum: ['body'] },
 }
 
-/** Streams that can state their cost. */
-const STATING_COST: ReadonlySet<RouteName> = new Set(['chat', 'responses'])
+/** Whether the route is the call of a format whose streams can state their cost. */
+const statesCost = (name: RouteName): boolean => {
+  const { path, protocol }: { readonly path: string; readonly protocol?: ClientProtocolName } = ROUTES[name]
+  const format: ClientProtocol | undefined = protocol && protocols[protocol]
+  return format?.statesCost !== undefined && path.endsWith(format.path)
+}
 
 const operation = (name: RouteName, path: string): JsonObject => {
   const { summary, description, takes, gives, errors = [] } = OPERATIONS[name]
   const { access, model } = ROUTES[name]
-  const anthropic = protocolAt(path) === 'anthropic-messages'
-  const more = MORE_HEADERS[name] ?? (anthropic ? MESSAGE_HEADERS : {})
+  const { errorIdHeader, errorSchema = 'Error' } = protocols[protocolAt(path)]
+  const ids: JsonObject =
+    errorIdHeader === undefined
+      ? {}
+      : { [errorIdHeader]: header('The same as `x-request-id`, under the name that clients of this format read.') }
+  const more = { ...ids, ...MORE_HEADERS[name] }
   const always = access === 'open' ? [400, 403, 500] : [400, 401, 403, 500]
   const failures = [...new Set([...always, ...errors])]
     .filter((status) => gives[status] === undefined)
@@ -357,7 +365,7 @@ const operation = (name: RouteName, path: string): JsonObject => {
         },
       ],
     }),
-    ...(SHARED.has(name) && { parameters: [KEY, ...(STATING_COST.has(name) ? [METADATA] : [])] }),
+    ...(SHARED.has(name) && { parameters: [KEY, ...(statesCost(name) ? [METADATA] : [])] }),
     ...(takes && { requestBody: { required: true, content: asJson(takes) } }),
     responses: {
       ...Object.fromEntries(
@@ -374,8 +382,8 @@ const operation = (name: RouteName, path: string): JsonObject => {
           status,
           {
             description: ERROR_DESCRIPTIONS[status] ?? 'An error.',
-            headers: { ...ERROR_HEADERS, ...(anthropic && MESSAGE_HEADERS) },
-            content: asJson(anthropic ? 'MessageError' : 'Error'),
+            headers: { ...ERROR_HEADERS, ...ids },
+            content: asJson(errorSchema),
           },
         ]),
       ),

@@ -7,6 +7,7 @@ import { diffLines } from '../../connect/diff.ts'
 import { ConfigTextError, editConfig, envLines } from '../../connect/edit.ts'
 import { object } from '../../core/json.ts'
 import { nearest } from '../../core/nearest.ts'
+import { sharedProtocols } from '../../protocols/index.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { readConfigFile, restoreConfigFile, writeConfigFile } from '../connect/config-file.ts'
 import { bodyOf, errorOf, type GatewayClient, gatewayOf } from '../gateway-client.ts'
@@ -97,7 +98,7 @@ const sendRequest = async (
   const { path, body } = REQUESTS[row.style]
   const headers = {
     authorization: `Bearer ${key}`,
-    ...(row.style === 'messages' && { 'anthropic-version': '2023-06-01' }),
+    ...Object.values(sharedProtocols).find(({ style }) => style === row.style)?.headers,
   }
   try {
     const response = await gateway.send(path, { method: 'POST', body: { ...body, model }, headers, timeout: TIMEOUT })

@@ -3,9 +3,10 @@
  * them. Amounts in nano-dollars.
  */
 import type { Failure } from '../../core/failure.ts'
+import type { RateLimitNames } from '../../core/protocol.ts'
 import type { Candidate, Target } from '../../core/target.ts'
 import type { Demand, Hold, LimitRefusal } from '../../policy/accounts/admission.ts'
-import { addRateLimitHeaders, type RateLimitNames } from '../../policy/accounts/rate-limit-headers.ts'
+import { addRateLimitHeaders } from '../../policy/accounts/rate-limit-headers.ts'
 import {
   budgetFailure,
   budgetUnavailable,
@@ -181,12 +182,12 @@ export class CallAdmission {
   }
 
   /** Adds the headers of limits. */
-  addLimitHeaders(headers: Record<string, string>): void {
+  addLimitHeaders(headers: Record<string, string>, names: RateLimitNames): void {
     const { rates } = this.#limits
     if (rates.length === 0) return
     const { world } = this.#state
     const clocks = { now: world.now(), dateMs: world.date() }
-    addRateLimitHeaders(headers, rates, NAMES.get(this.#call.style) ?? 'openai', clocks)
+    addRateLimitHeaders(headers, rates, names, clocks)
   }
 
   get #hasNoLimits(): boolean {
@@ -224,9 +225,3 @@ const failureOf = (refusal: LimitRefusal, cells: readonly BudgetCell[]): Failure
 
 /** What a call without an attempt reserves and costs. */
 const NOTHING = { tokens: 0, cost: 0 }
-
-/** Styles whose clients expect Anthropic's headers. */
-const NAMES: ReadonlyMap<string, RateLimitNames> = new Map([
-  ['messages', 'anthropic'],
-  ['count_tokens', 'anthropic'],
-])

@@ -1,10 +1,10 @@
 /** The lifecycle common to all calls: cancellation, recording, and an error response on an internal error. */
 
 import { fail } from '../../core/failure.ts'
-import type { IncomingRequest } from '../../core/http-exchange.ts'
+import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
 import { type ActiveCalls, Cancellation } from './cancellation.ts'
-import { type RecordedReply, Recorder, type RecorderDeps, writeAndRecordError } from './recorder.ts'
+import { type CallKind, type RecordedReply, Recorder, type RecorderDeps, writeAndRecordError } from './recorder.ts'
 
 /** The dependencies of every call. */
 export type CallDeps = RecorderDeps & {
@@ -13,11 +13,10 @@ export type CallDeps = RecorderDeps & {
 }
 
 /** What `runCall` needs to serve one call. */
-export type CallInput = Pick<RecordedReply, 'protocol' | 'responseWriter'> & {
+export type CallInput = CallKind & {
   readonly gateway: CallDeps
-  /** The kind of call, as named in the log. */
-  readonly style: string
   readonly received: IncomingRequest
+  readonly responseWriter: ResponseWriter
 }
 
 /** One call of a client in progress. */
@@ -31,12 +30,13 @@ export type OngoingAnswer = {
 
 /** Serves one call. Resolves when it is over, with or without success; rejects only if error handling itself throws. */
 export const runCall = (
-  { gateway, protocol, style, received, responseWriter: writer }: CallInput,
+  input: CallInput,
   // biome-ignore lint/suspicious/noConfusingVoidType: a call without an ongoing answer returns nothing
   serve: (call: RunningCall) => Promise<OngoingAnswer | void>,
 ): Promise<void> => {
+  const { gateway, protocol, received, responseWriter: writer } = input
   const cancellation = new Cancellation(received.principal.id)
-  const recorder = new Recorder(gateway, received, style)
+  const recorder = new Recorder(gateway, received, input)
   const responseWriter = recorder.bodies?.response(writer) ?? writer
   gateway.activeCalls.add(cancellation)
   cancellation.account = recorder.account

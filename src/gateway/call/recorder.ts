@@ -4,7 +4,7 @@ import type { Failure } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { BodyKeeper, CallBodies } from '../../core/kept-bodies.ts'
-import type { ClientProtocol } from '../../core/protocol.ts'
+import type { ClientProtocol, RateLimitNames } from '../../core/protocol.ts'
 import type { Target } from '../../core/target.ts'
 import type { GatewayEvent, Trace, TraceEvent } from '../../core/trace.ts'
 import { attemptsOf, trail } from '../../core/trace-summary.ts'
@@ -26,6 +26,9 @@ export type RecorderDeps = {
   readonly bodies?: BodyKeeper
 }
 
+/** The client's format, and the kind of call as named in the log. */
+export type CallKind = { readonly protocol: ClientProtocol; readonly style: string }
+
 /** What is known of a call after its request is parsed. `members`: of the client's own body. */
 type ParsedCall = { readonly model: string; readonly stream: boolean; readonly members: JsonObject }
 
@@ -37,6 +40,7 @@ export class Recorder {
   /** Null: the bodies of the call are not kept. */
   readonly bodies: CallBodies | null
   readonly #gateway: RecorderDeps
+  readonly #limitNames: RateLimitNames
   #events: TraceEvent[] = []
   #dropped: readonly string[] = []
   #extraHeaders: Readonly<Record<string, string>> | null = null
@@ -45,9 +49,9 @@ export class Recorder {
   responseStarted = false
   ended = false
 
-  /** `style`: the kind of call, as named in the log. */
-  constructor(gateway: RecorderDeps, received: IncomingRequest, style: string) {
+  constructor(gateway: RecorderDeps, received: IncomingRequest, { protocol, style }: CallKind) {
     this.#gateway = gateway
+    this.#limitNames = protocol.rateLimitNames
     this.id = received.id
     this.account = gateway.accounts.open(received, style)
     this.bodies = gateway.bodies?.open(received) ?? null
@@ -123,7 +127,7 @@ export class Recorder {
     if (line !== '') headers['x-headgate-trail'] = printable(line)
     if (dropped.length > 0) headers['x-headgate-dropped'] = droppedLine(dropped)
     const { admission } = this.account
-    admission.addLimitHeaders(headers)
+    admission.addLimitHeaders(headers, this.#limitNames)
     if (admission.warnings.length > 0) headers['x-headgate-warning'] = printable(admission.warnings.join(', '))
     return this.#extraHeaders ? Object.assign(headers, this.#extraHeaders) : headers
   }

@@ -1,23 +1,27 @@
 /** Adds the cost to the end of a stream, for clients that request it by `x-headgate-metadata: body`. */
 import { type TextOrBytes, textOf } from '../../core/encoded-text.ts'
-import type { AnswerContext, StreamStep, StreamWriter } from '../../core/protocol.ts'
+import type { AnswerContext, ClientProtocol, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import type { RequestAccount } from '../accounts/request-account.ts'
 
-/** The end of a chat completions stream, before which an event with the cost is written. */
-const DONE = 'data: [DONE]'
-/** The last event of a responses stream, which receives the cost as a member. */
-const LAST_RESPONSE = /^data: \{.*"type":\s*"response\.(?:completed|incomplete)".*\}$/m
+/** How the client's format states a cost. */
+type StatesCost = NonNullable<ClientProtocol['statesCost']>
 
 export class CostWriter implements StreamWriter {
   readonly #writer: StreamWriter
   readonly #account: Pick<RequestAccount, 'statedCost'>
+  readonly #statesCost: StatesCost
   readonly #context: AnswerContext
   #hasFailed = false
   #isStated = false
 
-  constructor(writer: StreamWriter, account: Pick<RequestAccount, 'statedCost'>, context: AnswerContext) {
+  constructor(
+    writer: StreamWriter,
+    account: Pick<RequestAccount, 'statedCost'>,
+    { statesCost, context }: { readonly statesCost: StatesCost; readonly context: AnswerContext },
+  ) {
     this.#writer = writer
     this.#account = account
+    this.#statesCost = statesCost
     this.#context = context
   }
 
@@ -39,22 +43,10 @@ export class CostWriter implements StreamWriter {
   }
 
   #added(piece: TextOrBytes): TextOrBytes {
-    const text = textOf(piece)
-    const last = LAST_RESPONSE.exec(text)
-    const done = text.startsWith(DONE) ? 0 : text.indexOf(`\n${DONE}`) + 1
-    const isDone = text.startsWith(DONE) || done > 0
-    if (this.#isStated || (!last && !isDone)) return piece
+    if (this.#isStated) return piece
+    const stated = this.#statesCost(textOf(piece), () => this.#account.statedCost(), this.#context)
+    if (stated === null) return piece
     this.#isStated = true
-    const stated = this.#account.statedCost()
-    if (!stated) return piece
-    const headgate = JSON.stringify(stated)
-    if (last) {
-      const end = last.index + last[0].length - 1
-      return `${text.slice(0, end)},"headgate":${headgate}${text.slice(end)}`
-    }
-    const { id, created, model } = this.#context
-    const members = { id: id('chatcmpl'), object: 'chat.completion.chunk', created, model, choices: [] }
-    const event = `data: ${JSON.stringify(members).slice(0, -1)},"headgate":${headgate}}\n\n`
-    return text.slice(0, done) + event + text.slice(done)
+    return stated
   }
 }

@@ -143,17 +143,17 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
     if (!turn && received.body.text.length <= COUNT_AT_ONCE) inputCount.count()
     const streaming = new StreamingCall(routed, { continued, stream, cancellation, inputCount, recorder, recorded })
     const writer = recorded ?? direct
-    const withCost = STATES_COST.has(call.protocol.name) && received.headers('x-headgate-metadata') === 'body'
-    streaming.begin(withCost ? new CostWriter(writer, recorder.account, answerContext) : writer)
+    const { statesCost } = call.protocol
+    const withCost = statesCost && received.headers('x-headgate-metadata') === 'body'
+    streaming.begin(
+      withCost ? new CostWriter(writer, recorder.account, { statesCost, context: answerContext }) : writer,
+    )
     ongoing = true
     return streaming
   } finally {
     if (!ongoing) release(resources)
   }
 }
-
-/** Protocols whose streams can carry the cost. */
-const STATES_COST: ReadonlySet<string> = new Set(['openai-chat', 'openai-responses'])
 
 /** Parses the request, starts its turn and plans its targets. Null: an error was sent to the client. */
 const planCall = (call: CallContext): Eventual<PlannedCall | null> => {
@@ -223,6 +223,7 @@ const cacheFor = (call: PlannedCall): CacheUse | null => {
     config,
     plan,
     style: protocol.style,
+    facts: protocol,
     recorder,
     request: ownBody,
     bypass: (rules) => chatBypass({ ...ownBody, request, stored }, rules),

@@ -44,6 +44,9 @@ export const EMBEDDINGS = 'embeddings'
 /** Errors are encoded in OpenAI's format. */
 const protocol = protocols['openai-chat']
 
+/** Vectors repeat nothing of the request. */
+const NO_FACTS = {}
+
 type EmbeddingsDeps = ModelCallDeps & CacheDeps
 
 /** Serves `POST /v1/embeddings`. */
@@ -73,6 +76,7 @@ export const serveEmbeddings = (
       config,
       plan: plan.value,
       style: EMBEDDINGS,
+      facts: NO_FACTS,
       recorder,
       request: own,
       bypass: () => bodyBypass(own),

@@ -3,11 +3,10 @@
  * health.
  */
 
-import type { ClientProtocolName } from '../../core/chat.ts'
 import type { Config } from '../../core/config.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
-import { isList, isObject, type Json, type JsonObject, list, parseObject } from '../../core/json.ts'
+import { isList, isObject, type Json, type JsonObject, parseObject } from '../../core/json.ts'
 import { formatDollars } from '../../core/money.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
 import type { ProviderKey } from '../../core/provider.ts'
@@ -15,7 +14,7 @@ import type { Candidate, Target } from '../../core/target.ts'
 import { type Assumption, assumedConfig, assumedRefusal, NO_ASSUMPTION } from '../../policy/routing/assumption.ts'
 import { explainPlan as explained } from '../../policy/routing/plan.ts'
 import { draftEmbeddings } from '../../policy/routing/plan-embeddings.ts'
-import { clientProtocolByStyle, protocols } from '../../protocols/index.ts'
+import { clientProtocolByStyle, recognised } from '../../protocols/index.ts'
 import { type CallDemand, textDemand } from '../accounts/demand.ts'
 import type { ModelCallDeps } from '../routing/planner.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
@@ -224,8 +223,8 @@ const styleOf = ({ body, query, headers }: IncomingRequest): Outcome<ClientProto
     const names = [...clientProtocolByStyle.keys(), EMBEDDINGS].join(', ')
     return bad(fail('invalid_value', `Unknown \`style\` in the query. It must be one of ${names}.`, { param: 'style' }))
   }
-  const name = headers('anthropic-version') === undefined ? recognised(body.text) : 'anthropic-messages'
-  return good(protocols[name])
+  // A body that is not an object counts as chat, whose decoder reports the error.
+  return good(recognised(parseObject(body.text) ?? {}, headers))
 }
 
 /** The input of embeddings is a list of texts or tokens; the input of a response has items. */
@@ -237,30 +236,3 @@ const isEmbeddings = ({ body, query }: IncomingRequest): boolean => {
   const isListed = isList(value.input) && value.input.length > 0 && !value.input.some(isObject)
   return isListed || value.encoding_format !== undefined || value.dimensions !== undefined
 }
-
-/** The style of a body by its members. A body that is not a JSON object counts as chat, whose decoder reports the error. */
-const recognised = (source: string): ClientProtocolName => {
-  const body = parseObject(source)
-  if (!body) return 'openai-chat'
-  if (typeof body.prompt === 'string' || isList(body.prompt)) return 'openai-completions'
-  if (body.input !== undefined || body.instructions !== undefined) return 'openai-responses'
-  return isMessages(body) ? 'anthropic-messages' : 'openai-chat'
-}
-
-/** Whether the body has members of Anthropic messages that chat completions lack, at the top, in tools or in content. */
-const isMessages = ({ system, stop_sequences, tools, messages }: JsonObject): boolean =>
-  system !== undefined ||
-  stop_sequences !== undefined ||
-  list(tools).some((tool) => isObject(tool) && tool.input_schema !== undefined) ||
-  list(messages).some((message) => isObject(message) && list(message.content).some(isMessagesBlock))
-
-const MESSAGES_BLOCKS: ReadonlySet<Json | undefined> = new Set([
-  'tool_use',
-  'tool_result',
-  'thinking',
-  'redacted_thinking',
-  'image',
-  'document',
-])
-
-const isMessagesBlock = (block: Json): boolean => isObject(block) && MESSAGES_BLOCKS.has(block.type)

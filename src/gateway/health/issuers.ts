@@ -2,6 +2,7 @@ import { BoundedMap } from '../../core/bounded-map.ts'
 import type { ReasoningSignature } from '../../core/chat.ts'
 import type { Instance } from '../../core/provider.ts'
 import { endpointId } from '../../core/target.ts'
+import { upstreamProtocols } from '../../protocols/index.ts'
 
 /**
  * The endpoints that issued encrypted reasoning. OpenAI, xAI and the resources of Azure cannot read each other's; accounts of
@@ -18,7 +19,7 @@ export class Issuers {
 
   /** Records the issuer of encrypted reasoning. Signatures of other formats are labelled. */
   note({ origin, value }: Pick<ReasoningSignature, 'origin' | 'value'>, instance: Instance): void {
-    if (origin === 'openai-responses') this.#endpoints.set(identityOf(value), endpointId(instance))
+    if (upstreamProtocols[origin].hidesIssuer) this.#endpoints.set(identityOf(value), endpointId(instance))
   }
 
   /** Whether an endpoint other than that of this instance is known to have issued the reasoning. */

@@ -19,7 +19,7 @@ import type { Maker, ResponseStatus, StoredResponse } from '../../core/stored-re
 import type { Candidate, Target } from '../../core/target.ts'
 import { namedUsers } from '../../policy/accounts/blocked-users.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
-import { supportsStoredResponses } from '../../policy/routing/choose-protocol.ts'
+import { storesAnswersIn } from '../../policy/routing/choose-protocol.ts'
 import { protocols } from '../../protocols/index.ts'
 import type { StoredTurn } from '../chat/turn.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
@@ -134,7 +134,7 @@ export class ConversationTurn implements StoredTurn {
   /** Records the target, and the ID of the response if the target stores it. */
   answeredBy({ candidate, key }: Target, { protocol }: OutboundRequest, answerStream: AnswerStream): void {
     const id = answerStream.id()
-    const stores = protocol.name === 'openai-responses' && supportsStoredResponses(candidate.instance)
+    const stores = storesAnswersIn(protocol, candidate.instance)
     const isStored = stores && this.inbound.body.store !== false && id !== null
     this.#maker = { instance: candidate.instance.id, key: key.id, model: candidate.model, id: isStored ? id : null }
   }

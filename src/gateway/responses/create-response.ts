@@ -13,7 +13,7 @@ import { inTurns, PIECE } from '../../core/steps.ts'
 import type { MemoryStore } from '../../core/stored-response.ts'
 import type { World } from '../../core/world.ts'
 import { namedUsers } from '../../policy/accounts/blocked-users.ts'
-import { supportsStoredResponses } from '../../policy/routing/choose-protocol.ts'
+import { storesAnswersIn } from '../../policy/routing/choose-protocol.ts'
 import { usableInstances } from '../../policy/routing/models.ts'
 import { protocols } from '../../protocols/index.ts'
 import { failedResponse, pendingResponse } from '../../protocols/openai-responses/encode-answer.ts'
@@ -120,10 +120,10 @@ const turnDeps = (gateway: ResponsesDeps, received: IncomingRequest, connection:
     loopTurn: world.turn,
     randomLetters: (length) => randomLetters(world, length),
     created: Math.floor(world.date() / 1000),
-    upstreamMayStore: usableInstances(config).some(supportsStoredResponses),
+    upstreamMayStore: usableInstances(config).some((instance) => storesAnswersIn(openaiResponses, instance)),
     noteIssuer: (value, issuer) => {
       const instance = config.instances.find(({ id }) => id === issuer)
-      if (instance) health.issuers.note({ origin: 'openai-responses', value }, instance)
+      if (instance) health.issuers.note({ origin: openaiResponses.name, value }, instance)
     },
   }
 }
@@ -148,7 +148,7 @@ const STORE_ATTEMPTS = 16
 const answerInBackground = async (call: ResponseCall): Promise<void> => {
   const { gateway, deps, received, responseWriter } = call
   const refuse = (failure: Failure) => {
-    const recorder = new Recorder(gateway, received, openaiResponses.style)
+    const recorder = new Recorder(gateway, received, { protocol: openaiResponses, style: openaiResponses.style })
     if (parsed.ok) {
       const { request, body: members } = parsed.value
       recorder.received({ model: request.model, stream: request.stream, members })

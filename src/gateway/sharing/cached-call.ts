@@ -17,6 +17,7 @@ import {
   AnswerCheck,
   type BypassReason,
   type CacheableBody,
+  type CacheFacts,
   cacheKeyText,
   isChanged,
   requestControl,
@@ -40,6 +41,8 @@ export type CacheableCall = {
   readonly config: Config
   readonly plan: Plan
   readonly style: string
+  /** What the client's format says of its bodies. */
+  readonly facts: CacheFacts
   readonly recorder: Recorder
   /** The client's own request. */
   readonly request: CacheableBody
@@ -97,7 +100,7 @@ const rulesFor = ({ principal }: IncomingRequest, { routes }: Config, { route }:
   principal.cache ?? (route === undefined ? undefined : routes.get(route)?.cache) ?? null
 
 const keyOf = (
-  { received, config, style, request }: CacheableCall,
+  { received, config, style, facts, request }: CacheableCall,
   rules: CacheRules,
   { instance, model }: Candidate,
 ): string =>
@@ -105,6 +108,7 @@ const keyOf = (
     {
       scope: scopeOf(received, rules),
       style,
+      facts,
       path: received.path,
       query: received.query,
       forwarded: forwardedValues(config, received.headers),

@@ -250,8 +250,9 @@ class ResponseSharing<Deps extends SharingDeps> {
   }
 
   /** A recorder for a call that is not served. `blocked`: why its end user is refused. */
-  #recorderOf({ received, style }: ShareableCall): { readonly recorder: Recorder; readonly blocked: Failure | null } {
-    const recorder = new Recorder(this.#gateway, received, style)
+  #recorderOf(call: ShareableCall): { readonly recorder: Recorder; readonly blocked: Failure | null } {
+    const { received } = call
+    const recorder = new Recorder(this.#gateway, received, call)
     const members = parseObject(received.body.text) ?? {}
     const blocked = recorder.received({ model: text(members.model) ?? '', stream: members.stream === true, members })
     return { recorder, blocked }

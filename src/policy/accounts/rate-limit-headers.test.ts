@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import type { RateLimitNames } from '../../core/protocol.ts'
+import { protocols } from '../../protocols/index.ts'
 import type { RateCounter } from './admission.ts'
-import { addRateLimitHeaders, type Clocks, type RateLimitNames } from './rate-limit-headers.ts'
+import { addRateLimitHeaders, type Clocks } from './rate-limit-headers.ts'
 
 const now = 10_000
+const OPENAI = protocols['openai-chat'].rateLimitNames
+const ANTHROPIC = protocols['anthropic-messages'].rateLimitNames
 const rateLimitHeaders = (rates: readonly RateCounter[], names: RateLimitNames, at: Clocks) => {
   const headers: Record<string, string> = {}
   addRateLimitHeaders(headers, rates, names, at)
@@ -25,7 +29,7 @@ const fields = {
 }
 
 test('rate limit headers: OpenAI', () =>
-  assert.deepEqual(rateLimitHeaders(both, 'openai', clocks), {
+  assert.deepEqual(rateLimitHeaders(both, OPENAI, clocks), {
     'x-ratelimit-limit-requests': '600',
     'x-ratelimit-remaining-requests': '599',
     'x-ratelimit-reset-requests': '1s',
@@ -36,7 +40,7 @@ test('rate limit headers: OpenAI', () =>
   }))
 
 test('rate limit headers: Anthropic', () =>
-  assert.deepEqual(rateLimitHeaders(both, 'anthropic', clocks), {
+  assert.deepEqual(rateLimitHeaders(both, ANTHROPIC, clocks), {
     'anthropic-ratelimit-requests-limit': '600',
     'anthropic-ratelimit-requests-remaining': '599',
     'anthropic-ratelimit-requests-reset': '2026-11-23T09:00:01Z',
@@ -47,8 +51,8 @@ test('rate limit headers: Anthropic', () =>
   }))
 
 test('rate limit headers: none without limits, and only those of a limited unit', () => {
-  assert.deepEqual(rateLimitHeaders([], 'openai', clocks), {})
-  const names = Object.keys(rateLimitHeaders([rate('tokens', 60, 60)], 'openai', clocks))
+  assert.deepEqual(rateLimitHeaders([], OPENAI, clocks), {})
+  const names = Object.keys(rateLimitHeaders([rate('tokens', 60, 60)], OPENAI, clocks))
   assert.deepEqual(
     names.filter((name) => name.includes('requests')),
     [],
@@ -70,7 +74,7 @@ const values: readonly (readonly [name: string, rates: readonly RateCounter[], r
 ]
 for (const [name, rates, remaining, reset] of values)
   test(`rate limit headers: ${name}`, () => {
-    const headers = rateLimitHeaders(rates, 'openai', clocks)
+    const headers = rateLimitHeaders(rates, OPENAI, clocks)
     assert.equal(headers['x-ratelimit-remaining-requests'], remaining)
     assert.equal(headers['x-ratelimit-reset-requests'], reset)
   })
@@ -82,7 +86,7 @@ test('rate limit headers: the fields are lists of strings with integers (RFC 965
   const level = fc.double({ min: -1e9, max: 1e9, noNaN: true })
   fc.assert(
     fc.property(limit, limit, level, (requests, tokens, at) => {
-      const headers = rateLimitHeaders([rate('requests', requests, at), rate('tokens', tokens, at)], 'openai', clocks)
+      const headers = rateLimitHeaders([rate('requests', requests, at), rate('tokens', tokens, at)], OPENAI, clocks)
       assert.match(headers.ratelimit ?? '', list)
       assert.match(headers['ratelimit-policy'] ?? '', list)
     }),

@@ -1,12 +1,10 @@
 /**
- * The response headers that report a client's own rate limits, in three forms: OpenAI's, Anthropic's, and RateLimit
+ * The response headers that report a client's own rate limits, under the names of the API style and as RateLimit
  * (draft-ietf-httpapi-ratelimit-headers-11, 2026-05). Without limits there are none.
  */
+import type { RateLimitNames } from '../../core/protocol.ts'
 import type { RateCounter } from './admission.ts'
 import { levelOf, untilEnough } from './token-bucket.ts'
-
-/** Whose names are used beside the RateLimit fields: those of the API style of the request. */
-export type RateLimitNames = 'openai' | 'anthropic'
 
 /** The two clocks: ms of the monotonic clock, and ms since 1970. */
 export type Clocks = { readonly now: number; readonly dateMs: number }
@@ -35,10 +33,10 @@ export const addRateLimitHeaders = (
     const tightest = tightestOf(rates, unit, clocks.now)
     if (!tightest) continue
     const { limit, remaining, resetMs } = tightest
-    const name = NAMES[names][unit]
+    const name = names[unit]
     headers[name.limit] = String(limit)
     headers[name.remaining] = String(remaining)
-    headers[name.reset] = names === 'openai' ? duration(resetMs) : rfc3339(clocks.dateMs + resetMs)
+    headers[name.reset] = names.resetAs === 'duration' ? duration(resetMs) : rfc3339(clocks.dateMs + resetMs)
     const separator = policy === '' ? '' : ', '
     policy += `${separator}"${unit}";q=${limit};w=${WINDOW_SECONDS}`
     state += `${separator}"${unit}";r=${remaining};t=${seconds(resetMs)}`
@@ -49,34 +47,6 @@ export const addRateLimitHeaders = (
 }
 
 const UNITS = ['requests', 'tokens'] as const
-
-/** Constants: a member whose name is concatenated costs ten times as much. */
-const NAMES = {
-  openai: {
-    requests: {
-      limit: 'x-ratelimit-limit-requests',
-      remaining: 'x-ratelimit-remaining-requests',
-      reset: 'x-ratelimit-reset-requests',
-    },
-    tokens: {
-      limit: 'x-ratelimit-limit-tokens',
-      remaining: 'x-ratelimit-remaining-tokens',
-      reset: 'x-ratelimit-reset-tokens',
-    },
-  },
-  anthropic: {
-    requests: {
-      limit: 'anthropic-ratelimit-requests-limit',
-      remaining: 'anthropic-ratelimit-requests-remaining',
-      reset: 'anthropic-ratelimit-requests-reset',
-    },
-    tokens: {
-      limit: 'anthropic-ratelimit-tokens-limit',
-      remaining: 'anthropic-ratelimit-tokens-remaining',
-      reset: 'anthropic-ratelimit-tokens-reset',
-    },
-  },
-} as const
 
 const tightestOf = (rates: readonly RateCounter[], unit: RateCounter['unit'], now: number): ReportedLimit | null => {
   let least: ReportedLimit | null = null

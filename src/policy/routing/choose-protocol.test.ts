@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ProtocolName } from '../../core/chat.ts'
 import type { Instance, ProtocolSupport, Provider } from '../../core/provider.ts'
-import { protocolsInOrder, supportsStoredResponses } from './choose-protocol.ts'
+import { protocols } from '../../protocols/index.ts'
+import { protocolsInOrder, storesAnswersIn } from './choose-protocol.ts'
 
 const instance = (speaks: readonly ProtocolSupport[]): Instance => {
   const provider: Provider = { name: 'p', title: 'p', order: 1, speaks, auth: 'none' }
@@ -90,4 +91,4 @@ const storage: readonly (readonly [string, readonly ProtocolSupport[], boolean])
 ]
 for (const [name, speaks, stores] of storage)
   test(`protocols: ${name} ${stores ? 'stores' : 'does not store'} responses`, () =>
-    assert.equal(supportsStoredResponses(instance(speaks)), stores))
+    assert.equal(storesAnswersIn(protocols['openai-responses'], instance(speaks)), stores))

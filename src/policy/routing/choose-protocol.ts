@@ -1,5 +1,6 @@
 /** Which of a provider's protocols a request is sent in. */
 import type { ProtocolName } from '../../core/chat.ts'
+import type { UpstreamProtocol } from '../../core/protocol.ts'
 import type { Instance, ProtocolSupport } from '../../core/provider.ts'
 
 /**
@@ -39,6 +40,6 @@ const ownFirst = (client: ProtocolName, speaks: readonly ProtocolSupport[]): Ord
 }
 const ordered = new WeakMap<readonly ProtocolSupport[], Map<ProtocolName, OrderedProtocols>>()
 
-/** Whether the provider stores responses, so that a later request can continue one by its id. */
-export const supportsStoredResponses = ({ speaks }: Instance): boolean =>
-  speaks.some(({ protocol, stateless }) => protocol === 'openai-responses' && !stateless)
+/** Whether the provider stores answers in this format, so that a later request can continue one by its ID. */
+export const storesAnswersIn = ({ name, storesAnswers }: UpstreamProtocol, { speaks }: Instance): boolean =>
+  storesAnswers === true && speaks.some(({ protocol, stateless }) => protocol === name && !stateless)

@@ -1,7 +1,9 @@
+import { withoutBillingLines } from '../../core/billing-line.ts'
 import type { Protocol } from '../../core/protocol.ts'
 import { toolRestorer } from '../shared/restore-tool-names.ts'
 import { adaptRequest, lowerOutput, omittedBlocks } from './adapt-request.ts'
 import { assembleAnswer } from './assemble-answer.ts'
+import { rateLimitNames, recognises } from './client-facts.ts'
 import { tokenCounting } from './count-tokens.ts'
 import { decodeAnswer } from './decode-answer.ts'
 import { decodeRequest } from './decode-request.ts'
@@ -31,4 +33,10 @@ export const anthropicMessages: Protocol = {
   decodeFailure,
   encodeFailure,
   counting: tokenCounting,
+  keyHeaders: ['x-api-key'],
+  errorIdHeader: 'request-id',
+  errorSchema: 'MessageError',
+  rateLimitNames,
+  recognises,
+  steadyBody: withoutBillingLines,
 }

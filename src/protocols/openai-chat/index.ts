@@ -2,6 +2,7 @@ import type { Protocol } from '../../core/protocol.ts'
 import { decodeOpenaiFailure, encodeOpenaiFailure } from '../errors/openai-error.ts'
 import { splitList } from '../shared/choices.ts'
 import { lowerMembers } from '../shared/lower-output.ts'
+import { openaiRateLimits } from '../shared/rate-limit-names.ts'
 import { toolRestorer } from '../shared/restore-tool-names.ts'
 import { toolName } from '../shared/tool-names.ts'
 import { assembleAnswer } from './assemble-answer.ts'
@@ -14,6 +15,7 @@ import { adaptRequest, encodeRequest } from './encode-request.ts'
 import { encodeStream } from './encode-stream.ts'
 import { passAnswer } from './pass-answer.ts'
 import { passStream } from './pass-stream.ts'
+import { statesCost } from './states-cost.ts'
 
 /** OpenAI's chat completions, and compatible servers. */
 export const openaiChat: Protocol = {
@@ -40,4 +42,8 @@ export const openaiChat: Protocol = {
   decodeFailure: decodeOpenaiFailure,
   ranges: { temperature: [0, 2], top_p: [0, 1], presence_penalty: [-2, 2], frequency_penalty: [-2, 2] },
   encodeFailure: encodeOpenaiFailure,
+  // `api-key`: clients of Azure's service.
+  keyHeaders: ['x-api-key', 'api-key'],
+  rateLimitNames: openaiRateLimits,
+  statesCost,
 }

@@ -1,5 +1,7 @@
+import { isList } from '../../core/json.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
 import { encodeOpenaiFailure } from '../errors/openai-error.ts'
+import { openaiRateLimits } from '../shared/rate-limit-names.ts'
 import { decodeRequest } from './decode-request.ts'
 import { encodeAnswer } from './encode-answer.ts'
 import { encodeStream } from './encode-stream.ts'
@@ -13,4 +15,6 @@ export const openaiCompletions: ClientProtocol = {
   encodeAnswer,
   encodeStream,
   encodeFailure: encodeOpenaiFailure,
+  rateLimitNames: openaiRateLimits,
+  recognises: ({ prompt }) => typeof prompt === 'string' || isList(prompt),
 }

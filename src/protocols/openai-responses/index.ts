@@ -1,6 +1,7 @@
 import type { Protocol, TokenCounting } from '../../core/protocol.ts'
 import { decodeOpenaiFailure, encodeOpenaiFailure } from '../errors/openai-error.ts'
 import { lowerMembers } from '../shared/lower-output.ts'
+import { openaiRateLimits } from '../shared/rate-limit-names.ts'
 import { toolRestorer } from '../shared/restore-tool-names.ts'
 import { toolName } from '../shared/tool-names.ts'
 import { assembleAnswer } from './assemble-answer.ts'
@@ -12,6 +13,7 @@ import { encodeAnswer } from './encode-answer.ts'
 import { adaptRequest, encodeRequest, inOwnShape, omittedItems } from './encode-request.ts'
 import { encodeStream } from './encode-stream.ts'
 import { passAnswer, passStream } from './pass-stream.ts'
+import { statesCost } from './states-cost.ts'
 
 /** OpenAI's Responses API and Open Responses, which is based on it. */
 export const openaiResponses: Protocol & { readonly counting: TokenCounting } = {
@@ -38,4 +40,10 @@ export const openaiResponses: Protocol & { readonly counting: TokenCounting } = 
   decodeFailure: decodeOpenaiFailure,
   ranges: { temperature: [0, 2], top_p: [0, 1], top_logprobs: [0, 20] },
   encodeFailure: encodeOpenaiFailure,
+  storesAnswers: true,
+  hidesIssuer: true,
+  rateLimitNames: openaiRateLimits,
+  recognises: ({ input, instructions }) => input !== undefined || instructions !== undefined,
+  statesCost,
+  repeatsRequest: true,
 }

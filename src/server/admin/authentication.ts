@@ -1,10 +1,11 @@
 /** The actor of a request: by token, by session, or as a request of this machine. */
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
-import { accessProblem, isLoopbackHost, isLoopbackOrigin, presentedKeys } from '../../policy/access.ts'
+import { accessProblem, isLoopbackHost, isLoopbackOrigin } from '../../policy/access.ts'
 import { usesHttps } from '../../policy/accounts/client-address.ts'
 import { addressGroup } from '../../policy/health/shed.ts'
 import type { RunOperation } from '../../records/store/messages.ts'
 import type { AdminRequest } from '../admin-request.ts'
+import { credentialsOf } from '../client-formats.ts'
 import { FailedAttempts } from '../failed-attempts.ts'
 import { type AdminActor, BOOTSTRAP, LOCAL } from './actor.ts'
 import type { AdminTokens } from './admin-tokens.ts'
@@ -45,7 +46,7 @@ export class Authentication {
 
   /** The actor of a request. Without credentials only a request of this machine has one, and only if no token is configured. */
   async authenticate(request: AdminRequest): Promise<Outcome<Authenticated>> {
-    const presented = presentedKeys(request.headers)
+    const presented = credentialsOf(request.headers)
     if (presented.length > 0) {
       const actor = this.#actorOf(presented, request)
       return actor.ok ? good({ actor: actor.value }) : actor

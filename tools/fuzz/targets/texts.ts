@@ -356,7 +356,7 @@ const routes: Target = {
     .map((parts) => Buffer.from(parts.join(''))),
   check(input) {
     const target = input.toString('latin1')
-    const door = { loopback: true, keyed: false, port: 1, hosts: [], origins: [] }
+    const door = { loopback: true, keyed: false, port: 1, hosts: [], origins: [], exposed: '' }
     const refused = accessProblem({ method: 'GET', target, host: ['localhost'] }, door)
     const path = target.split('?', 1)[0] ?? ''
     if (refused === null) assert.ok(path.startsWith('/') && !path.startsWith('//'))

@@ -93,7 +93,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   // The rooms with I/O, beside the pure folders.
   'transport/net': [],
   'transport/server': ['transport/net'],
-  'transport/client': ['demo', 'transport/net'],
+  'transport/client': ['transport/net'],
   demo: [],
   runtime: ['storage/files'],
   'storage/sql': [],
@@ -151,6 +151,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'config',
     'config/catalogue',
     'connect',
+    'demo',
     'observe',
     'records/entities',
     'records/store',
@@ -176,6 +177,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   process: [
     'config',
     'config/catalogue',
+    'demo',
     'limits',
     'limits/workers',
     'observe',

@@ -3,6 +3,7 @@
 import { loadProviders } from '../config/catalogue/load-providers.ts'
 import { readEnvironment } from '../config/load.ts'
 import type { Instance, ProviderKey } from '../core/provider.ts'
+import { demoUpstream } from '../demo/demo.ts'
 import { identityOf, providerHeaders } from '../gateway/upstream/outbound-request.ts'
 import { type ProxyRules, proxyFor } from '../policy/egress/proxy-rules.ts'
 import { dialer } from '../transport/client/dial.ts'
@@ -29,7 +30,7 @@ export const checkKeys = async (
   host: CliHost,
   proxies: ProxyRules,
 ): Promise<readonly KeyCheck[]> => {
-  const plainDialer = dialer({ proxyFor: (url) => proxyFor(proxies, url) })
+  const plainDialer = dialer({ inProcess: demoUpstream(), proxyFor: (url) => proxyFor(proxies, url) })
   const signed = signing({
     dial: plainDialer.dial,
     environment: async () => readEnvironment({ ...host, providers: await loadProviders() }),

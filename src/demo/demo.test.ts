@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { isObject, type Json, type JsonObject, list, object } from '../core/json.ts'
 import type { Cancel, OngoingCall } from '../core/world.ts'
 import { dialer } from '../transport/client/dial.ts'
-import { demoDial } from './demo.ts'
+import { demoDial, demoUpstream } from './demo.ts'
 
 /** Timers that the test runs. */
 const manualTimers = () => {
@@ -296,8 +296,8 @@ test('demo: a full listener pauses the response', () => {
   assert.ok(ended)
 })
 
-test('demo: the dialer accepts demo URLs', async () => {
-  const { dial, close } = dialer({ demo: { pace: { piece: 0, slowPiece: 0, slowStart: 0 } } })
+test('demo: the dialer gives it the calls to demo URLs', async () => {
+  const { dial, close } = dialer({ inProcess: demoUpstream({ pace: { piece: 0, slowPiece: 0, slowStart: 0 } }) })
   const text = await new Promise<string>((resolve) => {
     let content = ''
     dial(

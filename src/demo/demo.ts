@@ -29,6 +29,9 @@ const realLater: World['later'] = (ms, run) => {
   return () => clearTimeout(timer)
 }
 
+/** The provider for the HTTP client, which gives it the calls to `demo:` URLs. */
+export const demoUpstream = (options: DemoOptions = {}) => ({ scheme: 'demo:', dial: demoDial(options) }) as const
+
 /** Creates the dialer for `demo:` URLs. */
 export const demoDial = (options: DemoOptions = {}): Dial => {
   const later = options.later ?? realLater

@@ -7,6 +7,7 @@ import type { Budget, Directory } from '../core/accounts.ts'
 import type { Config } from '../core/config.ts'
 import { memoizeLast } from '../core/memoize-last.ts'
 import { summaryOf } from '../core/trace-summary.ts'
+import { demoUpstream } from '../demo/demo.ts'
 import { Accounts } from '../gateway/accounts/accounts.ts'
 import { ActiveCalls } from '../gateway/call/cancellation.ts'
 import { FetchedModelLists } from '../gateway/endpoints/model-lists.ts'
@@ -72,6 +73,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
   })
   const upstream = dialer({
     open: await connectionFor(launch.httpClient),
+    inProcess: demoUpstream(),
     proxyFor: (url) => proxyFor(launch.proxies, url),
   })
   const signed = signing({

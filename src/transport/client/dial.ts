@@ -3,13 +3,15 @@ import { type Failure, fail } from '../../core/failure.ts'
 import type { ForwardProxy } from '../../core/forward-proxy.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { Dial, OngoingCall, UpstreamCall, UpstreamListener } from '../../core/world.ts'
-import { type DemoOptions, demoDial } from '../../demo/demo.ts'
 import { destinationOf } from './connect.ts'
 import type { ConnectionListener, ConnectionPool, OpenConnection, UpstreamConnection } from './connection.ts'
 import { Http1Connection } from './http1-connection.ts'
 import { encodingOf, type Inflater, inflater } from './inflate.ts'
 import type { OutgoingCall } from './outgoing-call.ts'
 import { refusedByProxy } from './proxy-hop.ts'
+
+/** `scheme` with its colon. */
+type InProcessUpstream = { readonly scheme: string; readonly dial: Dial }
 
 /** Options of `dialer`. */
 export type DialOptions = {
@@ -23,7 +25,8 @@ export type DialOptions = {
   readonly maxDecodedBytes?: number
   /** Certificates (PEM) trusted instead of the default ones. Verification cannot be disabled. */
   readonly ca?: string
-  readonly demo?: DemoOptions
+  /** A provider in this process: it receives the calls to URLs of its scheme. */
+  readonly inProcess?: InProcessUpstream
   /** The proxy for a URL; null: it is reached directly. Absent: all are. */
   readonly proxyFor?: (url: URL) => ForwardProxy | null
 }
@@ -44,13 +47,12 @@ export type Dialer = {
   close(): Promise<void>
 }
 
-/** Creates a dialer for `http:` and `https:` URLs. The demo provider answers `demo:` URLs in the process. */
+/** Creates a dialer for `http:` and `https:` URLs. */
 export const dialer = (options: DialOptions = {}): Dialer => {
   const { open = ownConnection, keepAlive = 30_000, maxIdle = 256, maxDecodedBytes = 64 * 1024 * 1024, ca } = options
-  const { proxyFor = () => null } = options
+  const { proxyFor = () => null, inProcess } = options
   const routes = new Map<string, CallRoute>()
   const origins = new Map<string, Origin>()
-  const demo = demoDial(options.demo)
   let closed = false
 
   const originOf = (url: URL, proxy: ForwardProxy | null): Origin => {
@@ -80,7 +82,7 @@ export const dialer = (options: DialOptions = {}): Dialer => {
   }
 
   const dial: Dial = (call, listener) => {
-    if (call.url.startsWith('demo:')) return demo(call, listener)
+    if (inProcess && call.url.startsWith(inProcess.scheme)) return inProcess.dial(call, listener)
     if (closed) return failedLater(listener, fail('shutdown', 'The gateway closed its connections.', UNSENT))
     const route = routeTo(call.url)
     if (!route)

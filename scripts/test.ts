@@ -28,7 +28,7 @@ import {
   readOwnRows,
   readRows,
   withoutConversations,
-} from './conformance.ts'
+} from './pages/conformance.ts'
 import { endDescendants } from './test/descendants.ts'
 import {
   divide,

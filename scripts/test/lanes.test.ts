@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { isPartOfPage } from '../conformance.ts'
+import { isPartOfPage } from '../pages/conformance.ts'
 import { ALONE, divide, isolationOf, LANES, longestFirst } from './lanes.ts'
 
 const root = join(import.meta.dirname, '..', '..')

@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { METRICS_PAGE, metricsPage } from '../../scripts/metrics-page.ts'
+import { METRICS_PAGE, metricsPage } from '../../scripts/pages/metrics-page.ts'
 
 const page = readFileSync(METRICS_PAGE, 'utf8')
 

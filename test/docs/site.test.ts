@@ -6,7 +6,7 @@ import { join, posix } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { renderPage } from '../../dashboard/site/markdown.ts'
 import { llmsText, pagesIn, sectionsIn } from '../../dashboard/site/pages.ts'
-import { writeSite } from '../../scripts/site.ts'
+import { writeSite } from '../../scripts/pages/site.ts'
 import { KINDS } from '../../src/core/failure.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')

@@ -1,7 +1,7 @@
 /**
  * The output of the main verbs, as text and with `--json`, compared with `cli-output.txt`. Times, IDs, durations, the
  * address and the version are replaced, and white space between columns is two spaces. Help texts are compared with
- * docs/cli.md by scripts/cli-page.test.ts. `SNAPSHOT=write` writes what is printed, to be read before it is committed.
+ * docs/cli.md by scripts/pages/cli-page.test.ts. `SNAPSHOT=write` writes what is printed, to be read before it is committed.
  */
 import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

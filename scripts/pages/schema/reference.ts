@@ -1,10 +1,10 @@
 /** Published forms of the configuration, generated from its definition: JSON Schema, documentation page, sample `.env`. */
 
-import { allowedBy, jsonSchemaOf, type SettingRow, styleNames } from '../../src/config/definition.ts'
-import { fileSchema } from '../../src/config/file-schema.ts'
-import { launchRows, settingRows } from '../../src/config/rows.ts'
-import type { Provider, Providers } from '../../src/core/provider.ts'
-import { envPrefix } from '../../src/records/entities/ids.ts'
+import { allowedBy, jsonSchemaOf, type SettingRow, styleNames } from '../../../src/config/definition.ts'
+import { fileSchema } from '../../../src/config/file-schema.ts'
+import { launchRows, settingRows } from '../../../src/config/rows.ts'
+import type { Provider, Providers } from '../../../src/core/provider.ts'
+import { envPrefix } from '../../../src/records/entities/ids.ts'
 import { markdownTable } from '../markdown-table.ts'
 
 const listedLaunchRows = launchRows.filter(({ schema }) => !schema.unlisted)

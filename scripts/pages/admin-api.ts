@@ -1,20 +1,20 @@
 /**
  * Writes docs/admin-api.md from the table of the admin API.
  *
- *   node scripts/admin-api.ts
+ *   node scripts/pages/admin-api.ts
  */
 import { writeFileSync } from 'node:fs'
 import { z } from 'zod'
-import type { AdminRow } from '../src/server/admin/row.ts'
-import { TABLE } from '../src/server/admin/table.ts'
-import { parametersIn } from '../src/server/admin/validation.ts'
-import { ADMIN_BASE } from '../src/server/admin-request.ts'
+import type { AdminRow } from '../../src/server/admin/row.ts'
+import { TABLE } from '../../src/server/admin/table.ts'
+import { parametersIn } from '../../src/server/admin/validation.ts'
+import { ADMIN_BASE } from '../../src/server/admin-request.ts'
 
-export const PAGE_FILE = new URL('../docs/admin-api.md', import.meta.url)
+export const PAGE_FILE = new URL('../../docs/admin-api.md', import.meta.url)
 
 const INTRODUCTION = `# Admin API
 
-Made by \`scripts/admin-api.ts\` from the table of the API; \`GET ${ADMIN_BASE}/openapi.json\` of a running gateway has the same as OpenAPI 3.1, with the schemas of all answers.
+Made by \`scripts/pages/admin-api.ts\` from the table of the API; \`GET ${ADMIN_BASE}/openapi.json\` of a running gateway has the same as OpenAPI 3.1, with the schemas of all answers.
 
 ## Rules
 

@@ -3,10 +3,10 @@
  * test fails if they are out of date.
  */
 import { writeFile } from 'node:fs/promises'
-import { loadProviders } from '../src/config/catalogue/load-providers.ts'
+import { loadProviders } from '../../src/config/catalogue/load-providers.ts'
 import { configurationPage, publishedSchema, sampleEnv } from './schema/reference.ts'
 
-const root = new URL('../', import.meta.url)
+const root = new URL('../../', import.meta.url)
 const providers = await loadProviders()
 const files = {
   'headgate.schema.json': publishedSchema(),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { ROWS_VARIABLE, Tally } from '../test/conformance/tally.ts'
+import { ROWS_VARIABLE, Tally } from '../../test/conformance/tally.ts'
 import { newRows, PAGE, page, readRows, withoutConversations } from './conformance.ts'
 
 test('conformance: without recordings there are no rows', () => {

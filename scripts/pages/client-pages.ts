@@ -1,11 +1,11 @@
 /** Writes docs/clients from the table of `headgate connect` and the SDKs of the dashboard: `npm run client-pages`. */
 import { globSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { SDKS, testLine } from '../dashboard/src/connect/lines.ts'
-import { CLIENTS, type ClientRow, type Connection } from '../src/connect/clients.ts'
-import { editConfig, envLines } from '../src/connect/edit.ts'
+import { SDKS, testLine } from '../../dashboard/src/connect/lines.ts'
+import { CLIENTS, type ClientRow, type Connection } from '../../src/connect/clients.ts'
+import { editConfig, envLines } from '../../src/connect/edit.ts'
 
-export const CLIENTS_FOLDER = join(import.meta.dirname, '..', 'docs', 'clients')
+export const CLIENTS_FOLDER = join(import.meta.dirname, '..', '..', 'docs', 'clients')
 
 /** What the pages show. A gateway without client keys accepts every key. */
 const SHOWN: Connection = { url: 'http://localhost:3000', key: 'any', model: 'auto', now: '2026-11-20T12:00:00.000Z' }

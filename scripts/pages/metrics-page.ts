@@ -4,12 +4,12 @@
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { accountMetrics } from '../src/observe/account-metrics.ts'
-import { createInstruments } from '../src/observe/metrics.ts'
-import type { Registry } from '../src/observe/registry.ts'
-import { post, start } from '../test/e2e/support/process.ts'
+import { accountMetrics } from '../../src/observe/account-metrics.ts'
+import { createInstruments } from '../../src/observe/metrics.ts'
+import type { Registry } from '../../src/observe/registry.ts'
+import { post, start } from '../../test/e2e/support/process.ts'
 
-export const METRICS_PAGE = join(import.meta.dirname, '..', 'docs', 'metrics.md')
+export const METRICS_PAGE = join(import.meta.dirname, '..', '..', 'docs', 'metrics.md')
 
 type Row = { readonly kind: string; readonly help: string; readonly labels: readonly string[] }
 

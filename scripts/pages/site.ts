@@ -6,10 +6,10 @@
  */
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { buildSite } from '../dashboard/site/build.ts'
-import { llmsText } from '../dashboard/site/pages.ts'
+import { buildSite } from '../../dashboard/site/build.ts'
+import { llmsText } from '../../dashboard/site/pages.ts'
 
-const ROOT = join(import.meta.dirname, '..')
+const ROOT = join(import.meta.dirname, '..', '..')
 
 /** The root leads to the documentation, at whatever path the site is. */
 const START = '<!doctype html><title>Headgate</title><meta http-equiv="refresh" content="0; url=docs/">\n'

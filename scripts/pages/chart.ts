@@ -7,10 +7,10 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'yaml'
-import { isObject, type Json, type JsonObject, object, parseJson, text } from '../src/core/json.ts'
+import { isObject, type Json, type JsonObject, object, parseJson, text } from '../../src/core/json.ts'
 import { markdownTable } from './markdown-table.ts'
 
-const DEPLOY = join(import.meta.dirname, '..', 'deploy')
+const DEPLOY = join(import.meta.dirname, '..', '..', 'deploy')
 export const CHART = join(DEPLOY, 'helm', 'headgate')
 
 const BEGIN = '<!-- values: made by `npm run chart` -->\n'

@@ -2,11 +2,11 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from 'commander'
-import { EXIT } from '../src/cli/cli.ts'
-import { filled, HELP_WIDTH } from '../src/cli/help-text.ts'
-import { buildProgram } from '../src/cli/run.ts'
+import { EXIT } from '../../src/cli/cli.ts'
+import { filled, HELP_WIDTH } from '../../src/cli/help-text.ts'
+import { buildProgram } from '../../src/cli/run.ts'
 
-export const CLI_PAGE = join(import.meta.dirname, '..', 'docs', 'cli.md')
+export const CLI_PAGE = join(import.meta.dirname, '..', '..', 'docs', 'cli.md')
 
 const INTRODUCTION = `# Command line
 
@@ -60,7 +60,7 @@ export const cliPage = async (): Promise<string> => {
   const host = {
     env: {},
     folder: '.',
-    home: new URL('..', import.meta.url),
+    home: new URL('../..', import.meta.url),
     version: '',
     stdout: output,
     stderr: output,

@@ -4,14 +4,14 @@ import { readFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { parse } from 'yaml'
-import { loadProviders } from '../../src/config/catalogue/load-providers.ts'
-import { configure } from '../../src/config/configure.ts'
-import { fileReader } from '../../src/config/file-reader.ts'
-import { settingRows } from '../../src/config/rows.ts'
-import { load } from '../../test/support/config.ts'
+import { loadProviders } from '../../../src/config/catalogue/load-providers.ts'
+import { configure } from '../../../src/config/configure.ts'
+import { fileReader } from '../../../src/config/file-reader.ts'
+import { settingRows } from '../../../src/config/rows.ts'
+import { load } from '../../../test/support/config.ts'
 import { configurationPage, publishedSchema, sampleEnv } from './reference.ts'
 
-const root = new URL('../../', import.meta.url)
+const root = new URL('../../../', import.meta.url)
 const text = (path: string): Promise<string> => readFile(new URL(path, root), 'utf8')
 const real = await loadProviders()
 

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { pathToFileURL } from 'node:url'
-import { loadProviders } from '../src/config/catalogue/load-providers.ts'
-import { configure } from '../src/config/configure.ts'
+import { loadProviders } from '../../src/config/catalogue/load-providers.ts'
+import { configure } from '../../src/config/configure.ts'
 import { PAGE_FILE, providersPage, README_FILE, readmeWith } from './providers-table.ts'
 
 const providers = await loadProviders()
@@ -46,7 +46,7 @@ test('a new OpenAI-compatible provider is one file: configured by its variable, 
   try {
     // Provider files may import only their own folder and core (test/arrows.test.ts).
     for (const part of ['core', 'providers'])
-      cpSync(new URL(`../src/${part}/`, import.meta.url), join(folder, part), { recursive: true })
+      cpSync(new URL(`../../src/${part}/`, import.meta.url), join(folder, part), { recursive: true })
     writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
     writeFileSync(join(folder, 'providers', 'fastcloud.ts'), FASTCLOUD)
     const more = await loadProviders(pathToFileURL(`${join(folder, 'providers')}/`))

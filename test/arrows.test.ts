@@ -26,6 +26,14 @@ const FORMAT = ['protocols/framing', 'protocols/shared', 'protocols/errors']
 /** Formats of clients, which share the readers of parts, because clients mix the formats. */
 const CLIENT_FORMAT = [...FORMAT, 'protocols/client-parts']
 
+/** A format that is not listed below may import what clients' formats share. */
+const FORMATS: { readonly [room: string]: readonly string[] } = Object.fromEntries(
+  globSync('protocols/*/index.ts', { cwd: src })
+    .map(dirname)
+    .filter((room) => room !== 'protocols/embeddings')
+    .map((room) => [room, CLIENT_FORMAT]),
+)
+
 /** What each room may import from its siblings. A room is a subfolder; the files beside it are the room `<folder>/`. */
 const ROOMS: { readonly [room: string]: readonly string[] } = {
   'policy/': ['policy/retry'],
@@ -37,29 +45,18 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'policy/retry': [],
   'policy/routing': ['policy/accounts', 'policy/health', 'policy/retry'],
 
-  'protocols/': [
-    'protocols/anthropic-messages',
-    'protocols/bedrock-converse',
-    'protocols/cohere',
-    'protocols/gemini',
-    'protocols/mistral',
-    'protocols/ollama',
-    'protocols/openai-chat',
-    'protocols/openai-completions',
-    'protocols/openai-responses',
-  ],
+  // The formats, each of which has a folder.
+  ...FORMATS,
+  'protocols/': Object.keys(FORMATS),
   'protocols/client-parts': ['protocols/shared'],
   'protocols/framing': [],
   'protocols/errors': [],
   'protocols/shared': ['protocols/errors', 'protocols/framing'],
-  'protocols/anthropic-messages': CLIENT_FORMAT,
   'protocols/bedrock-converse': FORMAT,
   'protocols/cohere': FORMAT,
   'protocols/embeddings': FORMAT,
   'protocols/gemini': FORMAT,
   'protocols/ollama': FORMAT,
-  'protocols/openai-chat': CLIENT_FORMAT,
-  'protocols/openai-responses': CLIENT_FORMAT,
   // Both extend OpenAI's chat completions.
   'protocols/mistral': [...FORMAT, 'protocols/openai-chat'],
   'protocols/openai-completions': [...FORMAT, 'protocols/openai-chat'],

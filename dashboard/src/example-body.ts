@@ -1,5 +1,5 @@
-/** Bodies of requests in each API style: a new style does not compile without one. Pure. */
-import type { RequestStyle } from '../../src/core/request-styles.ts'
+/** Bodies of requests in each API style. Pure. */
+import { type RequestStyle, STYLE_EXAMPLES } from '../../src/core/request-styles.ts'
 
 export const NEEDS = ['tools', 'image', 'schema'] as const
 export type ExampleNeed = (typeof NEEDS)[number]
@@ -79,9 +79,7 @@ export const bodyIn = (
         ...(has('tools') && { tools: [{ ...TOOL, input_schema: OBJECT }] }),
         ...(has('schema') && { output_config: { format: { type: 'json_schema', schema: OBJECT } } }),
       }
-    case 'completions':
-      return { model, prompt: text }
-    case 'embeddings':
-      return { model, input: text }
+    default:
+      return STYLE_EXAMPLES[style]({ model, text })
   }
 }

@@ -7,6 +7,7 @@
  */
 import type { Failure } from './failure.ts'
 import type { Json, JsonObject } from './json.ts'
+import type { ClientProtocolName } from './request-styles.ts'
 
 // ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -466,7 +467,7 @@ export const isContent = (event: ChatEvent): boolean => {
 // ── Protocol names ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** Client formats. */
-export type ClientProtocolName = 'openai-chat' | 'openai-responses' | 'anthropic-messages' | 'openai-completions'
+export type { ClientProtocolName }
 
 /** Upstream formats. */
 export type UpstreamProtocolName =

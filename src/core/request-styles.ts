@@ -1,21 +1,64 @@
 /** The API styles of requests that are routed: those of the client formats, and embeddings. The dashboard uses them too. */
-import type { ClientProtocolName } from './chat.ts'
 
-/** Style and path below `/v1`; `protocols/index.test.ts` compares them with the formats. */
-const STYLE_OF = {
-  'openai-chat': ['chat', '/chat/completions'],
-  'openai-responses': ['responses', '/responses'],
-  'anthropic-messages': ['messages', '/messages'],
-  'openai-completions': ['completions', '/completions'],
-} as const satisfies Record<ClientProtocolName, readonly [style: string, path: string]>
+type Example = { readonly model: string; readonly text: string }
 
-const EMBEDDINGS = ['embeddings', '/embeddings'] as const
+/** One API style. `path`: below `/v1`. `example`: the smallest body that asks for an answer to a text. */
+type StyleRow = {
+  readonly style: string
+  readonly path: string
+  readonly example: (of: Example) => { readonly [member: string]: unknown }
+}
 
-export type RequestStyle = (typeof STYLE_OF)[ClientProtocolName][0] | 'embeddings'
+const messagesOf = (text: string) => [{ role: 'user', content: text }]
 
-const ROWS: readonly (readonly [style: RequestStyle, path: string])[] = [...Object.values(STYLE_OF), EMBEDDINGS]
+/** The client formats. `protocols/index.test.ts` compares style and path with the formats. */
+const CLIENT_FORMATS = {
+  'openai-chat': {
+    style: 'chat',
+    path: '/chat/completions',
+    example: ({ model, text }) => ({ model, messages: messagesOf(text) }),
+  },
+  'openai-responses': {
+    style: 'responses',
+    path: '/responses',
+    example: ({ model, text }) => ({ model, input: text }),
+  },
+  'anthropic-messages': {
+    style: 'messages',
+    path: '/messages',
+    example: ({ model, text }) => ({ model, max_tokens: 1_024, messages: messagesOf(text) }),
+  },
+  'openai-completions': {
+    style: 'completions',
+    path: '/completions',
+    example: ({ model, text }) => ({ model, prompt: text }),
+  },
+} as const satisfies { readonly [name: string]: StyleRow }
 
-export const REQUEST_STYLES: readonly RequestStyle[] = ROWS.map(([style]) => style)
+const EMBEDDINGS = {
+  style: 'embeddings',
+  path: '/embeddings',
+  example: ({ model, text }: Example) => ({ model, input: text }),
+} as const
 
-/** The path of each style below `/v1`; every style has a row. */
-export const STYLE_PATHS = Object.fromEntries(ROWS) as { readonly [style in RequestStyle]: string }
+/** Client formats. */
+export type ClientProtocolName = keyof typeof CLIENT_FORMATS
+
+export type RequestStyle = (typeof CLIENT_FORMATS)[ClientProtocolName]['style'] | 'embeddings'
+
+const ROWS = [...Object.values(CLIENT_FORMATS), EMBEDDINGS]
+
+export const REQUEST_STYLES: readonly RequestStyle[] = ROWS.map(({ style }) => style)
+
+/** The path of each style below `/v1`. */
+// Every style has a row.
+export const STYLE_PATHS = Object.fromEntries(ROWS.map(({ style, path }) => [style, path])) as {
+  readonly [style in RequestStyle]: string
+}
+
+/** The smallest body of each style that asks for an answer to a text. */
+export const STYLE_EXAMPLES = Object.fromEntries(
+  ROWS.map(({ style, example }): readonly [string, StyleRow['example']] => [style, example]),
+) as {
+  readonly [style in RequestStyle]: StyleRow['example']
+}

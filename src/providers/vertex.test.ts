@@ -34,7 +34,11 @@ const sent = (
     query = '',
   }: { client?: ClientProtocol; baseUrl?: string; query?: string } = {},
 ): OutboundRequest => {
-  const asked = parseRequest(client, { text: JSON.stringify(body) }, () => undefined, defaultSettings.limit)
+  const asked = parseRequest(
+    client,
+    { body: { text: JSON.stringify(body) }, headers: () => undefined },
+    defaultSettings.limit,
+  )
   if (!asked.ok) return assert.fail(asked.failure.message)
   const model = text(body.model) ?? ''
   const candidate = { instance: instance(baseUrl), model, because: '', weight: 1 }

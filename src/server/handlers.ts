@@ -21,7 +21,7 @@ import type { ClientPages } from './client-pages.ts'
 import { errorResponse } from './error-response.ts'
 import { fingerprint } from './fingerprint.ts'
 import { openapi } from './openapi.ts'
-import { type Handlers, ROUTES } from './routes.ts'
+import { CHAT_ROUTES, type ChatRouteName, type Handlers, ROUTES } from './routes.ts'
 
 /** The style of a shared compaction in the log; the model call of a compaction is in the responses style. */
 const COMPACT = 'compact'
@@ -69,6 +69,10 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
         serveChat(shared, { protocol, received, responseWriter: to }),
       )
   }
+  // Every chat route has a handler.
+  const chatHandlers = Object.fromEntries(CHAT_ROUTES.map(([name, protocol]) => [name, call(protocol)])) as {
+    readonly [name in ChatRouteName]: ReturnType<typeof call>
+  }
   const responsesProtocol = protocols[ROUTES.responses.protocol]
   const repeatableTurn = repeatableChat(responsesProtocol, true)
   const embeddingsProtocol = protocols[ROUTES.embeddings.protocol]
@@ -83,7 +87,7 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
     if (worker && !gateway.jobs.has(id)) await worker.cancel(id, client)
   }
   return {
-    chat: call(ROUTES.chat.protocol),
+    ...chatHandlers,
     responses: (received, reply) =>
       share(
         {
@@ -110,8 +114,6 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
       await cancelElsewhere(id, received)
       await cancelResponse(gateway, received, reply, id)
     },
-    messages: call(ROUTES.messages.protocol),
-    completions: call(ROUTES.completions.protocol),
     embeddings: (received, reply) =>
       share(
         {

@@ -4,7 +4,15 @@ import type { JsonObject } from '../core/json.ts'
 import type { ClientProtocol } from '../core/protocol.ts'
 import { protocols } from '../protocols/index.ts'
 import { ref, SCHEMAS } from './openapi-schemas.ts'
-import { pathsOf, protocolAt, ROUTES, type RouteName } from './routes.ts'
+import {
+  CHAT_ROUTES,
+  type ChatRouteName,
+  pathsOf,
+  protocolAt,
+  ROUTES,
+  type RouteName,
+  type RouteRow,
+} from './routes.ts'
 
 type ApiOperation = {
   readonly summary: string
@@ -25,7 +33,11 @@ const asJsonOrEvents = (name: string, about: string): JsonObject => ({
 /** Error statuses of a model call: invalid requests, a busy gateway, and failed upstreams. */
 const MODEL_ERRORS = [400, 402, 404, 408, 409, 413, 415, 422, 429, 502, 503, 504]
 
-const OPERATIONS: { readonly [name in RouteName]: ApiOperation } = {
+type Operations = { readonly [name in Exclude<RouteName, ChatRouteName>]: ApiOperation } & {
+  readonly [name in ChatRouteName]?: ApiOperation
+}
+
+const OPERATIONS: Operations = {
   chat: {
     summary: 'Create a chat completion',
     description:
@@ -292,11 +304,9 @@ const MORE_HEADERS: { readonly [name in RouteName]?: JsonObject } = {
 
 /** Calls with idempotency keys and coalescing. */
 const SHARED: ReadonlySet<RouteName> = new Set([
-  'chat',
+  ...CHAT_ROUTES.map(([name]) => name),
   'responses',
   'compact',
-  'messages',
-  'completions',
   'embeddings',
 ])
 
@@ -328,6 +338,20 @@ const METADATA: JsonObject = {
   schema: { type: 'string', enum: ['body'] },
 }
 
+const anyObject = (): JsonObject => ({ 'application/json': { schema: { type: 'object' } } })
+
+/** The description of a chat call without one of its own. */
+const chatOperation = (name: RouteName): ApiOperation => ({
+  summary: `Create an answer (style \`${protocols[protocolAt(ROUTES[name].path)].style}\`)`,
+  gives: {
+    '200': {
+      description: 'The answer, whole or as a stream.',
+      content: { ...anyObject(), 'text/event-stream': { schema: { type: 'string' } } },
+    },
+  },
+  errors: [...MODEL_ERRORS, 426],
+})
+
 /** Whether the route is the call of a format whose streams can state their cost. */
 const statesCost = (name: RouteName): boolean => {
   const { path, protocol }: { readonly path: string; readonly protocol?: ClientProtocolName } = ROUTES[name]
@@ -336,8 +360,8 @@ const statesCost = (name: RouteName): boolean => {
 }
 
 const operation = (name: RouteName, path: string): JsonObject => {
-  const { summary, description, takes, gives, errors = [] } = OPERATIONS[name]
-  const { access, model } = ROUTES[name]
+  const { summary, description, takes, gives, errors = [] } = OPERATIONS[name] ?? chatOperation(name)
+  const { access, model, serves }: RouteRow = ROUTES[name]
   const { errorIdHeader, errorSchema = 'Error' } = protocols[protocolAt(path)]
   const ids: JsonObject =
     errorIdHeader === undefined
@@ -366,7 +390,7 @@ const operation = (name: RouteName, path: string): JsonObject => {
       ],
     }),
     ...(SHARED.has(name) && { parameters: [KEY, ...(statesCost(name) ? [METADATA] : [])] }),
-    ...(takes && { requestBody: { required: true, content: asJson(takes) } }),
+    ...((takes || serves) && { requestBody: { required: true, content: takes ? asJson(takes) : anyObject() } }),
     responses: {
       ...Object.fromEntries(
         Object.entries(gives).map(([status, answer]) => [

@@ -8,7 +8,7 @@ import { nearest } from '../core/nearest.ts'
 /** `rest`: the part of the path that matched `{id}`, decoded; empty without one. A thrown error becomes a 500 response. */
 type Handler = (received: IncomingRequest, reply: ResponseWriter, rest: string) => void | Promise<void>
 
-type RouteRow = {
+export type RouteRow = {
   readonly path: string
   readonly method: 'GET' | 'POST' | 'DELETE'
   /** `client`: clients. `operator`: clients, the operator and local requests. `open`: everyone. */
@@ -21,13 +21,22 @@ type RouteRow = {
   readonly maxBody?: number
   /** The API style of the call, and of every error on its path. */
   readonly protocol?: ClientProtocolName
+  /** Answers chat calls of its format: its handler and its description are those of the format. */
+  readonly serves?: 'chat'
   /** The path also accepts WebSocket. */
   readonly webSocket?: true
 }
 
 /** The table of routes. */
 export const ROUTES = {
-  chat: { path: '/v1/chat/completions', method: 'POST', access: 'client', model: true, protocol: 'openai-chat' },
+  chat: {
+    path: '/v1/chat/completions',
+    method: 'POST',
+    access: 'client',
+    model: true,
+    protocol: 'openai-chat',
+    serves: 'chat',
+  },
   responses: {
     path: '/v1/responses',
     method: 'POST',
@@ -74,7 +83,14 @@ export const ROUTES = {
     maxBody: 4_096,
     protocol: 'openai-responses',
   },
-  messages: { path: '/v1/messages', method: 'POST', access: 'client', model: true, protocol: 'anthropic-messages' },
+  messages: {
+    path: '/v1/messages',
+    method: 'POST',
+    access: 'client',
+    model: true,
+    protocol: 'anthropic-messages',
+    serves: 'chat',
+  },
   countTokens: {
     path: '/v1/messages/count_tokens',
     method: 'POST',
@@ -88,6 +104,7 @@ export const ROUTES = {
     access: 'client',
     model: true,
     protocol: 'openai-completions',
+    serves: 'chat',
   },
   embeddings: { path: '/v1/embeddings', method: 'POST', access: 'client', model: true, protocol: 'openai-chat' },
   models: { path: '/v1/models', method: 'GET', access: 'client', model: false },
@@ -105,6 +122,18 @@ export const ROUTES = {
 
 /** The name of a route. */
 export type RouteName = keyof typeof ROUTES
+/** The routes that answer chat calls of their format. */
+export type ChatRouteName = {
+  [name in RouteName]: (typeof ROUTES)[name] extends { readonly serves: 'chat' } ? name : never
+}[RouteName]
+
+/** The same with their formats. */
+export const CHAT_ROUTES: readonly (readonly [name: ChatRouteName, protocol: ClientProtocolName])[] =
+  Object.entries<RouteRow>(ROUTES).flatMap(([name, { serves, protocol }]) =>
+    // `Object.entries` types the names as strings.
+    serves === 'chat' && protocol ? [[name as ChatRouteName, protocol]] : [],
+  )
+
 /** A handler for each route. */
 export type Handlers = { readonly [name in RouteName]: Handler }
 /** A route with its name. */
@@ -143,7 +172,7 @@ export const findRoute = (path: string, shown: (path: string) => string = (plain
   const routes = exact.get(plain)
   if (routes) return { routes, rest: '' }
   for (const { prefix, suffix, routes } of patterns)
-    if (plain.startsWith(prefix) && plain.endsWith(suffix) && plain.length > prefix.length + suffix.length) {
+    if (isBetween(plain, prefix, suffix)) {
       const rest = decoded(plain.slice(prefix.length, plain.length - suffix.length))
       return rest === undefined
         ? fail('invalid_request', 'The path has a % that is not followed by two hexadecimal digits of UTF-8.')
@@ -161,7 +190,16 @@ const protocolPaths = [...exact].flatMap(([path, routes]) =>
  * (`/v1/messages/batches`) use its style, all others OpenAI's.
  */
 export const protocolAt = (path: string): ClientProtocolName =>
-  protocolPaths.find((row) => path === row.path || path.startsWith(row.below))?.protocol ?? 'openai-chat'
+  (
+    protocolPaths.find((row) => path === row.path || path.startsWith(row.below)) ??
+    routesMatching(path)?.find(({ protocol }) => protocol !== undefined)
+  )?.protocol ?? 'openai-chat'
+
+const routesMatching = (path: string): readonly ApiRoute[] | undefined =>
+  patterns.find(({ prefix, suffix }) => isBetween(path, prefix, suffix))?.routes
+
+const isBetween = (path: string, prefix: string, suffix: string): boolean =>
+  path.startsWith(prefix) && path.endsWith(suffix) && path.length > prefix.length + suffix.length
 
 const decoded = (text: string): string | undefined => {
   try {
@@ -173,7 +211,8 @@ const decoded = (text: string): string | undefined => {
 }
 
 /** Whether a model call is served at this path. */
-export const isModelPath = (path: string): boolean => exact.get(path)?.some(({ model }) => model) === true
+export const isModelPath = (path: string): boolean =>
+  (exact.get(path) ?? routesMatching(path))?.some(({ model }) => model) === true
 
 /** Paths of the clients' APIs that are not served although a client style is: what to use instead. */
 const INSTEAD: readonly (readonly [path: string, remedy: string])[] = [

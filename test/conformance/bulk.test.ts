@@ -66,8 +66,7 @@ for (const [name, style, make] of requests)
   test(`bulk: a request with very many ${name} is encoded in every format`, () => {
     const request = parseRequest(
       protocols[style],
-      { text: JSON.stringify({ model: 'm', ...make() }) },
-      () => undefined,
+      { body: { text: JSON.stringify({ model: 'm', ...make() }) }, headers: () => undefined },
       unlimited,
     )
     assert.ok(request.ok)

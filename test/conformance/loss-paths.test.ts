@@ -322,7 +322,11 @@ describe('every path reported for a provider exists in the body', () => {
       assert.ok(from)
       const wrong = new Set<string>()
       for (const body of bodiesOf(cases)) {
-        const request = parseRequest(from, { text: JSON.stringify(body) }, () => undefined, defaultSettings.limit)
+        const request = parseRequest(
+          from,
+          { body: { text: JSON.stringify(body) }, headers: () => undefined },
+          defaultSettings.limit,
+        )
         assert.ok(request.ok)
         for (const provider of providers)
           for (const path of reportedPaths(request.value, provider))

@@ -271,7 +271,11 @@ const instanceOf = (provider: Provider): Instance => ({
 const prepare = (provider: Provider, style: string, model: string, body: JsonObject): OutboundRequest | string => {
   const protocol = clientProtocolByStyle.get(style)
   assert.ok(protocol)
-  const request = parseRequest(protocol, { text: JSON.stringify(body) }, () => undefined, defaultSettings.limit)
+  const request = parseRequest(
+    protocol,
+    { body: { text: JSON.stringify(body) }, headers: () => undefined },
+    defaultSettings.limit,
+  )
   if (!request.ok) return `${request.failure.param}: ${request.failure.message}`
   const candidate = { instance: instanceOf(provider), model, because: 'asked', weight: 1 }
   return prepareRequest(request.value, candidate, { maxOutputTokens: 8_192 }) ?? 'no protocol'

@@ -46,7 +46,11 @@ export const sentTo = (
   { model = 'm', only, facts }: Target,
 ) => {
   const source = JSON.stringify({ model, ...given })
-  const question = parseRequest(protocols[style], { text: source }, () => undefined, defaultSettings.limit)
+  const question = parseRequest(
+    protocols[style],
+    { body: { text: source }, headers: () => undefined },
+    defaultSettings.limit,
+  )
   assert.ok(question.ok, 'the request is refused here')
   const prepared = prepareRequest(
     question.value,

@@ -295,7 +295,11 @@ test("reshaped: a response repeats tools, settings and the stored choice in its 
 
 test('reshaped: a stored turn keeps the items of its own format', () => {
   const body = { model: 'm', instructions: 'Be brief.', messages: CALLED, tools: [NESTED] }
-  const parsed = parseRequest(protocols['openai-responses'], { text: JSON.stringify(body) }, () => undefined, LIMITS)
+  const parsed = parseRequest(
+    protocols['openai-responses'],
+    { body: { text: JSON.stringify(body) }, headers: () => undefined },
+    LIMITS,
+  )
   assert.ok(parsed.ok)
   const { input, instructions, store, messages } = parsed.value.body
   assert.deepEqual([instructions, store, messages], ['Be brief.', undefined, undefined])

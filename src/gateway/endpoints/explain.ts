@@ -68,7 +68,7 @@ export const parseOnce = (gateway: ModelCallDeps, asking: Asking): Outcome<Expla
   const style = styleOf(received)
   if (!style.ok) return style
   const protocol = style.value
-  const parsed = parseRequest(protocol, received.body, received.headers, gateway.config().settings.limit)
+  const parsed = parseRequest(protocol, received, gateway.config().settings.limit)
   if (!parsed.ok) return parsed
   const inbound = parsed.value
   return good((assume, model) => {

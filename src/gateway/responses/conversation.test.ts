@@ -15,7 +15,11 @@ const headers: HeaderLookup = () => undefined
 const limits = { messages: 100_000, parts: 100_000, tools: 100_000 }
 
 const inboundOf = (body: JsonObject): InboundRequest => {
-  const asked = parseRequest(openaiResponses, { text: JSON.stringify({ model: 'm', ...body }) }, headers, limits)
+  const asked = parseRequest(
+    openaiResponses,
+    { body: { text: JSON.stringify({ model: 'm', ...body }) }, headers },
+    limits,
+  )
   assert.ok(asked.ok, JSON.stringify(asked))
   return asked.value
 }

@@ -267,8 +267,9 @@ class ResponseSharing<Deps extends SharingDeps> {
 /** For chat calls: the body of a repeatable request. `stored`: whether the protocol stores responses by default. */
 export const repeatableChat =
   (protocol: ClientProtocol, stored: boolean): ShareableCall['repeatable'] =>
-  ({ body, headers }, limits) => {
-    const parsed = parseRequest(protocol, body, headers, limits)
+  (received, limits) => {
+    const { body } = received
+    const parsed = parseRequest(protocol, received, limits)
     if (!parsed.ok || hasDuplicateMembers(body.text, parsed.value.body)) return null
     return isRepeatable(parsed.value.request, { body: parsed.value.body, stored }) ? parsed.value.body : null
   }

@@ -28,7 +28,11 @@ const dropped = (style: string, body: JsonObject, ...paths: readonly string[]): 
 const preparedFor = (provider: Provider, style: string, body: JsonObject) => {
   const protocol = clientProtocolByStyle.get(style)
   assert.ok(protocol)
-  const question = parseRequest(protocol, { text: JSON.stringify(body) }, () => undefined, defaultSettings.limit)
+  const question = parseRequest(
+    protocol,
+    { body: { text: JSON.stringify(body) }, headers: () => undefined },
+    defaultSettings.limit,
+  )
   assert.ok(question.ok)
   const instance: Instance = {
     id: 'strict',

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defaultSettings } from '../../../test/support/settings.ts'
+import type { JsonObject } from '../../core/json.ts'
 import { openaiChat } from '../../protocols/openai-chat/index.ts'
 import { parseInTurns, parseRequest } from './parse-request.ts'
 
@@ -32,7 +33,7 @@ for (const [name, source] of bodies)
     const { limit } = defaultSettings
     const body = { text: source }
     const inTurns = await parseInTurns(openaiChat, { body, headers }, limit, turn)
-    assert.deepEqual(inTurns, parseRequest(openaiChat, body, headers, limit))
+    assert.deepEqual(inTurns, parseRequest(openaiChat, { body, headers }, limit))
     assert.ok(turns > 1)
   })
 
@@ -41,4 +42,23 @@ test('parse request: a small body is parsed at once', async () => {
   const body = { text: JSON.stringify({ model: 'm', messages: [user] }) }
   const asked = await parseInTurns(openaiChat, { body, headers: () => undefined }, limit, () => assert.fail('a turn'))
   assert.equal(asked.ok, true)
+})
+
+test('parse request: a format receives the path of the request, whose members may be in it', async () => {
+  const paths: (string | undefined)[] = []
+  const format = {
+    ...openaiChat,
+    decodeRequest: (body: JsonObject, path?: string) => {
+      paths.push(path)
+      return openaiChat.decodeRequest(body)
+    },
+  }
+  const received = {
+    body: { text: '{"model":"m","messages":[]}' },
+    headers: () => undefined,
+    path: '/v1beta/models/m:generateContent',
+  }
+  parseRequest(format, received, defaultSettings.limit)
+  await parseInTurns(format, received, defaultSettings.limit, () => assert.fail('a turn'))
+  assert.deepEqual(paths, [received.path, received.path])
 })

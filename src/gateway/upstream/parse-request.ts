@@ -2,7 +2,6 @@
 
 import type { EncodedText } from '../../core/encoded-text.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
-import type { HeaderLookup } from '../../core/headers.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { isObject, parseJson } from '../../core/json.ts'
 import { describeJsonError } from '../../core/json-error.ts'
@@ -16,15 +15,17 @@ import { type ExtentLimits, extentProblem, isShort } from '../../policy/request-
 import type { Eventual } from '../accounts/authority.ts'
 import type { InboundRequest } from './outbound-request.ts'
 
+/** A request with a body. `path`: for formats with members of the request in it. */
+type ReceivedBody = Pick<IncomingRequest, 'body' | 'headers'> & Partial<Pick<IncomingRequest, 'path'>>
+
 /** Parses a request. Errors: invalid JSON, limits exceeded, or a body that the protocol rejects. */
 export const parseRequest = (
   protocol: ClientProtocol,
-  source: EncodedText,
-  headers: HeaderLookup,
+  received: ReceivedBody,
   limits: ExtentLimits,
 ): Outcome<InboundRequest> => {
-  const read = readBody(source, limits)
-  return read.ok ? decode(protocol, headers, read.value) : read
+  const read = readBody(received.body, limits)
+  return read.ok ? decode(protocol, received, read.value) : read
 }
 
 /**
@@ -33,32 +34,35 @@ export const parseRequest = (
  */
 export const parseInTurns = (
   protocol: ClientProtocol,
-  received: Pick<IncomingRequest, 'body' | 'headers'>,
+  received: ReceivedBody,
   limits: ExtentLimits,
   turn: TurnScheduler,
 ): Eventual<Outcome<InboundRequest>> => {
-  const { body, headers } = received
-  return body.text.length <= PIECE
-    ? parseRequest(protocol, body, headers, limits)
+  return received.body.text.length <= PIECE
+    ? parseRequest(protocol, received, limits)
     : parseInSteps(protocol, received, limits, turn)
 }
 
 const parseInSteps = async (
   protocol: ClientProtocol,
-  { body: source, headers }: Pick<IncomingRequest, 'body' | 'headers'>,
+  received: ReceivedBody,
   limits: ExtentLimits,
   turn: TurnScheduler,
 ): Promise<Outcome<InboundRequest>> => {
-  const read = await readInSteps(source, limits, turn)
+  const read = await readInSteps(received.body, limits, turn)
   if (!read.ok) return read
   await ownTurn(turn)
-  const request = decode(protocol, headers, read.value)
+  const request = decode(protocol, received, read.value)
   await ownTurn(turn)
   return request
 }
 
-const decode = (protocol: ClientProtocol, headers: HeaderLookup, parsed: ParsedBody): Outcome<InboundRequest> => {
-  const request = protocol.decodeRequest(parsed.body)
+const decode = (
+  protocol: ClientProtocol,
+  { headers, path }: ReceivedBody,
+  parsed: ParsedBody,
+): Outcome<InboundRequest> => {
+  const request = protocol.decodeRequest(parsed.body, path)
   if (!request.ok) return request
   const inbound = { protocol, request: request.value, headers, ...parsed }
   if (!request.value.reshaped) return good(inbound)

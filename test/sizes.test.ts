@@ -31,7 +31,7 @@ const ABOVE_THE_CAP: { readonly [name: string]: readonly [lines: number, members
   ClientStream: [194, 38],
   Http1Exchange: [182, 41],
   BackgroundResponse: [181, 32],
-  NodeExchange: [138, 31],
+  NodeExchange: [143, 31],
 
   Bookkeeper: [284, 35],
   UsageReader: [288, 42],
@@ -43,7 +43,7 @@ const ABOVE_THE_CAP: { readonly [name: string]: readonly [lines: number, members
 
   AccountsReader: [427, 32],
   ResponsesAnswerWriter: [427, 52],
-  StoreThread: [264, 32],
+  StoreThread: [279, 34],
   LargeReader: [252, 22],
   ChunkWriter: [247, 41],
   Supervisor: [225, 31],
@@ -127,7 +127,10 @@ const SMALL_BY_PLACE: readonly (readonly [path: RegExp, reason: string])[] = [
   [/^src\/cli\/verbs\//, 'one file for each verb'],
   [/-thread\.(?:ts|mjs)$|\/thread-entry\.mjs$/, 'the entry of a thread'],
   [/\/index\.ts$/, 'the face of its folder'],
-  [/^src\/protocols\/[\w-]+\/(?:(?:de|en)code-answer|pass-answer|count-tokens)\.ts$/, 'each format has the same files'],
+  [
+    /^src\/protocols\/[\w-]+\/(?:(?:de|en)code-answer|pass-answer|count-tokens|states-cost)\.ts$/,
+    'each format has the same files',
+  ],
 ]
 
 test(`sizes: a file of ${SMALL_FILE} lines or fewer has two importers or a reason`, () => {

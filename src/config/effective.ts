@@ -9,22 +9,22 @@ import type { ConfigTexts } from './load.ts'
 import { settingRows } from './rows.ts'
 
 /** `origin`: `env`, `.env`, `default`, or a place in the file such as `headgate.yaml:12`. */
-type Shown = { readonly origin: string }
+type ShownValue = { readonly origin: string }
 
 export type EffectiveConfig = {
   /** `value`: null if it is not set; a secret is `set`, secrets are counted. */
-  readonly settings: readonly (Shown & { readonly name: string; readonly value: unknown })[]
+  readonly settings: readonly (ShownValue & { readonly name: string; readonly value: unknown })[]
   /** `keys`: IDs. `base_url` is without credentials and query, which may contain keys. */
-  readonly providers: readonly (Shown & {
+  readonly providers: readonly (ShownValue & {
     readonly id: string
     readonly kind: string
     readonly base_url: string
     readonly keys: readonly string[]
     readonly models: readonly string[]
   })[]
-  readonly routes: readonly (Shown & { readonly name: string })[]
+  readonly routes: readonly (ShownValue & { readonly name: string })[]
   /** Teams, keys, budgets and prices of the file. */
-  readonly accounts: readonly (Shown & { readonly kind: string; readonly id: string; readonly name: string })[]
+  readonly accounts: readonly (ShownValue & { readonly kind: string; readonly id: string; readonly name: string })[]
 }
 
 /** `env`: of the process, without `.env`. `texts`: what the configuration was loaded from. */

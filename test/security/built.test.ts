@@ -135,7 +135,8 @@ test('built: no debugger, heap snapshot or diagnostic report', () => {
     [...text.matchAll(/setFlagsFromString\(([^)]*)\)/g)].map(([, flag]) => [file, flag]),
   )
   assert.deepEqual(flags, [
-    ['runtime/heap-tuning.ts', "may ? '--semi-space-growth-factor=2' : '--semi-space-growth-factor=1'"],
+    ['runtime/heap-tuning.ts', "growth ? '--semi-space-growth-factor=2' : '--semi-space-growth-factor=1'"],
+    ['runtime/heap-tuning.ts', "'--no-memory-reducer-favors-memory'"],
   ])
 })
 

@@ -28,8 +28,8 @@ const UNRECORDED = { kind: 'unrecorded' } as const
 type NoTarget = { readonly kind: 'no-target'; readonly skipped: readonly Skip[] }
 
 type Chosen<Ready> = Choice<Ready> | typeof CHOOSE_AGAIN | NoTarget
-type Encoded<Ready> = Choice<Ready> | typeof CHOOSE_AGAIN
-type Recorded<Ready> = Encoded<Ready> | typeof UNRECORDED
+type EncodedAttempt<Ready> = Choice<Ready> | typeof CHOOSE_AGAIN
+type Recorded<Ready> = EncodedAttempt<Ready> | typeof UNRECORDED
 
 type RequestParts<Ready extends Compatibility> = {
   readonly world: RoutingDeps['world']
@@ -139,12 +139,12 @@ export class NextAttempt<Ready extends Compatibility> {
   // ── Encode and record ──────────────────────────────────────────────────────────────────────────────────────────
 
   /** Encodes the request for the target; a large one in turns of the event loop. */
-  encode(choice: Choice<Ready>): Eventual<Encoded<Ready>> {
+  encode(choice: Choice<Ready>): Eventual<EncodedAttempt<Ready>> {
     const encoding = this.#parts.spec.makeReady?.(choice.prepared)
     return encoding ? this.#onEncoded(encoding, choice) : choice
   }
 
-  async #onEncoded(encoding: Promise<void>, choice: Choice<Ready>): Promise<Encoded<Ready>> {
+  async #onEncoded(encoding: Promise<void>, choice: Choice<Ready>): Promise<EncodedAttempt<Ready>> {
     try {
       await encoding
     } catch (error) {
@@ -172,7 +172,7 @@ export class NextAttempt<Ready extends Compatibility> {
     this.#parts.context.account.attempts.discard()
   }
 
-  #unlessStopped(choice: Choice<Ready>): Encoded<Ready> {
+  #unlessStopped(choice: Choice<Ready>): EncodedAttempt<Ready> {
     if (!this.#parts.context.stop.reason) return choice
     this.discard(choice.permit)
     return CHOOSE_AGAIN

@@ -6,13 +6,13 @@ import { emptyHistory, type History, recordFailure } from '../../policy/routing/
 const NONE: readonly Candidate[] = []
 
 /** An attempt that has failed. `isFirst`: it was the request's first at this deployment (provider and model). */
-type FailedAttempt<Ready> = { readonly target: Target; readonly prepared: Ready; readonly isFirst: boolean }
+type AttemptFailure<Ready> = { readonly target: Target; readonly prepared: Ready; readonly isFirst: boolean }
 
 /**
  * Facts of a failure. `window`: the context window of its model in tokens. `member`: the member of the request that was
  * refused. `isFinal`: no other target may be tried.
  */
-type FailureFacts = {
+type AttemptFailureFacts = {
   readonly window: number | undefined
   readonly member: string | undefined
   readonly isFinal: boolean
@@ -38,7 +38,7 @@ export class RoutingProgress<Ready> {
     return true
   }
 
-  failed({ target, prepared, isFirst }: FailedAttempt<Ready>, failure: Failure, facts: FailureFacts): void {
+  failed({ target, prepared, isFirst }: AttemptFailure<Ready>, failure: Failure, facts: AttemptFailureFacts): void {
     // A rejected key is not an error of the request: the attempt does not count, and the next key needs no retry
     // budget. Earlier attempts with other keys still count.
     if (rowOf(failure).excludes !== 'key') this.counted++

@@ -34,7 +34,7 @@ export type AdminDeps = {
   /** The client of the dashboard's own requests. `source`: the value of their tag `source`. */
   readonly dashboard: (source: string) => Outcome<Principal>
   readonly ledger: Pick<UsageLedger, 'adjust' | 'state'>
-  readonly process: ProcessFacts
+  readonly process: NodeFacts
   readonly configuration: Configuration
   /** The other processes that serve the port; null: there are none. */
   readonly nodes: AskNodes | null
@@ -59,7 +59,7 @@ export type AdminDeps = {
 }
 
 /** The running process. */
-export type ProcessFacts = {
+export type NodeFacts = {
   readonly version: string
   /** ms since 1970. */
   readonly startedAt: number

@@ -106,7 +106,7 @@ describe('verbs that use a running gateway', () => {
 
   test('a refused call says which of the two credentials to pass', async () => {
     const trial = await verb(['try', 'hello', '--url', gateway.url, '--token', ADMIN])
-    assert.equal(trial.code, 1)
+    assert.equal(trial.code, 5)
     assert.match(trial.stdout, /Pass --key, or set HEADGATE_API_KEY\.\n/)
     assert.doesNotMatch(trial.stdout, /--token/)
     assert.match(

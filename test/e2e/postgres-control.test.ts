@@ -234,7 +234,7 @@ describe('keys in Postgres', { skip: skipPostgres, concurrency: false }, () => {
     const env = { DATABASE_URL: url, PORT: '1' }
     for (const before of [
       [null, null],
-      [3, 3],
+      [3, 4],
     ]) {
       const migrated = await verb(['db', 'migrate', '--json'], { cwd: newFolder(), env })
       assert.equal(migrated.code, 0, migrated.stdout + migrated.stderr)

@@ -61,7 +61,7 @@ const THREADS = [
   'usage/reading/reading-thread.ts',
   'usage/bodies/bodies-thread.ts',
   'records/store/control-thread.ts',
-  'limits/counters-thread.mjs',
+  'limits/counters-thread.ts',
   'backup/backup-thread.ts',
   'config/checking/check-thread.ts',
   'storage/sql/postgres/postgres-thread.mjs',

@@ -5,17 +5,11 @@
 import type { Budget } from '../core/accounts.ts'
 import type { CounterSpend } from '../core/journal.ts'
 import type { CounterFigures, SpentSum } from '../gateway/accounts/budget-counters.ts'
+import { ThreadClient } from '../storage/thread/connect-thread.ts'
 import type { OnStoreTime } from '../storage/thread/on-store-time.ts'
-import { QueriedThread } from '../storage/thread/queried-thread.ts'
 import type { CounterAnswer, CounterOperation } from './counter-messages.ts'
-import type {
-  CountersState,
-  CountersThreadOptions,
-  FromCountersThread,
-  NodeSpent,
-  RedisState,
-  ToCountersThread,
-} from './messages.ts'
+import type { program } from './counters-thread.ts'
+import type { CountersState, CountersThreadOptions, FromCountersThread, NodeSpent, RedisState } from './messages.ts'
 
 export type CountersClientOptions = Pick<CountersThreadOptions, 'url' | 'node' | 'shares'> & {
   readonly onAnswers: (source: number, answers: readonly CounterAnswer[]) => void
@@ -28,7 +22,7 @@ export type CountersClientOptions = Pick<CountersThreadOptions, 'url' | 'node' |
   readonly onTime?: OnStoreTime
 }
 
-const THREAD = new URL('./counters-thread.mjs', import.meta.url)
+const PROGRAM = new URL('./counters-thread.ts', import.meta.url)
 /** Memory limits in MB. */
 const MEMORY = { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 16 }
 /** ms to wait for the first answer of Redis at the start, and for the thread to end. */
@@ -36,7 +30,7 @@ const TIMES = { start: 2_000, close: 2_000 }
 
 export class CountersClient {
   readonly #options: CountersClientOptions
-  readonly #thread: QueriedThread<ToCountersThread, FromCountersThread>
+  readonly #thread: ThreadClient<typeof program>
   #budgets: readonly Budget[] = []
   #state: RedisState
   /** Redis has answered since the start of the thread. */
@@ -49,15 +43,16 @@ export class CountersClient {
     this.#options = options
     const { url, node, shares } = options
     this.#state = { problem: null, shares }
-    this.#thread = new QueriedThread({
-      file: THREAD,
+    this.#thread = new ThreadClient({
+      program: PROGRAM,
       memory: MEMORY,
       data: () => {
         this.#hasAnswered = false
         if (this.#starts++ > 0) setImmediate(options.onRestart)
-        return { url, node, shares, budgets: this.#budgets } satisfies CountersThreadOptions
+        return { url, node, shares, budgets: this.#budgets }
       },
-      onMessage: (message) => this.#receive(message),
+      restart: 'always',
+      events: { counted: (message) => this.#receive(message) },
       onProblem: (problem) => this.#changed({ problem, shares: this.#state.shares }),
     })
     this.#thread.start()
@@ -77,7 +72,7 @@ export class CountersClient {
 
   setBudgets(budgets: readonly Budget[]): void {
     this.#budgets = budgets
-    this.#thread.post({ do: 'budgets', budgets })
+    this.#thread.post('budgets', budgets)
   }
 
   /** IDs of budgets whose earlier usage this gateway has not counted. */
@@ -88,33 +83,33 @@ export class CountersClient {
   }
 
   run(source: number, operations: readonly CounterOperation[]): void {
-    this.#thread.post({ do: 'run', source, operations })
+    this.#thread.post('run', { source, operations })
   }
 
   /** What this node has spent at least. */
   raise(sums: readonly SpentSum[]): void {
-    this.#thread.post({ do: 'raise', sums })
+    this.#thread.post('raise', sums)
   }
 
   /** What other nodes have spent. It counts if they have not stored it themselves. */
   adopt(sums: readonly NodeSpent[]): void {
-    this.#thread.post({ do: 'adopt', sums })
+    this.#thread.post('adopt', sums)
   }
 
   /** Corrects what this node has spent. */
   add(sums: readonly SpentSum[]): void {
-    this.#thread.post({ do: 'add', sums })
+    this.#thread.post('add', sums)
   }
 
   /** A process has ended: its slots are free. `spends`: what it has spent in all; null: unknown. */
   async exit(source: number, spending: Promise<readonly CounterSpend[] | null>): Promise<void> {
-    this.#thread.post({ do: 'exit', source })
-    this.#thread.post({ do: 'spent', source, spends: await spending })
+    this.#thread.post('exit', source)
+    this.#thread.post('spent', { source, spends: await spending })
   }
 
   /** Frees what is in progress and ends the thread, within 2 s. */
   close(): Promise<void> {
-    return this.#thread.close({ do: 'close' }, TIMES.close)
+    return this.#thread.close(TIMES.close)
   }
 
   #receive(message: FromCountersThread): void {

@@ -19,21 +19,12 @@ export type CountersThreadOptions = {
 export type NodeSpent = SpentSum & { readonly node: string }
 
 /** `source`: a process whose operations are counted: this one, or one of its workers. */
-export type ToCountersThread =
-  | { readonly do: 'run'; readonly source: number; readonly operations: readonly CounterOperation[] }
-  /** The budgets of the configuration. */
-  | { readonly do: 'budgets'; readonly budgets: readonly Budget[] }
-  /** What this node has spent at least, as its ledger says. */
-  | { readonly do: 'raise'; readonly sums: readonly SpentSum[] }
-  /** What other gateways have spent, as the ledger that they share says: some of them may have ended for good. */
-  | { readonly do: 'adopt'; readonly sums: readonly NodeSpent[] }
-  /** Corrections. */
-  | { readonly do: 'add'; readonly sums: readonly SpentSum[] }
-  /** The process has ended: its slots are free. */
-  | { readonly do: 'exit'; readonly source: number }
-  /** What the ended process has spent in all; null: unknown, and it is charged what it has reserved. */
-  | { readonly do: 'spent'; readonly source: number; readonly spends: readonly CounterSpend[] | null }
-  | { readonly do: 'close' }
+export type SourceOperations = { readonly source: number; readonly operations: readonly CounterOperation[] }
+
+/** What the ended process has spent in all; null: unknown, and it is charged what it has reserved. */
+export type EndedProcess = { readonly source: number; readonly spends: readonly CounterSpend[] | null }
+
+export type CountersEvents = { readonly counted: FromCountersThread }
 
 export type FromCountersThread =
   | { readonly do: 'answers'; readonly source: number; readonly answers: readonly CounterAnswer[] }

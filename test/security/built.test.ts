@@ -40,26 +40,20 @@ test('built: only the server and the upstream client use the network', () => {
 
 test('built: no process is started and no text is evaluated', () => {
   assert.deepEqual(importing(/^(?:node:)?(?:cluster|vm|repl|inspector|wasi)/), [])
-  // One place creates threads, for databases, their backups, shared counters, the documentation and checks of configurations: they run files of the
-  // project and get no environment. A connection to Postgres has another one below the thread of its database.
+  // One place creates threads: they run files of the project and get no environment. A connection to Postgres has another one below the thread of its database.
   const host = 'storage/thread/connect-thread.ts'
-  const threads = 'storage/thread/database-thread.ts'
   const connections = 'storage/sql/postgres/database.ts'
   const inThreads =
-    /^(?:storage\/thread\/(?:thread-entry\.mjs|serve-thread\.ts)|(?:storage\/responses|usage\/[a-z]+|records\/store|limits)\/(?:[a-z-]+-thread\.mjs|(?:[a-z-]+-)?thread\.ts)|storage\/sql\/postgres\/(?:connection\.ts|postgres-thread\.mjs))$/
+    /^storage\/(?:thread\/(?:thread-entry\.mjs|serve-thread\.ts)|sql\/postgres\/(?:connection\.ts|postgres-thread\.mjs))$/
   const usingThreads = importing(/^(?:node:)?worker_threads/).filter((file) => !inThreads.test(file))
-  assert.deepEqual(usingThreads.toSorted(), [connections, host, threads])
-  assert.deepEqual(containing(/getBuiltinModule\('node:(?:worker_threads|cluster|vm|repl)'/).toSorted(), [
-    host,
-    threads,
-  ])
-  assert.deepEqual(containing(/new Worker\(/).toSorted(), [connections, host, threads])
+  assert.deepEqual(usingThreads.toSorted(), [host, connections].toSorted())
+  assert.deepEqual(containing(/getBuiltinModule\('node:(?:worker_threads|cluster|vm|repl)'/), [host])
+  assert.deepEqual(containing(/new Worker\(/).toSorted(), [host, connections].toSorted())
   assert.match(source.get(connections) ?? '', /THREAD = new URL\('\.\/postgres-thread\.mjs', import\.meta\.url\)/)
   assert.match(
     source.get(connections) ?? '',
     /new Worker\(THREAD, \{[^}]*\},\s*transferList: \[port2\],\s*env: \{\},\s*execArgv: \[\],/,
   )
-  assert.match(source.get(threads) ?? '', /new Worker\(file, \{ workerData, env: \{\}, execArgv: \[\]/)
   assert.match(source.get(host) ?? '', /ENTRY = new URL\('\.\/thread-entry\.mjs', import\.meta\.url\)/)
   assert.match(
     source.get(host) ?? '',
@@ -67,11 +61,6 @@ test('built: no process is started and no text is evaluated', () => {
   )
   assert.match(source.get(host) ?? '', /new Worker\(ENTRY, \{ workerData, env: \{\}, execArgv: \[\]/)
   const connecting = importing(/\/connect-thread\.ts$/)
-  const starting = importing(/\/database-thread\.ts$/)
-  const queried = 'storage/thread/queried-thread.ts'
-  assert.match(source.get(queried) ?? '', /\{ file, memory, data \} = this\.#options/)
-  assert.match(source.get(queried) ?? '', /startThread<\w+>\(\{\s*file,\s*memory,\s*data: data\(\),/)
-  const clients = [...starting.filter((file) => file !== queried), ...importing(/\/queried-thread\.ts$/)]
   const rooms = [
     'storage/responses/',
     'usage/',
@@ -81,14 +70,14 @@ test('built: no process is started and no text is evaluated', () => {
     'config/checking/',
     'server/pages/docs/',
   ]
-  assert.deepEqual(outside([...clients, ...connecting], ...rooms), [])
+  assert.deepEqual(outside(connecting, ...rooms), [])
   for (const client of connecting) {
-    assert.match(source.get(client) ?? '', /PROGRAM = new URL\('\.\/[a-z]+-thread\.ts', import\.meta\.url\)/, client)
+    assert.match(
+      source.get(client) ?? '',
+      /PROGRAM = new URL\('\.\/[a-z]+-thread\.(?:ts|mjs)', import\.meta\.url\)/,
+      client,
+    )
     assert.match(source.get(client) ?? '', /new ThreadClient(?:<[^(]+>)?\(\{\s*program: PROGRAM,/, client)
-  }
-  for (const client of clients) {
-    assert.match(source.get(client) ?? '', /THREAD = new URL\('\.\/[a-z-]+-thread\.mjs', import\.meta\.url\)/, client)
-    assert.match(source.get(client) ?? '', /(?:startThread<\w+>|new QueriedThread)\(\{\s*file: THREAD,/, client)
   }
   // Starts copies of itself, as many as configured, and in a clone the build of its pages, without the environment.
   const builder = 'server/pages/building.ts'
@@ -102,13 +91,11 @@ test('built: no process is started and no text is evaluated', () => {
   assert.deepEqual(containing(/\b(?:execFile|spawn)(?:Sync)?\(\s*['"`]|shell:/), [])
   // The compile cache, and a package loaded by name on first use.
   assert.deepEqual(importing(/^(?:node:)?module/).toSorted(), [
-    'limits/counters-thread.mjs',
     'main.ts',
     'server/web-socket.ts',
     'storage/sql/postgres/database.ts',
     'storage/sql/postgres/postgres-thread.mjs',
     'storage/thread/connect-thread.ts',
-    'storage/thread/database-thread.ts',
     'storage/thread/thread-entry.mjs',
   ])
   assert.deepEqual(containing(/registerHooks|module\.register|syncBuiltin/), [])

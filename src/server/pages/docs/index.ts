@@ -1,7 +1,7 @@
 /** Serves the documentation: the pages that belong to the running version, without a network. */
 import { readdir, readFile } from 'node:fs/promises'
 import { join, relative, sep } from 'node:path'
-import { startThread } from '../../../storage/thread/database-thread.ts'
+import { ThreadClient } from '../../../storage/thread/connect-thread.ts'
 import { DOCS_BASE, type Pages, rootFrom } from '../../page-request.ts'
 import { HTML, type PageFile, pageFiles, pageHeaders, respond, sendFile, typeOf } from '../respond.ts'
 import { SMALL_STYLE } from '../small-pages.ts'
@@ -39,21 +39,22 @@ const readFiles = async (folder: string): Promise<ReadonlyMap<string, PageFile> 
 /** The files that the thread makes, by name. */
 type SiteTexts = ReadonlyMap<string, string>
 
-/** A file of the package. */
-const THREAD = new URL('./docs-thread.mjs', import.meta.url)
+/** A file of the package (`dashboard/site/thread.ts`). */
+const PROGRAM = new URL('./docs-thread.mjs', import.meta.url)
+type SiteProgram = (data: null) => { readonly methods: { readonly make: (root: string) => SiteTexts } }
 
 /** The files in the package, which has the pages as Markdown. Their HTML is made once, in a thread. */
-const makeFiles = (home: string): Promise<ReadonlyMap<string, PageFile> | string> =>
-  new Promise((resolve) => {
-    const thread = startThread<SiteTexts>({
-      file: THREAD,
-      data: { root: home },
-      memory: { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 32 },
-      onMessage: (texts) => resolve(pageFiles(texts)),
-      onExit: (_, problem) => resolve(problem),
-    })
-    if (typeof thread === 'string') resolve(thread)
+const makeFiles = async (home: string): Promise<ReadonlyMap<string, PageFile> | string> => {
+  const thread = new ThreadClient<SiteProgram>({
+    program: PROGRAM,
+    data: () => null,
+    memory: { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 32 },
+    restart: 'when called',
   })
+  const result = await thread.call('make', home, { limit: null })
+  void thread.close(0)
+  return 'value' in result ? pageFiles(result.value) : result.problem
+}
 
 /** The name of the file at a path: `/docs/errors` is `errors.html`. */
 const nameOf = (path: string): string => {

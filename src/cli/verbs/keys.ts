@@ -6,6 +6,7 @@ import { isObject, type JsonObject, list, object, text } from '../../core/json.t
 import { nearest } from '../../core/nearest.ts'
 import { createKey, keysIn, last4 } from '../../policy/accounts/client-key.ts'
 import { storedDigest } from '../../records/entities/secret-digest.ts'
+import { withBlocking } from '../accounts/blocking.ts'
 import { asWritten, fromLitellm, type KeyImport } from '../accounts/key-import.ts'
 import {
   findRecord,
@@ -301,19 +302,12 @@ const defineChanges = (command: Command, cli: () => Cli): void => {
         await printSecret(cli(), store, key)
       }),
     )
-  for (const action of ['block', 'unblock'] as const)
-    command
-      .command(`${action} <key>`)
-      .description(
-        action === 'block' ? 'Refuse requests with a key until it is unblocked.' : 'Accept a blocked key again.',
-      )
-      .addHelpText('after', `\nExample: headgate keys ${action} search-prod`)
-      .action((name: string) =>
-        withRecords(cli(), async (store) => {
-          const key = await store.run({ do: action, kind: 'key', id: await idOf(store, 'key', name) })
-          cli().answer(key, () => [`${text(key.name)} is ${text(key.status)}`])
-        }),
-      )
+  withBlocking(command, cli, {
+    kind: 'key',
+    example: 'search-prod',
+    block: 'Refuse requests with a key until it is unblocked.',
+    unblock: 'Accept a blocked key again.',
+  })
   command
     .command('revoke <key>')
     .description('Revoke a key for ever. Requests in progress finish.')

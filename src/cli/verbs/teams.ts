@@ -1,6 +1,7 @@
 /** `headgate teams`: teams, in a running gateway or in its files. */
 import type { Command } from 'commander'
 import { type Json, type JsonObject, list, object, text } from '../../core/json.ts'
+import { withBlocking } from '../accounts/blocking.ts'
 import { findRecord, idOf, listAll, withRecords } from '../accounts/record-store.ts'
 import {
   patchOf,
@@ -88,19 +89,12 @@ export const define: DefineVerb = (command, cli) => {
         cli().answer(team, () => lines(team, cli()))
       }),
     )
-  for (const action of ['block', 'unblock'] as const)
-    command
-      .command(`${action} <team>`)
-      .description(
-        action === 'block' ? 'Refuse requests of all keys of a team.' : 'Accept the keys of a blocked team again.',
-      )
-      .addHelpText('after', `\nExample: headgate teams ${action} search`)
-      .action((name: string) =>
-        withRecords(cli(), async (store) => {
-          const team = await store.run({ do: action, kind: 'team', id: await idOf(store, 'team', name) })
-          cli().answer(team, () => [`${text(team.name)} is ${text(team.status)}`])
-        }),
-      )
+  withBlocking(command, cli, {
+    kind: 'team',
+    example: 'search',
+    block: 'Refuse requests of all keys of a team.',
+    unblock: 'Accept the keys of a blocked team again.',
+  })
   command
     .command('delete <team>')
     .description('Delete a team.')

@@ -196,7 +196,7 @@ export const serveOne = async (
     headers: () => undefined,
     body: { text: body },
     principal,
-    client: '',
+    owner: '',
   }
   await serveChat(gateway, { protocol, received, responseWriter })
 }

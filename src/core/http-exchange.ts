@@ -15,12 +15,12 @@ export type IncomingRequest = {
   readonly headers: HeaderLookup
   /** The body, valid UTF-8; empty when there was none. */
   readonly body: EncodedText
-  /** Digest of the client's key; empty if none is required. */
-  readonly client: string
+  /** Whose stored responses and shared answers it may use: the digest of the client's key; empty if none is required. */
+  readonly owner: string
   /** The client. Its `id` is for logs and metrics; it never contains the key. */
   readonly principal: Principal
-  /** The client whose memory share the answer counts towards: its key, otherwise its address. */
-  readonly holder?: string
+  /** Whose share of memory the answer counts towards: the client's key, otherwise its address. */
+  readonly memoryOwner?: string
 }
 
 /** Writes a response: `writeHead` once, `write` repeatedly, then either `end` or `abort`. */

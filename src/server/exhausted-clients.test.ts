@@ -61,7 +61,7 @@ const received = (name: RouteName, principal: Principal, more: object = {}): Inc
   query: '',
   headers: () => undefined,
   body: { text: JSON.stringify({ ...BODIES[name], ...more }) },
-  client: principal.id,
+  owner: principal.id,
   principal,
 })
 

@@ -56,7 +56,7 @@ const given = (
     ...{ id: `req_${number++}`, method: 'POST', path: ROUTES[name].path, query: '' },
     headers: (header) => (header === 'idempotency-key' ? key : undefined),
     body: { text: JSON.stringify(body) },
-    ...{ client: CLIENT.id, principal: CLIENT },
+    ...{ owner: CLIENT.id, principal: CLIENT },
   })
   const ask = (name: RouteName, body: object, key?: string) => {
     const reply = new CapturedReply()

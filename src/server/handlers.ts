@@ -83,7 +83,7 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
   const { worker } = deps
   const identity = worker && { worker: { number: worker.number, of: worker.of } }
   /** Another worker may run the background response; it stores the cancelled response. */
-  const cancelElsewhere = async (id: string, { client }: IncomingRequest): Promise<void> => {
+  const cancelElsewhere = async (id: string, { owner: client }: IncomingRequest): Promise<void> => {
     if (worker && !gateway.jobs.has(id)) await worker.cancel(id, client)
   }
   return {

@@ -70,7 +70,7 @@ function received(
     headers: () => undefined,
     body: { text: JSON.stringify(body) },
     principal,
-    client: principal.id,
+    owner: principal.id,
     ...more,
   }
 }

@@ -265,9 +265,9 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
       query: queryOf(target),
       headers,
       body: withDeployment(pathOf(target), body),
-      client: this.#owner,
+      owner: this.#owner,
       principal: this.#principal,
-      holder: this.#memoryOwner,
+      memoryOwner: this.#memoryOwner,
     }
     if (isCounted(route)) {
       this.#counted = true

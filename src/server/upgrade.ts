@@ -88,7 +88,7 @@ export class Upgrade {
       query: queryOf(target),
       headers,
       body: { text: '' },
-      client: admitted.value.owner,
+      owner: admitted.value.owner,
       principal: admitted.value.principal,
     }
     this.#sockets.accept({ head, socket, first, visitor, refuse, headers: common })
@@ -143,7 +143,7 @@ const socketOptions = (server: ServerContext, answer: AnswerTurn, timing: Socket
     },
     memoryFor: (visitor, address) => new SocketMemory(admission.bodies, ownerOf(visitor, address)),
     onError: server.onError,
-    onRefused: ({ id, visitor: { path, headers, principal, client }, failure }) =>
+    onRefused: ({ id, visitor: { path, headers, principal, owner: client }, failure }) =>
       server.onRefused({
         id,
         ownId: newRequestId(),

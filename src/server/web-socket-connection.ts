@@ -269,7 +269,7 @@ export class WebSocketConnection {
     }
     const onFailed = () => {
       // Open Responses: a response that a failed turn continued is evicted from the connection's memory.
-      if (task.previous !== null) this.#responses.delete(task.previous, received.client)
+      if (task.previous !== null) this.#responses.delete(task.previous, received.owner)
     }
     const reply = new TurnReply({ peer: this.#peer, lane: task.lane, backlog: this.#backlog, onFailed })
     this.#reply = reply

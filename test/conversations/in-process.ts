@@ -115,7 +115,7 @@ export const converseInProcess = (conversation: Conversation): Promise<readonly 
       headers: () => undefined,
       body: { text: JSON.stringify(body) },
       principal: ANONYMOUS,
-      client: '',
+      owner: '',
     }
     let settled = false
     const serve =

@@ -57,7 +57,7 @@ const given = () => {
     headers: (name) => headers[name],
     body: { text: JSON.stringify(body) },
     principal: { ...ANONYMOUS, id: 'key_a', cache },
-    client: 'key_a',
+    owner: 'key_a',
   })
   const settled = async (done: Promise<void> | void, reply: CapturedReply) => {
     for (let n = 0; n < 5; n++) await world.advance(1)

@@ -214,7 +214,7 @@ const spentBy = async (
     const protocol = protocols[style]
     const received = {
       ...{ id: `req_${n}`, method: 'POST', path: protocol.path, query: '', headers: () => undefined, local: true },
-      ...{ body: { text: body }, client: '', principal: testPrincipal() },
+      ...{ body: { text: body }, owner: '', principal: testPrincipal() },
     }
     reply.done = serveChat({ ...gateway, accounts }, { protocol, received, responseWriter: reply })
     await world.advance(500)

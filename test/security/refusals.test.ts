@@ -121,7 +121,7 @@ const setting = (names: readonly string[]) => {
       query: '',
       headers: () => undefined,
       body: { text: JSON.stringify(BODIES[route](model)) },
-      client: key.id,
+      owner: key.id,
       principal,
     }
     const done = handlers[route](received, reply, '')

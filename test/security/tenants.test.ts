@@ -52,7 +52,7 @@ const given = () => {
   const requestOf = (route: RouteName, principal: Principal, body: object): IncomingRequest => {
     const { method, path } = ROUTES[route]
     const more = { id: 'req_test', query: '', headers: () => undefined, body: { text: JSON.stringify(body) } }
-    return { ...more, method, path, principal, client: principal.id }
+    return { ...more, method, path, principal, owner: principal.id }
   }
   const call = async (route: RouteName, principal: Principal, body: object) => {
     const reply = new CapturedReply()

@@ -108,7 +108,7 @@ export const gatewayHarness = (
         headers: () => undefined,
         body: { text: typeof body === 'string' ? body : JSON.stringify(body) },
         principal: ANONYMOUS,
-        client,
+        owner: client,
       }
       reply.done = serveChat(gateway, { protocol, received, responseWriter: reply })
       return reply

@@ -174,7 +174,7 @@ const clientOf =
       headers: (header) => (header === 'idempotency-key' ? key : undefined),
       body: { text: JSON.stringify(body) },
       principal: ANONYMOUS,
-      client: '',
+      owner: '',
     }
     replies.push(clientCall)
     const repeatable = style === 'embeddings' ? repeatableEmbeddings : repeatableChat(protocol, style === 'turn')

@@ -326,7 +326,7 @@ class Simulation {
       headers: (name) => (name === 'idempotency-key' ? (request.key ?? undefined) : undefined),
       body: { text: request.body },
       principal: this.#accounts.principal,
-      client: request.client,
+      owner: request.client,
     }
     const config = this.#config
     const given = this.#options.mutant?.reply?.(reply) ?? reply

@@ -99,7 +99,7 @@ const given = (script: (asked: ScriptedCall) => void = answers, input: Given = {
         headers: (name: string) => ({ 'x-headgate-metadata': metadata, 'user-agent': AGENT })[name],
         body: { text: JSON.stringify(body) },
         local: true,
-        client: '',
+        owner: '',
         principal: by,
       }
       reply.done = serveChat({ ...harness.gateway, accounts }, { protocol, received, responseWriter: reply })

@@ -44,7 +44,7 @@ const ask = async (asked: object, stated: object, amount: number) => {
         query: '',
         headers: () => undefined,
         body: { text: JSON.stringify({ ...question, ...asked }) },
-        client: '',
+        owner: '',
         principal: testPrincipal(),
       },
       responseWriter: reply,

@@ -36,7 +36,7 @@ const put = (
   const received = { id: 'req_bug', method: 'POST', path: '', query: '', headers: () => undefined, body }
   reply.done = serveChat(gateway, {
     protocol,
-    received: { ...received, principal: ANONYMOUS, client: '' },
+    received: { ...received, principal: ANONYMOUS, owner: '' },
     responseWriter: reply,
   })
   return reply

@@ -40,7 +40,7 @@ export type ChatAttemptsInput = {
   /** The turn of a stored conversation. A target that stores the conversation itself receives only the new turn. */
   readonly turn?: Pick<StoredTurn, 'inboundFor' | 'isExpiredUpstream' | 'storage'> | undefined
   /** The client whose memory quota the answer counts towards. */
-  readonly holder?: string | undefined
+  readonly memoryOwner?: string | undefined
   /** Records the bodies of the attempts. */
   readonly bodies?: CallBodies | null | undefined
 }
@@ -60,7 +60,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
   readonly #inbound: InboundRequest
   readonly #settings: Settings
   readonly #turn: ChatAttemptsInput['turn']
-  readonly #holder: string | undefined
+  readonly #memoryOwner: string | undefined
   readonly #bodies: CallBodies | null
   readonly #prepared = new Map<Candidate, PreparedRequest[]>()
   /** The request without signatures, by the id of each provider instance that rejected them. */
@@ -78,12 +78,12 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
   /** Protocols that this request found unsupported, by instance. */
   #missing: Map<Instance, Set<UpstreamProtocolName>> | null = null
 
-  constructor(deps: RouterDeps, { inbound, settings, turn, holder, bodies = null }: ChatAttemptsInput) {
+  constructor(deps: RouterDeps, { inbound, settings, turn, memoryOwner, bodies = null }: ChatAttemptsInput) {
     this.#deps = deps
     this.#inbound = inbound
     this.#settings = settings
     this.#turn = turn
-    this.#holder = holder
+    this.#memoryOwner = memoryOwner
     this.#bodies = bodies
     this.#outputs = new OutputLimits(deps)
     // No client waits for a background response.
@@ -152,7 +152,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
       holdbackMs: inbound.request.stream ? this.#settings.stream.holdback : Number.POSITIVE_INFINITY,
       skipMalformedEvents: protocol.lenientEvents === true && choices?.passes !== false && isPlainText(inbound),
       settings: this.#settings,
-      client: this.#holder,
+      client: this.#memoryOwner,
       ...(this.#bodies && { bodies: this.#bodies }),
       onHeaders: (headers) => health.load.recordQuota(target, headers),
       onSignature: (signature) => health.issuers.note(signature, instance),

@@ -253,7 +253,7 @@ const responsesClient = () => {
         headers: () => undefined,
         body: { text },
         principal: ANONYMOUS,
-        client: '',
+        owner: '',
       },
       reply,
     )

@@ -115,7 +115,7 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
       inbound,
       settings,
       turn,
-      holder: received.holder,
+      memoryOwner: received.memoryOwner,
       bodies: recorder.bodies,
     })
     const routed = await route(gateway, routeContext, attempts)
@@ -243,7 +243,7 @@ const routeContextFor = ({
   const keysOf = keyOrder(gateway, config, inbound)
   return {
     id: received.id,
-    client: received.client,
+    owner: received.owner,
     principal: received.principal,
     plan,
     config,

@@ -40,7 +40,7 @@ const received = (body: string, headers: Readonly<Record<string, string>> = {}, 
   headers: (name) => headers[name],
   body: { text: body },
   principal: ANONYMOUS,
-  client: '',
+  owner: '',
 })
 
 const counting = async (

@@ -75,7 +75,7 @@ const embed = async (
       headers: () => undefined,
       body: { text: JSON.stringify({ model: 'm', input, ...body }) },
       principal: ANONYMOUS,
-      client: '',
+      owner: '',
     }
     const done = serveEmbeddings(made.gateway, received, reply)
     await made.world.advance(ms)

@@ -41,7 +41,7 @@ const received = (body: string, query = ''): IncomingRequest => ({
   headers: () => undefined,
   body: { text: body },
   principal: ANONYMOUS,
-  client: '',
+  owner: '',
 })
 
 const asking = async (

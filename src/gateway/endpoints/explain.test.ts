@@ -21,7 +21,7 @@ const receivedOf = (body: IncomingRequest['body']): IncomingRequest => ({
   headers: () => undefined,
   body,
   principal: ANONYMOUS,
-  client: '',
+  owner: '',
 })
 
 for (const [style, members] of [

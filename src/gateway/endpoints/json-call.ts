@@ -41,7 +41,7 @@ export type JsonAnswer<T> = { readonly value: T; readonly usage?: Usage }
 
 /** One JSON call, for the router. */
 export type JsonCall<T> = {
-  readonly received: Pick<IncomingRequest, 'client' | 'principal' | 'holder'>
+  readonly received: Pick<IncomingRequest, 'owner' | 'principal' | 'memoryOwner'>
   readonly running: Pick<RunningCall, 'cancellation' | 'recorder'>
   readonly plan: Plan
   readonly config: Config
@@ -60,7 +60,7 @@ export type JsonRouted<T> = Routed<JsonRequest<T>> & { readonly value: T }
 export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promise<JsonRouted<T> | NotRouted> => {
   const { world, activeCalls } = deps
   const { plan, config, keysOf, onHeaders } = call
-  const { client, principal, holder } = call.received
+  const { owner, principal, memoryOwner } = call.received
   const { cancellation, recorder } = call.running
   const { settings } = config
   const requests = new Map<Candidate, JsonRequest<T> | null>()
@@ -95,7 +95,7 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
       allowEmptyText: true,
       skipMalformedEvents: false,
       settings: parts ? withRounds(settings, Math.ceil(parts.length / PARTS_IN_FLIGHT)) : settings,
-      client: holder,
+      client: memoryOwner,
       ...(recorder.bodies && { bodies: recorder.bodies }),
       onHeaders: (headers) => onHeaders(target, headers),
     })
@@ -111,7 +111,7 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
       deps,
       {
         id: recorder.id,
-        client,
+        owner,
         principal,
         plan,
         config,

@@ -13,7 +13,7 @@ const received: IncomingRequest = {
   headers: () => undefined,
   body: { text: JSON.stringify({ model: 'm', input: [{ role: 'user', content: 'a long talk' }] }) },
   principal: ANONYMOUS,
-  client: '',
+  owner: '',
 }
 
 /** Compacts with a summary that ends for this reason. */

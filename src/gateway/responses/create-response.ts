@@ -110,12 +110,12 @@ export const withHistoryFrom =
 
 const turnDeps = (gateway: ResponsesDeps, received: IncomingRequest, connection: MemoryStore | undefined): TurnDeps => {
   const { world, responses, health } = gateway
-  const { client } = received
+  const { owner } = received
   const config = gateway.config()
   const durable = config.settings.responses.keepDays > 0 ? responses : null
   return {
     stores: { durable, refusalOf: storedRefusal(gateway, received), ...(connection && { connection }) },
-    owner: client,
+    owner,
     limits: config.settings.limit,
     loopTurn: world.turn,
     randomLetters: (length) => randomLetters(world, length),
@@ -179,7 +179,7 @@ const answerInBackground = async (call: ResponseCall): Promise<void> => {
   const context = contextOf(gateway.world, current.turn, received)
   const queued = pendingResponse(context, 'queued')
   const job = new BackgroundResponse({
-    owner: received.client,
+    owner: received.owner,
     users: namedUsers(parsed.value.body),
     queued,
     failed: (failure) => failedResponse(context, failure),

@@ -25,7 +25,7 @@ const received = (more: Partial<IncomingRequest> = {}): IncomingRequest => ({
   headers: () => undefined,
   body: { text: '' },
   principal: ANONYMOUS,
-  client: '',
+  owner: '',
   ...more,
 })
 
@@ -36,7 +36,7 @@ const given = (script: (asked: ScriptedCall) => void, settings: SettingsInput = 
     const reply = new CapturedReply()
     reply.done = createResponse(
       gateway,
-      received({ body: { text: JSON.stringify({ model: 'm', input: 'hi', ...body }) }, client }),
+      received({ body: { text: JSON.stringify({ model: 'm', input: 'hi', ...body }) }, owner: client }),
       reply,
     )
     await world.settle()
@@ -44,7 +44,7 @@ const given = (script: (asked: ScriptedCall) => void, settings: SettingsInput = 
   }
   const page = async (show: typeof showResponse, id: string, query = '', client = ''): Promise<CapturedReply> => {
     const reply = new CapturedReply()
-    const shown = show(gateway, received({ method: 'GET', query, client }), reply, id)
+    const shown = show(gateway, received({ method: 'GET', query, owner: client }), reply, id)
     await world.settle()
     reply.done = shown
     return reply

@@ -114,7 +114,7 @@ for (const speaks of ['openai-chat', 'openai-responses'] as const)
         headers: () => undefined,
         body: { text: JSON.stringify(body) },
         principal: ANONYMOUS,
-        client: '',
+        owner: '',
       }
       reply.done = createResponse(gateway, received, reply)
       return reply

@@ -27,8 +27,8 @@ export type RoutingDeps = Pick<RouterDeps, 'world' | 'catalogue' | 'emit' | 'act
 /** One request as routing needs it. */
 export type RouteContext = {
   readonly id: string
-  /** The client for retry budgets; empty if clients are not distinguished. */
-  readonly client: string
+  /** As in the request: whose retry budgets it uses; empty if clients are not distinguished. */
+  readonly owner: string
   readonly principal: Principal
   readonly plan: Plan
   readonly config: Config

@@ -241,7 +241,7 @@ class RoutingRun<Ready extends Compatibility> {
       slow.isProbe ? this.#chooser.chooseBesideProbe(slow.target) : this.#chooser.chooseHedge(),
     )
     if (!choice) return
-    const mayStart = () => slow.isProbe || this.#spec.hedging?.allowed(slow.target.candidate, this.#context.client)
+    const mayStart = () => slow.isProbe || this.#spec.hedging?.allowed(slow.target.candidate, this.#context.owner)
     if (this.#context.stop.reason || !mayStart()) return this.#next.discard(choice.permit)
     const encoded = await this.#next.encode(choice)
     if (encoded.kind !== 'chosen') return

@@ -79,7 +79,7 @@ const harness = (respond: (asked: ScriptedCall) => void = answer, settings: Sett
       headers: (name) => headers[name],
       body: { text: typeof body === 'string' ? body : JSON.stringify(body) },
       principal: as,
-      client: as.id,
+      owner: as.id,
       ...received,
     }
     reply.done =
@@ -207,8 +207,8 @@ for (const [name, one, other, shared] of tenants)
 
 test('cache: another configured key with the same short ID shares nothing', async () => {
   const { send } = harness()
-  await send(CHAT, { received: { client: 'digest of the key that was removed' } })
-  assert.equal(cacheOf(await send(CHAT, { received: { client: 'digest of a new key' } })), 'miss')
+  await send(CHAT, { received: { owner: 'digest of the key that was removed' } })
+  assert.equal(cacheOf(await send(CHAT, { received: { owner: 'digest of a new key' } })), 'miss')
 })
 
 test('cache: a key of the team without access to the model is refused, although the answer is stored', async () => {
@@ -447,7 +447,7 @@ test('cache: a turn recorded for a WebSocket connection is not cached, because i
       headers: () => undefined,
       body,
       principal: ann,
-      client: ann.id,
+      owner: ann.id,
     }
     reply.done = createResponse(gateway, received, reply, memoryResponseStore(1_000_000))
     await world.advance(1)

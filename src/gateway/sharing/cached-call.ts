@@ -118,7 +118,7 @@ const keyOf = (
   )
 
 /** The digest of the key is part of the scope, because the short ID of a configured key may be used again for another. */
-const scopeOf = ({ principal, client }: IncomingRequest, { scope }: CacheRules): string =>
+const scopeOf = ({ principal, owner: client }: IncomingRequest, { scope }: CacheRules): string =>
   scope === 'team' ? `team ${principal.team.id}` : `key ${principal.id} ${client}`
 
 const NOT_CACHED = fail(

@@ -37,7 +37,7 @@ const shared = (script: (asked: ScriptedCall) => void, settings: object = {}) =>
       headers: (name) => (name === 'idempotency-key' ? key : headers[name]),
       body: { text: typeof body === 'string' ? body : JSON.stringify(body) },
       principal: ANONYMOUS,
-      client,
+      owner: client,
     }
     reply.done = share(
       { protocol, style: 'chat', received, responseWriter: reply, repeatable: repeatableChat(protocol, false) },
@@ -369,7 +369,7 @@ test('idempotency: an unrecorded error is not stored either', async () => {
     headers,
     body,
     principal: ANONYMOUS,
-    client: '',
+    owner: '',
   }
   for (let time = 0; time < 2; time++) {
     const reply = new CapturedReply()

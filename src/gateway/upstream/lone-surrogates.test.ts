@@ -148,7 +148,7 @@ const REQUEST = {
   query: '',
   headers: () => undefined,
   principal: ANONYMOUS,
-  client: '',
+  owner: '',
 }
 
 test('lone surrogates: embeddings', async () => {

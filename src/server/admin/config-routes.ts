@@ -24,7 +24,7 @@ const requestFor = (model: string): IncomingRequest => ({
   query: 'style=chat',
   headers: () => undefined,
   body: { text: JSON.stringify({ ...QUESTION, model }) },
-  client: '',
+  owner: '',
   principal: ANONYMOUS,
 })
 

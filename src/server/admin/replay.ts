@@ -64,7 +64,7 @@ export class Replays {
       path,
       query: '',
       body: { text },
-      client: principal.id,
+      owner: principal.id,
       headers: (header: string) => (header === 'content-type' ? 'application/json' : undefined),
       // Its bodies are kept for a comparison.
       principal: { ...principal, logBodies: true as const },

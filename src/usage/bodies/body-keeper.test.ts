@@ -64,7 +64,7 @@ const requestOf = (id: string, { principal, text, headers }: Opened): IncomingRe
   method: 'POST',
   path: '/v1/chat/completions',
   query: '',
-  client: '',
+  owner: '',
   body: { text },
   headers: (name) => headers[name],
 })

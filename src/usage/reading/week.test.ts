@@ -130,7 +130,7 @@ const replay = async () => {
         received: {
           ...{ id: `req_${calls++}`, method: 'POST', path: protocol.path, query: '', headers: () => undefined },
           body: { text: JSON.stringify({ model: 'm', stream: random() < 0.5, messages: [{ role: 'user', content }] }) },
-          ...{ local: true, client: keyOf(n), principal: clients[n] ?? assert.fail() },
+          ...{ local: true, owner: keyOf(n), principal: clients[n] ?? assert.fail() },
         },
         responseWriter: reply,
       },

@@ -174,7 +174,7 @@ export const explainRows = [
         query: body.style === undefined ? '' : `style=${body.style}`,
         headers: () => undefined,
         body: { text: JSON.stringify(asked) },
-        client: '',
+        owner: '',
         principal,
       })
       if (body.for === '*') {

@@ -75,9 +75,9 @@ const answer = async (
     query: '',
     headers: withoutCredentials(request.headers),
     body: { text: body ?? '' },
-    client: principal.value.id,
+    owner: principal.value.id,
     principal: principal.value,
-    holder: memoryOwnerOf(principal.value.id),
+    memoryOwner: memoryOwnerOf(principal.value.id),
   }
   return good({ stream: (reply) => handlers[name](received, new UnstoredReply(reply), '') })
 }

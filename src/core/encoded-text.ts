@@ -9,4 +9,8 @@ export type TextOrBytes = string | Uint8Array
 
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
 
+/** The bytes of a text if they are available, otherwise the text. Bytes are returned as they are. */
+export const bytesOrText = (body: EncodedText | Uint8Array): TextOrBytes =>
+  body instanceof Uint8Array ? body : (body.bytes ?? body.text)
+
 export const textOf = (piece: TextOrBytes): string => (typeof piece === 'string' ? piece : decoder.decode(piece))

@@ -2,8 +2,18 @@ import type { Principal } from './accounts.ts'
 import type { EncodedText, TextOrBytes } from './encoded-text.ts'
 import type { HeaderLookup } from './headers.ts'
 
-/** A complete, size-limited client request. Code inside the gateway has no access to the socket. */
-export type IncomingRequest = {
+/** The kind of a route's body: JSON in UTF-8, bytes of any type, a form with files, or none that is read. */
+export type BodyKind = 'json' | 'bytes' | 'multipart' | 'none'
+
+/** A body of a kind as it was received: the text of JSON, empty if there was none, or else bytes. */
+export type BodyOf<Kind extends BodyKind> = Kind extends 'json' | 'none' ? EncodedText : Uint8Array
+export type RequestBody = BodyOf<BodyKind>
+
+/**
+ * A complete, size-limited client request. Code inside the gateway has no access to the socket. `Body`: by the kind of body of the
+ * route.
+ */
+export type IncomingRequest<Body extends RequestBody = EncodedText> = {
   /** Request ID: the client's `x-request-id` if valid, otherwise generated (`req_…`). */
   readonly id: string
   /** The gateway's own ID, under which the request is recorded, where `id` is the client's: clients repeat theirs. */
@@ -13,8 +23,7 @@ export type IncomingRequest = {
   readonly path: string
   readonly query: string
   readonly headers: HeaderLookup
-  /** The body, valid UTF-8; empty when there was none. */
-  readonly body: EncodedText
+  readonly body: Body
   /** Whose stored responses and shared answers it may use: the digest of the client's key; empty if none is required. */
   readonly owner: string
   /** The client. Its `id` is for logs and metrics; it never contains the key. */

@@ -1,11 +1,11 @@
-import type { IncomingRequest, ResponseWriter } from './http-exchange.ts'
+import type { IncomingRequest, RequestBody, ResponseWriter } from './http-exchange.ts'
 import type { Secret } from './secret.ts'
 import type { UpstreamCall, UpstreamListener } from './world.ts'
 
 /** Keeps the bodies of calls for which the operator has enabled it. */
 export type BodyKeeper = {
   /** Null: the bodies of this call are not kept. */
-  open(received: IncomingRequest): CallBodies | null
+  open(received: IncomingRequest<RequestBody>): CallBodies | null
 }
 
 /** Records the bodies of one call. */

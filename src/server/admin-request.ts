@@ -5,7 +5,7 @@ import type { Settings } from '../core/settings.ts'
 import type { AccessPolicy } from '../policy/access.ts'
 import type { HttpExchange, ResponseHeaders } from '../transport/server/http-server.ts'
 import { UNKNOWN_BYTES } from './admission.ts'
-import { collect, textProblem } from './body.ts'
+import { collect, sizeProblem } from './body.ts'
 import type { FailedAttempts } from './failed-attempts.ts'
 
 /** The path of the admin API; all its paths begin with it. */
@@ -99,16 +99,20 @@ export const readBody = (
     memory.reserveSmall(bytes)
     return null
   }
-  const unfit = textProblem(exchange.headers, maxBytes)
+  const unfit = sizeProblem(exchange.headers, maxBytes)
   if (unfit) return Promise.resolve(bad(unfit))
   if (exchange.expects === 'continue') exchange.sendContinue()
   const body = new Promise<Outcome<string>>((resolve, reject) =>
-    collect(exchange, maxBytes, {
-      reserve,
-      received: ({ text }) => resolve(good(text)),
-      invalid: (failure) => resolve(bad(failure)),
-      broke: reject,
-    }),
+    collect(
+      exchange,
+      { kind: 'json', maxBytes },
+      {
+        reserve,
+        received: ({ text }) => resolve(good(text)),
+        invalid: (failure) => resolve(bad(failure)),
+        broke: reject,
+      },
+    ),
   )
   // A request that is refused for its head does not await its body.
   body.catch(() => {})

@@ -1,26 +1,30 @@
-/** Reads request bodies: size, UTF-8 and JSON limits. */
+/** Reads request bodies: type and size of each kind, and of JSON its UTF-8 and limits. */
 import { isUtf8 } from 'node:buffer'
 import type { EncodedText } from '../core/encoded-text.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../core/failure.ts'
 import type { HeaderLookup } from '../core/headers.ts'
+import type { BodyKind, BodyOf, RequestBody } from '../core/http-exchange.ts'
 import { inTurns, PIECE, type Steps } from '../core/steps.ts'
 import { turn } from '../runtime/turns.ts'
 import type { BodySink, HttpExchange } from '../transport/server/http-server.ts'
 import { exceedsJsonLimits, jsonLimitSteps } from './json-limits.ts'
 
-/** The failure if the headers exclude a JSON body; null: they do not. `maxBytes`: maximum size of the body. */
-export const bodyProblem = (headers: HeaderLookup, maxBytes: number): Failure | null => {
-  return typeProblem(headers) ?? textProblem(headers, maxBytes)
-}
+/** A body to read: its kind, and its maximum size in bytes. */
+export type BodyRules<Kind extends BodyKind = BodyKind> = { readonly kind: Kind; readonly maxBytes: number }
 
-/** The failure if the body is not JSON by its content type; null: it may be. */
-export const typeProblem = (headers: HeaderLookup): Failure | null => {
+/** The failure if the headers exclude such a body; null: they do not. */
+export const bodyProblem = (headers: HeaderLookup, { kind, maxBytes }: BodyRules): Failure | null =>
+  typeProblem(headers, kind) ?? sizeProblem(headers, maxBytes)
+
+/** The failure if the content type is not that of a kind of body; null: it is, or it is not stated. */
+export const typeProblem = (headers: HeaderLookup, kind: BodyKind): Failure | null => {
   const type = headers('content-type')
-  return type === undefined || type === 'application/json' || isJson(type) ? null : fail('media_type', wrongType(type))
+  if (kind === 'json') return type === undefined || type === 'application/json' || isJson(type) ? null : notJson(type)
+  return kind !== 'multipart' || (type !== undefined && /^multipart\/form-data\s*;/i.test(type)) ? null : notForm(type)
 }
 
 /** Like `bodyProblem` for a body of any type. */
-export const textProblem = (headers: HeaderLookup, maxBytes: number): Failure | null => {
+export const sizeProblem = (headers: HeaderLookup, maxBytes: number): Failure | null => {
   const encoding = headers('content-encoding')
   const length = headers('content-length')
   // A few hundred bytes can inflate to a hundred million; prompts do not need compression.
@@ -31,11 +35,20 @@ export const textProblem = (headers: HeaderLookup, maxBytes: number): Failure | 
 }
 
 /** The usual cause: curl sends `-d` as a form unless a header sets the type. */
-const wrongType = (type: string): string => {
-  const media = /^[a-z0-9.+-]+\/[a-z0-9.+-]+$/.exec(type.split(';', 1)[0]?.trim().toLowerCase() ?? '')?.[0]
-  const found = media === undefined || media.length > 60 ? 'not JSON in UTF-8' : `${media}, not JSON in UTF-8`
-  const remedy = "Send the header content-type: application/json (curl: -H 'content-type: application/json')."
-  return `The Content-Type is ${found}. ${remedy}`
+const notJson = (type: string): Failure =>
+  wrongType(
+    type,
+    'JSON in UTF-8',
+    "the header content-type: application/json (curl: -H 'content-type: application/json')",
+  )
+
+const notForm = (type: string | undefined): Failure =>
+  wrongType(type, 'multipart/form-data with a boundary', 'a form (curl: -F file=@speech.mp3 -F model=NAME)')
+
+const wrongType = (type: string | undefined, needed: string, remedy: string): Failure => {
+  const media = /^[a-z0-9.+-]+\/[a-z0-9.+-]+$/.exec(type?.split(';', 1)[0]?.trim().toLowerCase() ?? '')?.[0]
+  const found = media === undefined || media.length > 60 ? `not ${needed}` : `${media}, not ${needed}`
+  return fail('media_type', `The Content-Type is ${found}. Send ${remedy}.`)
 }
 
 const isJson = (type: string): boolean => {
@@ -55,39 +68,45 @@ const inUnits = (bytes: number): string =>
   bytes % 1_048_576 === 0 ? `${bytes / 1_048_576} MiB` : bytes % 1024 === 0 ? `${bytes / 1024} KiB` : `${bytes} bytes`
 
 /** Receives a body. Exactly one of `enter`, `unfit` and `broke` is called, once; for a large body even after the client left. */
-export type BodyListener = {
+export type BodyListener<Body extends RequestBody = RequestBody> = {
   /** Reserves memory for a part. Returns a failure if none is available. */
   reserve(bytes: number): Failure | null
-  received(body: EncodedText): void
+  received(body: Body): void
   invalid(failure: Failure): void
   /** Reading the body failed: a bug. */
   broke(error: unknown): void
 }
 
 /** Reads a body to its end, and checks its size as it arrives. */
-export const collect = (exchange: HttpExchange, maxBytes: number, listener: BodyListener): void =>
-  exchange.pipeBody(new BodyReader(exchange, maxBytes, listener))
+export const collect = <Kind extends BodyKind>(
+  exchange: HttpExchange,
+  rules: BodyRules<Kind>,
+  listener: BodyListener<BodyOf<Kind>>,
+): void =>
+  // The reader passes the body on as the rules name its kind.
+  exchange.pipeBody(new BodyReader(exchange, rules, listener as BodyListener))
 
 /** Bytes of memory that a part takes at least: a body can come in chunks of one byte. */
 const LEAST = 256
 
 class BodyReader implements BodySink {
   readonly #exchange: HttpExchange
-  readonly #maxBytes: number
+  readonly #rules: BodyRules
   readonly #listener: BodyListener
   readonly #parts: Buffer[] = []
   #size = 0
 
-  constructor(exchange: HttpExchange, maxBytes: number, listener: BodyListener) {
+  constructor(exchange: HttpExchange, rules: BodyRules, listener: BodyListener) {
     this.#exchange = exchange
-    this.#maxBytes = maxBytes
+    this.#rules = rules
     this.#listener = listener
   }
 
   push(part: Buffer): void {
     this.#size += part.length
     const memory = Math.max(part.length, LEAST)
-    const problem = this.#size > this.#maxBytes ? tooLarge(this.#maxBytes) : this.#listener.reserve(memory)
+    const { maxBytes } = this.#rules
+    const problem = this.#size > maxBytes ? tooLarge(maxBytes) : this.#listener.reserve(memory)
     if (!problem) {
       this.#parts.push(part)
       return
@@ -100,6 +119,7 @@ class BodyReader implements BodySink {
     if (this.#size > PIECE) return this.#endLarge()
     const [first] = this.#parts
     const whole = this.#parts.length === 1 && first ? first : Buffer.concat(this.#parts, this.#size)
+    if (this.#rules.kind !== 'json') return this.#listener.received(whole)
     if (!isUtf8(whole)) return this.#listener.invalid(NOT_UTF8)
     const bytes = withoutByteOrderMark(whole)
     const text = bytes.toString('utf8')
@@ -111,15 +131,16 @@ class BodyReader implements BodySink {
 
   #endLarge(): void {
     const listener = this.#listener
-    inTurns(readParts(this.#parts.splice(0), this.#size), turn).then(
+    const parts = joinParts(this.#parts.splice(0), this.#size)
+    inTurns<Outcome<RequestBody>>(this.#rules.kind === 'json' ? readText(parts) : readBytes(parts), turn).then(
       (read) => (read.ok ? listener.received(read.value) : listener.invalid(read.failure)),
       (error) => listener.broke(error),
     )
   }
 }
 
-/** The text of these parts; yields between pieces, so that the event loop stays free. */
-function* readParts(parts: readonly Buffer[], size: number): Steps<Outcome<EncodedText>> {
+/** The parts in one buffer. Yields between pieces, as the functions below, so that the event loop stays free. */
+function* joinParts(parts: readonly Buffer[], size: number): Steps<Buffer> {
   const whole = Buffer.allocUnsafeSlow(size)
   let filled = 0
   let pause = PIECE
@@ -130,7 +151,15 @@ function* readParts(parts: readonly Buffer[], size: number): Steps<Outcome<Encod
     yield
     pause = filled + PIECE
   }
-  const bytes = withoutByteOrderMark(whole)
+  return whole
+}
+
+function* readBytes(parts: Steps<Buffer>): Steps<Outcome<Uint8Array>> {
+  return good(yield* parts)
+}
+
+function* readText(parts: Steps<Buffer>): Steps<Outcome<EncodedText>> {
+  const bytes = withoutByteOrderMark(yield* parts)
   const texts: string[] = []
   for (let at = 0; at < bytes.length; ) {
     const end = betweenCharacters(bytes, Math.min(bytes.length, at + PIECE))

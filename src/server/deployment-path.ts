@@ -2,7 +2,7 @@
  * Paths of clients for Azure OpenAI, which cannot be given other paths: `/openai/deployments/{deployment}/chat/completions`,
  * `/openai/v1/responses`, `/openai/responses`. They send the key as `api-key`, and a query that is ignored.
  */
-import type { EncodedText } from '../core/encoded-text.ts'
+import type { RequestBody } from '../core/http-exchange.ts'
 import { parseObject } from '../core/json.ts'
 import { findRoute } from './routes.ts'
 
@@ -17,10 +17,10 @@ type DeploymentPath = { readonly path: string; readonly deployment?: string }
 /** The path as the table of routes has it. Any other path is returned unchanged. */
 export const canonicalPath = (path: string): string => (path.startsWith(PREFIX) ? read(path).path : path)
 
-/** The body of a call to a deployment. Its name is the model, unless the body names one. */
-export const withDeployment = (path: string, body: EncodedText): EncodedText => {
+/** The body of a call to a deployment. Its name is the model, unless the body names one. Forms of Azure's clients name it. */
+export const withDeployment = (path: string, body: RequestBody): RequestBody => {
   const deployment = path.startsWith(DEPLOYMENTS) ? read(path).deployment : undefined
-  if (deployment === undefined) return body
+  if (deployment === undefined || body instanceof Uint8Array) return body
   // Most clients write the model into the body too; only a body that may have one is parsed.
   const { text } = body
   const value = text.includes('"model"') ? parseObject(text) : {}

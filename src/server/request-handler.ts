@@ -1,8 +1,7 @@
 /** One HTTP request from its header block to its response: checks, body, handler, accounting. */
 import { ANONYMOUS } from '../core/accounts.ts'
-import type { EncodedText } from '../core/encoded-text.ts'
 import { bad, type Failure, fail, type Outcome } from '../core/failure.ts'
-import type { IncomingRequest } from '../core/http-exchange.ts'
+import type { IncomingRequest, RequestBody } from '../core/http-exchange.ts'
 import type { Settings } from '../core/settings.ts'
 import { type AccessPolicy, corsHeaders, preflightHeaders } from '../policy/access.ts'
 import { type ShedReason, shedFailure } from '../policy/health/shed.ts'
@@ -19,7 +18,7 @@ import { isLocal } from './local-request.ts'
 import { DASHBOARD_BASE, isDashboardPath, isDocsPath, isNavigation, type Pages } from './page-request.ts'
 import { HttpReply, type ReplyAccounting } from './reply.ts'
 import { newRequestId, requestIds } from './request-id.ts'
-import { type ApiRoute, allowed, findRoute, isCounted, isModelPath, takes } from './routes.ts'
+import { type ApiRoute, allowed, findRoute, handlerOf, isCounted, isModelPath, takes } from './routes.ts'
 import type { ServerContext } from './server-context.ts'
 import type { Unread } from './unread-answers.ts'
 
@@ -217,13 +216,13 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     if (counted) admission.unread.makeRoom(0)
     const shed = counted ? admission.shed(this.#connection, settings.limit) : null
     if (shed) return this.refuse(shedFailure(shed), {}, shed)
-
-    if (route.method !== 'POST') return this.#call(route, { text: '' })
-    const maxBody = Math.min(settings.limit.body, route.maxBody ?? Number.POSITIVE_INFINITY)
-    const unfit = bodyProblem(headers, maxBody)
+    const { body: kind, maxBody: maxBytes = settings.limit.body } = route
+    if (kind === 'none') return this.#call(route, { text: '' })
+    const rules = { kind, maxBytes: Math.min(maxBytes, settings.limit.body) }
+    const unfit = bodyProblem(headers, rules)
     if (unfit) return this.refuse(unfit)
     if (exchange.expects === 'continue') exchange.sendContinue()
-    collect(exchange, maxBody, this)
+    collect(exchange, rules, this)
   }
 
   reserve(bytes: number): Failure | null {
@@ -245,7 +244,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     if (this.#isActive) this.refuse(failure, {}, this.#outOfMemory)
   }
 
-  received(body: EncodedText): void {
+  received(body: RequestBody): void {
     const { admission, settings } = this.#server
     const route = this.#route
     if (!route) throw new Error('a body was read for a request without a route')
@@ -256,9 +255,9 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     this.#call(route, body)
   }
 
-  #call(route: ApiRoute, body: EncodedText): void {
+  #call(route: ApiRoute, body: RequestBody): void {
     const { method, target, headers } = this.exchange
-    const request: IncomingRequest = {
+    const request: IncomingRequest<RequestBody> = {
       ...this.#ids,
       method,
       path: this.path,
@@ -275,7 +274,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     }
     if (route.model) this.#server.onCall(request)
     try {
-      this.#server.handlers[route.name](request, this.reply, this.#rest)?.catch((error) => this.broke(error))
+      handlerOf(this.#server.handlers, route)(request, this.reply, this.#rest)?.catch((error) => this.broke(error))
     } catch (error) {
       this.broke(error)
     }

@@ -2,15 +2,20 @@
 
 import type { ClientProtocolName } from '../core/chat.ts'
 import { type Failure, fail } from '../core/failure.ts'
-import type { IncomingRequest, ResponseWriter } from '../core/http-exchange.ts'
+import type { BodyKind, BodyOf, IncomingRequest, RequestBody, ResponseWriter } from '../core/http-exchange.ts'
 import { nearest } from '../core/nearest.ts'
 
 /** `rest`: the part of the path that matched `{id}`, decoded; empty without one. A thrown error becomes a 500 response. */
-type Handler = (received: IncomingRequest, reply: ResponseWriter, rest: string) => void | Promise<void>
+type Handler<Body extends RequestBody> = (
+  received: IncomingRequest<Body>,
+  reply: ResponseWriter,
+  rest: string,
+) => void | Promise<void>
 
 export type RouteRow = {
   readonly path: string
   readonly method: 'GET' | 'POST' | 'DELETE'
+  readonly body: BodyKind
   /** `client`: clients. `operator`: clients, the operator and local requests. `open`: everyone. */
   readonly access: 'client' | 'operator' | 'open'
   /** A model call: a WebSocket upgrade on its path gets status 426, and `limit.concurrent` counts it. */
@@ -32,6 +37,7 @@ export const ROUTES = {
   chat: {
     path: '/v1/chat/completions',
     method: 'POST',
+    body: 'json',
     access: 'client',
     model: true,
     protocol: 'openai-chat',
@@ -40,6 +46,7 @@ export const ROUTES = {
   responses: {
     path: '/v1/responses',
     method: 'POST',
+    body: 'json',
     access: 'client',
     model: true,
     protocol: 'openai-responses',
@@ -48,6 +55,7 @@ export const ROUTES = {
   compact: {
     path: '/v1/responses/compact',
     method: 'POST',
+    body: 'json',
     access: 'client',
     model: true,
     protocol: 'openai-responses',
@@ -55,14 +63,23 @@ export const ROUTES = {
   inputTokens: {
     path: '/v1/responses/input_tokens',
     method: 'POST',
+    body: 'json',
     access: 'client',
     model: true,
     protocol: 'openai-responses',
   },
-  response: { path: '/v1/responses/{id}', method: 'GET', access: 'client', model: false, protocol: 'openai-responses' },
+  response: {
+    path: '/v1/responses/{id}',
+    method: 'GET',
+    body: 'none',
+    access: 'client',
+    model: false,
+    protocol: 'openai-responses',
+  },
   deleteResponse: {
     path: '/v1/responses/{id}',
     method: 'DELETE',
+    body: 'none',
     access: 'client',
     model: false,
     protocol: 'openai-responses',
@@ -70,6 +87,7 @@ export const ROUTES = {
   responseInput: {
     path: '/v1/responses/{id}/input_items',
     method: 'GET',
+    body: 'none',
     access: 'client',
     model: false,
     protocol: 'openai-responses',
@@ -77,6 +95,7 @@ export const ROUTES = {
   cancelResponse: {
     path: '/v1/responses/{id}/cancel',
     method: 'POST',
+    body: 'json',
     access: 'client',
     model: false,
     // A cancellation needs no body, and has no other limit: it must be possible when a limit is reached.
@@ -86,6 +105,7 @@ export const ROUTES = {
   messages: {
     path: '/v1/messages',
     method: 'POST',
+    body: 'json',
     access: 'client',
     model: true,
     protocol: 'anthropic-messages',
@@ -94,6 +114,7 @@ export const ROUTES = {
   countTokens: {
     path: '/v1/messages/count_tokens',
     method: 'POST',
+    body: 'json',
     access: 'client',
     model: true,
     protocol: 'anthropic-messages',
@@ -101,23 +122,31 @@ export const ROUTES = {
   completions: {
     path: '/v1/completions',
     method: 'POST',
+    body: 'json',
     access: 'client',
     model: true,
     protocol: 'openai-completions',
     serves: 'chat',
   },
-  embeddings: { path: '/v1/embeddings', method: 'POST', access: 'client', model: true, protocol: 'openai-chat' },
-  models: { path: '/v1/models', method: 'GET', access: 'client', model: false },
-  model: { path: '/v1/models/{id}', method: 'GET', access: 'client', model: false },
-  explain: { path: '/v1/route', method: 'POST', access: 'client', model: false, counted: true },
-  usage: { path: '/v1/usage', method: 'GET', access: 'client', model: false },
-  request: { path: '/v1/requests/{id}', method: 'GET', access: 'client', model: false },
-  health: { path: '/health', method: 'GET', access: 'open', model: false },
-  live: { path: '/health/live', method: 'GET', access: 'open', model: false },
-  ready: { path: '/health/ready', method: 'GET', access: 'open', model: false },
-  providersStatus: { path: '/providers/status', method: 'GET', access: 'operator', model: false },
-  metrics: { path: '/metrics', method: 'GET', access: 'operator', model: false },
-  openapi: { path: '/openapi.json', method: 'GET', access: 'open', model: false },
+  embeddings: {
+    path: '/v1/embeddings',
+    method: 'POST',
+    body: 'json',
+    access: 'client',
+    model: true,
+    protocol: 'openai-chat',
+  },
+  models: { path: '/v1/models', method: 'GET', body: 'none', access: 'client', model: false },
+  model: { path: '/v1/models/{id}', method: 'GET', body: 'none', access: 'client', model: false },
+  explain: { path: '/v1/route', method: 'POST', body: 'json', access: 'client', model: false, counted: true },
+  usage: { path: '/v1/usage', method: 'GET', body: 'none', access: 'client', model: false },
+  request: { path: '/v1/requests/{id}', method: 'GET', body: 'none', access: 'client', model: false },
+  health: { path: '/health', method: 'GET', body: 'none', access: 'open', model: false },
+  live: { path: '/health/live', method: 'GET', body: 'none', access: 'open', model: false },
+  ready: { path: '/health/ready', method: 'GET', body: 'none', access: 'open', model: false },
+  providersStatus: { path: '/providers/status', method: 'GET', body: 'none', access: 'operator', model: false },
+  metrics: { path: '/metrics', method: 'GET', body: 'none', access: 'operator', model: false },
+  openapi: { path: '/openapi.json', method: 'GET', body: 'none', access: 'open', model: false },
 } as const satisfies { readonly [name: string]: RouteRow }
 
 /** The name of a route. */
@@ -135,7 +164,13 @@ export const CHAT_ROUTES: readonly (readonly [name: ChatRouteName, protocol: Cli
   )
 
 /** A handler for each route. */
-export type Handlers = { readonly [name in RouteName]: Handler }
+export type Handlers = { readonly [name in RouteName]: Handler<BodyOf<(typeof ROUTES)[name]['body']>> }
+
+/** The handler of a route, for its body. */
+export const handlerOf = (handlers: Handlers, { name }: ApiRoute): Handler<RequestBody> =>
+  // The body is read as the kind that the route has.
+  handlers[name] as Handler<RequestBody>
+
 /** A route with its name. */
 export type ApiRoute = RouteRow & { readonly name: RouteName }
 /** The routes of a path, one for each method. */

@@ -1,6 +1,6 @@
 import type { Failure } from '../core/failure.ts'
 import type { HeaderLookup } from '../core/headers.ts'
-import type { IncomingRequest } from '../core/http-exchange.ts'
+import type { IncomingRequest, RequestBody } from '../core/http-exchange.ts'
 import type { Settings } from '../core/settings.ts'
 import type { RefusedOwner } from '../gateway/accounts/refused-calls.ts'
 import type { ShedReason } from '../policy/health/shed.ts'
@@ -21,7 +21,7 @@ export type ServerContext = {
   readonly admission: Admission
   readonly onError: (error: unknown, requestId: string) => void
   /** A model call is passed to its handler. */
-  readonly onCall: (request: IncomingRequest) => void
+  readonly onCall: (request: IncomingRequest<RequestBody>) => void
   /** Masks keys in the path, then reports. */
   readonly onRefused: (refused: RefusedRequest) => void
   /** Masks keys in the path, then reports. */

@@ -1,5 +1,5 @@
 /** The HTTP server of the gateway: wires admission, routing, WebSocket upgrades and shutdown. */
-import type { IncomingRequest } from '../core/http-exchange.ts'
+import type { IncomingRequest, RequestBody } from '../core/http-exchange.ts'
 import type { Settings } from '../core/settings.ts'
 import { type LoadMeter, measureLoad } from '../runtime/load.ts'
 import type { OpenHttpServer, ServerTiming } from '../transport/server/http-server.ts'
@@ -40,7 +40,7 @@ export type ServerOptions = {
   /** A handler threw: a bug of the gateway. */
   readonly onError: (error: unknown, requestId: string) => void
   /** A model call is passed to its handler. */
-  readonly onCall?: (request: IncomingRequest) => void
+  readonly onCall?: (request: IncomingRequest<RequestBody>) => void
   /** A request was refused before it reached a handler. */
   readonly onRefused?: (refused: ReportedRefusal) => void
   /** An unread response was aborted to free memory. */

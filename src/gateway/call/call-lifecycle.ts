@@ -1,7 +1,7 @@
 /** The lifecycle common to all calls: cancellation, recording, and an error response on an internal error. */
 
 import { fail } from '../../core/failure.ts'
-import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
+import type { IncomingRequest, RequestBody, ResponseWriter } from '../../core/http-exchange.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
 import { type ActiveCalls, Cancellation } from './cancellation.ts'
 import { type CallKind, type RecordedReply, Recorder, type RecorderDeps, writeAndRecordError } from './recorder.ts'
@@ -15,7 +15,7 @@ export type CallDeps = RecorderDeps & {
 /** What `runCall` needs to serve one call. */
 export type CallInput = CallKind & {
   readonly gateway: CallDeps
-  readonly received: IncomingRequest
+  readonly received: IncomingRequest<RequestBody>
   readonly responseWriter: ResponseWriter
 }
 

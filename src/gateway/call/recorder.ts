@@ -1,7 +1,7 @@
 /** Records one call while it is served, and writes its error response if it fails. */
 
 import type { Failure } from '../../core/failure.ts'
-import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
+import type { IncomingRequest, RequestBody, ResponseWriter } from '../../core/http-exchange.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { BodyKeeper, CallBodies } from '../../core/kept-bodies.ts'
 import type { ClientProtocol, RateLimitNames } from '../../core/protocol.ts'
@@ -49,7 +49,7 @@ export class Recorder {
   responseStarted = false
   ended = false
 
-  constructor(gateway: RecorderDeps, received: IncomingRequest, { protocol, style }: CallKind) {
+  constructor(gateway: RecorderDeps, received: IncomingRequest<RequestBody>, { protocol, style }: CallKind) {
     this.#gateway = gateway
     this.#limitNames = protocol.rateLimitNames
     this.id = received.id

@@ -114,7 +114,7 @@ const readBody = async ({ body: schema, method, role }: AdminRow, request: Admin
   // A row without a role checks the credentials in its handler.
   const text = await request.readBody(role === null ? 'unknown' : 'actor')
   if (!text.ok || schema === 'text') return text
-  const unfit = text.value === '' ? null : typeProblem(request.headers)
+  const unfit = text.value === '' ? null : typeProblem(request.headers, 'json')
   if (unfit) return bad(unfit)
   if (schema === 'json') return text
   if (schema === undefined)

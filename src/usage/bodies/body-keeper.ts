@@ -4,10 +4,10 @@
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import type { TextOrBytes } from '../../core/encoded-text.ts'
+import { bytesOrText, type TextOrBytes } from '../../core/encoded-text.ts'
 import type { Failure } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
-import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
+import type { IncomingRequest, RequestBody, ResponseWriter } from '../../core/http-exchange.ts'
 import type { BodyKeeper, CallBodies, KeptAttempt } from '../../core/kept-bodies.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { UpstreamListener } from '../../core/world.ts'
@@ -58,7 +58,7 @@ export class RequestBodies implements BodyKeeper {
     return this.#bytes
   }
 
-  open(received: IncomingRequest): CallBodies | null {
+  open(received: IncomingRequest<RequestBody>): CallBodies | null {
     const { sample, maxBytes } = this.#options.settings()
     const { principal, id, ownId = id } = received
     if (principal.logBodies !== true && (sample === 0 || shareOf(ownId) >= sample)) return null
@@ -182,14 +182,14 @@ class RecordedCall implements CallBodies {
 
   constructor(
     keeper: RequestBodies,
-    { id, ownId = id, principal, path, headers, body }: IncomingRequest,
+    { id, ownId = id, principal, path, headers, body }: IncomingRequest<RequestBody>,
     { at, maxBytes }: { readonly at: number; readonly maxBytes: number },
   ) {
     this.#keeper = keeper
     this.#maxBytes = maxBytes
     this.#call = { id: ownId, received: at, team: principal.team.id, key: principal.id, path }
     this.#headers = this.fitting(headersFrom(headers))
-    this.add(this.#request, body.bytes ?? body.text)
+    this.add(this.#request, bytesOrText(body))
   }
 
   attempt(call: KeptAttempt, listener: UpstreamListener): UpstreamListener {

@@ -17,7 +17,7 @@ import { availableParallelism } from 'node:os'
 import { join, sep } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ROWS_VARIABLE } from '../test/conformance/tally.ts'
-import { LONG_VARIABLE } from '../test/support/long.ts'
+import { LONG_VARIABLE, QUICK_VARIABLE } from '../test/support/lane.ts'
 import {
   CONVERSATIONS,
   isPartOfPage,
@@ -71,8 +71,9 @@ if (!isLane(laneName)) {
   process.exit(1)
 }
 const lane: Lane = LANES[laneName]
-// Test processes inherit it.
+// Test processes inherit them.
 if (laneName === 'long') process.env[LONG_VARIABLE] = '1'
+if (laneName === 'quick') process.env[QUICK_VARIABLE] = '1'
 
 const filters = positionals.filter((word) => !(word in CHECKS))
 const checks = Object.entries(CHECKS).filter(([name]) =>

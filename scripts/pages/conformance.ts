@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ROWS_VARIABLE, type Row } from '../../test/conformance/tally.ts'
 import { type Report, readReports } from '../../test/reported/reports.ts'
-import { LONG_VARIABLE } from '../../test/support/long.ts'
+import { LONG_VARIABLE } from '../../test/support/lane.ts'
 
 export const PAGE = join(import.meta.dirname, '../../docs/conformance.md')
 

@@ -2,7 +2,7 @@
 import { fork } from 'node:child_process'
 import { join, relative, sep } from 'node:path'
 import { run } from 'node:test'
-import { LONG_VARIABLE } from '../../test/support/long.ts'
+import { LONG_VARIABLE } from '../../test/support/lane.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 

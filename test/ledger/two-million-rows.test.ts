@@ -4,8 +4,8 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { isLong } from '../support/lane.ts'
 import { closedRecord, endedRecord, openedRecord } from '../support/ledger-records.ts'
-import { isLong } from '../support/long.ts'
 import { fillLedger, usageLedger } from '../support/usage-ledger.ts'
 
 const DAY = 86_400_000

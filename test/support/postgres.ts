@@ -5,6 +5,7 @@ import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } fr
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isQuick } from './lane.ts'
 import { accepts, freePorts } from './ports.ts'
 
 /** Debian installs the server's programs in a folder for each version. */
@@ -15,9 +16,13 @@ const folders = [
 ]
 const programs = folders.find((folder) => existsSync(join(folder, 'initdb')) && existsSync(join(folder, 'postgres')))
 
-/** For the `skip` of a test: false where Postgres is installed, and in CI, where a missing one must fail. */
-export const skipPostgres =
-  process.env.HEADGATE_CI === '1' || programs !== undefined
+/**
+ * For the `skip` of a test: false where Postgres is installed, and in CI, where a missing one must fail. The quick lane takes
+ * SQLite: Postgres is three quarters of the processor time of these tests.
+ */
+export const skipPostgres = isQuick
+  ? 'the quick lane takes SQLite; `npm run test:all` also runs Postgres'
+  : process.env.HEADGATE_CI === '1' || programs !== undefined
     ? false
     : 'no Postgres here; Debian has it as the package postgresql'
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { isLong } from '../../test/support/long.ts'
+import { isLong } from '../../test/support/lane.ts'
 
 /** Rooms whose mutants take milliseconds each. */
 const PART = ['--only', 'policy/health,policy/retry', '--part', '5']

@@ -1,7 +1,7 @@
 /** A simulation of the routing code with 2,000 seeds, in `npm run test:long` with 100,000; `npm run sim` runs any number. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { isLong } from '../../test/support/long.ts'
+import { isLong } from '../../test/support/lane.ts'
 import { missing, uneven } from './coverage.ts'
 import { INVARIANTS, ruleOf } from './invariants.ts'
 import { lastOf, runSeeds } from './many.ts'

@@ -1,7 +1,7 @@
 /** A soak run of 15 seconds; of an hour in `npm run test:long`. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { isLong } from '../../test/support/long.ts'
+import { isLong } from '../../test/support/lane.ts'
 import { soak } from './soak.ts'
 
 const RUN = isLong

@@ -9,7 +9,7 @@ import { gunzipSync, gzipSync } from 'node:zlib'
 import { answerWith } from '../support/answers.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 import { post, type Started, start } from './support/process.ts'
-import { verb } from './support/verb.ts'
+import { verb, verbProcess } from './support/verb.ts'
 
 const KEY = /^hgk_[0-9A-Za-z]{38}$/
 
@@ -29,19 +29,8 @@ describe('keys, teams and budgets without a running gateway', { concurrency: fal
       (await done('teams', 'create', 'search', '--models', 'openai/*,fast', '--tpm', '200000')).stdout,
       /^search +team_[a-z]{12} +active +openai\/\*, fast +– +200000/m,
     )
-    const { stdout, stderr } = await done(
-      'keys',
-      'create',
-      'prod',
-      '--team',
-      'search',
-      '--rpm',
-      '600',
-      '--expires',
-      '90d',
-      '--tag',
-      'app=a',
-    )
+    const words = ['keys', 'create', 'prod', '--team', 'search', '--rpm', '600', '--expires', '90d', '--tag', 'app=a']
+    const { stdout, stderr } = await verbProcess(words, { cwd: folder, env: { PORT: '1' } })
     assert.match(stdout.trim(), KEY)
     assert.match(stderr, /key_[a-z]{12} {2}prod {2}team search {2}expires \d{4}-\d\d-\d\d {2}600 requests\/min/)
     secrets.push(stdout.trim())

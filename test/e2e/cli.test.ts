@@ -1,4 +1,4 @@
-/** The verbs of the command line as real processes, with a real gateway. */
+/** The verbs of the command line with a real gateway. Those whose exit code, streams or folder are of the process are processes. */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -9,7 +9,7 @@ import { after, before, describe, test } from 'node:test'
 import { answerWith } from '../support/answers.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 import { MAIN, type Started, start } from './support/process.ts'
-import { verb } from './support/verb.ts'
+import { verb, verbProcess } from './support/verb.ts'
 
 const SECRET = 'sk-canary-0123456789abcdef'
 const CLIENT_KEY = 'client-canary-0123456789'
@@ -48,7 +48,7 @@ describe('verbs that use a running gateway', () => {
   })
 
   test('status prints health and providers', async () => {
-    const { code, stdout, json } = await here(['status', '--json'])
+    const { code, stdout, json } = await verbProcess(['status', '--json'], { cwd: gateway.folder, env: env() })
     assert.equal(code, 0, stdout)
     assert.equal(json().health.status, 'ok')
     assert.equal(json().url, gateway.url)
@@ -175,7 +175,7 @@ describe('verbs without a gateway', () => {
     verb(words, { cwd: folder, env })
 
   test('a typo is usage, with a suggestion', async () => {
-    const { code, stderr } = await here(['statsu'])
+    const { code, stderr } = await verbProcess(['statsu'], { cwd: folder })
     assert.deepEqual([code, stderr], [2, "headgate: unknown command 'statsu'\n(Did you mean status?)\n"])
     assert.match((await here(['status', '--jsn'])).stderr, /Did you mean --json\?/)
   })
@@ -184,7 +184,7 @@ describe('verbs without a gateway', () => {
     const help = await here(['--help'])
     assert.deepEqual([help.code, help.stderr], [0, ''])
     assert.match(help.stdout, /^Usage: headgate \[options\] \[command\]\n/)
-    const none = await here(['config'])
+    const none = await verbProcess(['config'], { cwd: folder })
     assert.deepEqual([none.code, none.stdout], [2, ''])
   })
 
@@ -195,12 +195,15 @@ describe('verbs without a gateway', () => {
       stderr,
       /^headgate: No gateway is running with the data folder .+\. Start one with headgate, or pass --url\.\n$/,
     )
-    assert.deepEqual(JSON.parse((await here(['status', '--json'], { PORT: '1' })).stderr).error.exit, 4)
+    assert.deepEqual(
+      JSON.parse((await verbProcess(['status', '--json'], { cwd: folder, env: { PORT: '1' } })).stderr).error.exit,
+      4,
+    )
   })
 
   test('config check exits with 3 and prints the location', async () => {
     writeFileSync(join(folder, 'bad.yaml'), 'circuit: { timeout: soon }\n')
-    const { code, stdout } = await here(['config', 'check', 'bad.yaml'])
+    const { code, stdout } = await verbProcess(['config', 'check', 'bad.yaml'], { cwd: folder })
     assert.equal(code, 3)
     assert.match(stdout, /^bad\.yaml:1:21: circuit\.timeout: found "soon"; allowed: /)
     assert.equal((await here(['config', 'check'])).code, 0)

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { describe, test } from 'node:test'
-import { verbHere } from './support/verb.ts'
+import { verb } from './support/verb.ts'
 
 /** Prints the words that a shell offers for the words `$@`, the last of which is being typed. */
 const ASKS = {
@@ -36,7 +36,7 @@ for (const [shell, [...args]] of Object.entries(ASKS)) {
   describe(`completion of ${shell}`, { skip }, () => {
     for (const [line, wanted] of CASES)
       test(line, async () => {
-        const { stdout } = await verbHere(['completion', shell], '/', {})
+        const { stdout } = await verb(['completion', shell])
         const env = { PATH: process.env.PATH, HOME: '/nonexistent', SCRIPT: stdout }
         const { stdout: found, stderr } = spawnSync(shell, [...args, ...line.split(' ')], { env, encoding: 'utf8' })
         const words = found.split('\n').map((one) => one.split('\t')[0] ?? '')

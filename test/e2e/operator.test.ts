@@ -14,7 +14,7 @@ import {
   startOperated,
   sumOf,
 } from './support/operated.ts'
-import { verb, verbHere } from './support/verb.ts'
+import { verb } from './support/verb.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: the rows have every shape
 type Row = any
@@ -272,10 +272,10 @@ const QUESTIONS: readonly Question[] = [
 
 describe('questions of an operator', { concurrency: false }, () => {
   let operated: Operated
-  /** Runs a verb, which must succeed, in this process: a start of Node takes longer than all of it. */
+  /** Runs a verb, which must succeed. */
   const headgate = async (...words: string[]): Promise<string> => {
-    const { folder } = operated.gateway
-    const { code, stdout, stderr } = await verbHere(words, folder, { DATA_DIR: operated.data, AUTH_ADMIN: ADMIN })
+    const env = { DATA_DIR: operated.data, AUTH_ADMIN: ADMIN }
+    const { code, stdout, stderr } = await verb(words, { cwd: operated.gateway.folder, env })
     assert.equal(code, 0, `headgate ${words.join(' ')}: ${stdout}${stderr}`)
     return stdout
   }

@@ -12,7 +12,7 @@ import { answerWith } from '../support/answers.ts'
 import { startUpstream, type Upstream, until } from '../support/upstream.ts'
 import { COUNTED, loadedBy } from './support/loaded.ts'
 import { post, run, type Started, start, USUAL } from './support/process.ts'
-import { verb } from './support/verb.ts'
+import { verb, verbProcess } from './support/verb.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
@@ -275,7 +275,7 @@ test('loads on demand: the ledger, keys and the command line', async () => {
   const env = { AUTH_ADMIN: 'admin-canary-0123456789', DATA_DIR: join(place, 'data'), PORT: '0' }
   await using gateway = await begin(env)
   const done = async (...words: string[]) => {
-    const result = await verb([...words, '--json'], { cwd: place, env, program })
+    const result = await verbProcess([...words, '--json'], { cwd: place, env, program })
     assert.equal(result.code, 0, result.stdout + result.stderr)
     return result.json()
   }
@@ -293,7 +293,7 @@ test('loads on demand: the importers, which find the catalogue', async () => {
   writeFileSync(file, JSON.stringify({ model: 'anthropic/claude-sonnet-4.5', messages: [] }))
   const program = join(folder, 'bin', 'headgate.mjs')
   const here = await verb(['import', 'openrouter', file, '--json'], { cwd: place })
-  const packed = await verb(['import', 'openrouter', file, '--json'], { cwd: place, program })
+  const packed = await verbProcess(['import', 'openrouter', file, '--json'], { cwd: place, program })
   assert.match(packed.json().yaml, /- anthropic\/claude/)
   assert.deepEqual(packed, { ...here, json: packed.json })
 })

@@ -1,6 +1,7 @@
 /** `headgate keys`: client keys, in a running gateway or in its files. */
 import { randomBytes } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
+import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import { isObject, type JsonObject, list, object, text } from '../../core/json.ts'
 import { nearest } from '../../core/nearest.ts'
@@ -153,8 +154,8 @@ const create = async (cli: Cli, name: string, options: CreateOptions): Promise<v
 }
 
 /** The entries of a JSON file: a list, an object with a list `keys` or `data`, or one object in each line. */
-const entriesOf = (file: string): readonly JsonObject[] => {
-  const source = readFileSync(file, 'utf8')
+const entriesOf = (path: string): readonly JsonObject[] => {
+  const source = readFileSync(path, 'utf8')
   try {
     const value: unknown = JSON.parse(source)
     const entries = isObject(value) ? (value.keys ?? value.data ?? [value]) : value
@@ -188,7 +189,7 @@ const importEntry = async (store: RecordStore, entry: KeyImport): Promise<Import
 const importKeys = async (cli: Cli, file: string, litellm: boolean, team: string): Promise<void> => {
   let entries: readonly JsonObject[]
   try {
-    entries = entriesOf(file)
+    entries = entriesOf(resolve(cli.host.folder, file))
   } catch (error) {
     throw new CliError(
       EXIT.usage,
@@ -215,13 +216,14 @@ const MAX_SCANNED = 256 * 1024 * 1024
 
 const scan = (cli: Cli, files: readonly string[]): void => {
   const found = files.flatMap((file) => {
-    const size = statSync(file, { throwIfNoEntry: false })?.size
+    const path = resolve(cli.host.folder, file)
+    const size = statSync(path, { throwIfNoEntry: false })?.size
     if (size === undefined || size > MAX_SCANNED)
       throw new CliError(
         EXIT.usage,
         size === undefined ? `${file} does not exist.` : `${file} is too large (limit 256 MiB).`,
       )
-    return readFileSync(file, 'utf8')
+    return readFileSync(path, 'utf8')
       .split('\n')
       .flatMap((line, at) =>
         keysIn(line).map((key) => ({ file, line: at + 1, prefix: key.slice(0, 4), last4: last4(key) })),

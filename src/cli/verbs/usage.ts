@@ -1,5 +1,6 @@
 /** `headgate usage`: what was used and what it cost, from the ledger of a running gateway. */
 import { createWriteStream, readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { gunzipSync } from 'node:zlib'
@@ -132,7 +133,7 @@ const exportRows = async (cli: Cli, options: ExportOptions): Promise<void> => {
     for await (const chunk of response.body) cli.host.stdout.write(decoder.decode(chunk, { stream: true }))
     return
   }
-  await pipeline(Readable.fromWeb(response.body), createWriteStream(output, { mode: 0o600 }))
+  await pipeline(Readable.fromWeb(response.body), createWriteStream(resolve(cli.host.folder, output), { mode: 0o600 }))
   cli.answer({ file: output }, () => [`written to ${output}`])
 }
 
@@ -141,7 +142,7 @@ type ReconcileOptions = ListingOptions & { readonly apply?: true }
 const reconcile = async (cli: Cli, provider: string, file: string, options: ReconcileOptions): Promise<void> => {
   let invoice: string
   try {
-    const bytes = readFileSync(file)
+    const bytes = readFileSync(resolve(cli.host.folder, file))
     invoice = (file.endsWith('.gz') ? gunzipSync(bytes) : bytes).toString()
   } catch {
     throw new CliError(EXIT.usage, `${file} cannot be read.`)

@@ -1,8 +1,11 @@
-/** Runs a verb of the command line as a process of its own. */
+/** Runs a verb of the command line. */
 import { execFile } from 'node:child_process'
 import { tmpdir } from 'node:os'
+import packageFile from '../../../package.json' with { type: 'json' }
 import { runCli } from '../../../src/cli/run.ts'
 import { MAIN } from './process.ts'
+
+const { version } = packageFile
 
 export type VerbResult = {
   readonly code: number
@@ -18,14 +21,34 @@ const TIMEOUT = 60_000
 type VerbOptions = {
   readonly cwd?: string
   readonly env?: Readonly<Record<string, string>>
-  /** The program for Node; if absent, the sources. */
-  readonly program?: string
 }
 
-/** Runs the verb in a folder, with only the given environment. */
-export const verb = (
+const HOME = new URL('../../../', import.meta.url)
+
+/**
+ * Runs the verb in this process, in a folder, with only the given environment. A start of Node takes longer than most verbs,
+ * so a process of its own is for tests of the process itself.
+ */
+export const verb = async (
   words: readonly string[],
-  { cwd = tmpdir(), env = {}, program = MAIN }: VerbOptions = {},
+  { cwd = tmpdir(), env = {} }: VerbOptions = {},
+): Promise<VerbResult> => {
+  const written = { stdout: '', stderr: '' }
+  const stream = (name: keyof typeof written) => ({
+    write: (text: string) => {
+      written[name] += text
+    },
+  })
+  const given = { PATH: process.env.PATH ?? '', ...env }
+  const host = { env: given, folder: cwd, home: HOME, version, stdout: stream('stdout'), stderr: stream('stderr') }
+  const code = await runCli(words, host)
+  return { code, ...written, json: () => JSON.parse(written.stdout) }
+}
+
+/** Runs the verb as a process, in a folder, with only the given environment. `program`: for Node; by default the sources. */
+export const verbProcess = (
+  words: readonly string[],
+  { cwd = tmpdir(), env = {}, program = MAIN }: VerbOptions & { readonly program?: string } = {},
 ): Promise<VerbResult> =>
   new Promise((resolve) => {
     const options = { cwd, env: { PATH: process.env.PATH ?? '', ...env }, timeout: TIMEOUT, encoding: 'utf8' } as const
@@ -34,21 +57,3 @@ export const verb = (
       resolve({ code, stdout, stderr, json: () => JSON.parse(stdout) })
     })
   })
-
-const HOME = new URL('../../../', import.meta.url)
-
-/** Runs the verb in this process, with only the given environment. */
-export const verbHere = async (
-  words: readonly string[],
-  folder: string,
-  env: Readonly<Record<string, string>>,
-): Promise<Omit<VerbResult, 'json'>> => {
-  const written = { stdout: '', stderr: '' }
-  const stream = (name: keyof typeof written) => ({
-    write: (text: string) => {
-      written[name] += text
-    },
-  })
-  const host = { env, folder, home: HOME, version: '0', stdout: stream('stdout'), stderr: stream('stderr') }
-  return { code: await runCli(words, host), ...written }
-}

@@ -8,7 +8,7 @@ import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { ANONYMOUS, type Budget, DEFAULT_TEAM, NO_LIMITS, type Principal } from '../src/core/accounts.ts'
+import { ANONYMOUS, type Budget, type Client, DEFAULT_TEAM, NO_LIMITS } from '../src/core/accounts.ts'
 import type { JournalRecord } from '../src/core/journal.ts'
 import type { AccountsOptions } from '../src/gateway/accounts/accounts.ts'
 import { budgetScope } from '../src/policy/accounts/budget-scope.ts'
@@ -34,9 +34,10 @@ const folder = mkdtempSync(join(values.journal, 'headgate-bench-'))
 
 /** More than a run can use. */
 const MANY = 1e12
-const client: Principal = {
+const client: Client = {
   ...ANONYMOUS,
   id: 'key_kdvbwqhzmrtc',
+  owner: 'key_kdvbwqhzmrtc',
   name: 'search-prod',
   team: { ...DEFAULT_TEAM },
   tags: { app: 'search' },
@@ -58,15 +59,15 @@ const budgets = [
 
 type Variant = {
   readonly name: string
-  readonly principal: Principal
+  readonly client: Client
   readonly ledger: boolean
   readonly options: Partial<AccountsOptions>
 }
 const contestants: readonly Variant[] = [
-  { name: 'neither', principal: ANONYMOUS, ledger: false, options: {} },
-  { name: 'ledger', principal: ANONYMOUS, ledger: true, options: {} },
-  { name: 'limits', principal: client, ledger: false, options: { budgets: () => budgets } },
-  { name: 'both', principal: client, ledger: true, options: { budgets: () => budgets } },
+  { name: 'neither', client: ANONYMOUS, ledger: false, options: {} },
+  { name: 'ledger', client: ANONYMOUS, ledger: true, options: {} },
+  { name: 'limits', client, ledger: false, options: { budgets: () => budgets } },
+  { name: 'both', client, ledger: true, options: { budgets: () => budgets } },
 ]
 
 let files = 0
@@ -161,12 +162,12 @@ const compare = async (name: string, runners: readonly Runner[], requests: numbe
 }
 
 const runnersFor = (workload: (typeof workloads)[number]): readonly Runner[] =>
-  contestants.map(({ name, principal, ledger, options }) => {
+  contestants.map(({ name, client, ledger, options }) => {
     const journal = ledger ? openJournal() : null
     const gateway = gatewayFor(workload, { ...options, journal: () => journal })
     return {
       name,
-      run: (requests) => inGroups(requests, () => serveOne(gateway, workload, principal)),
+      run: (requests) => inGroups(requests, () => serveOne(gateway, workload, client)),
     }
   })
 

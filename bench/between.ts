@@ -2,7 +2,7 @@
  * The part of the gateway between the sockets: the real code with an upstream and a client that are functions, with the log
  * and the metrics. For benchmarks.
  */
-import { ANONYMOUS, type Principal } from '../src/core/accounts.ts'
+import { ANONYMOUS, type Client } from '../src/core/accounts.ts'
 import type { ClientProtocolName } from '../src/core/chat.ts'
 import type { Catalogue } from '../src/core/config.ts'
 import type { IncomingRequest, ResponseWriter } from '../src/core/http-exchange.ts'
@@ -177,7 +177,7 @@ let number = 0
 export const serveOne = async (
   gateway: Gateway,
   { style, body }: InProcessLoad,
-  principal: Principal = ANONYMOUS,
+  client: Client = ANONYMOUS,
 ): Promise<void> => {
   const protocol = protocols[style]
   const responseWriter: ResponseWriter = {
@@ -195,8 +195,7 @@ export const serveOne = async (
     query: '',
     headers: () => undefined,
     body: { text: body },
-    principal,
-    owner: '',
+    client,
   }
   await serveChat(gateway, { protocol, received, responseWriter })
 }

@@ -429,10 +429,10 @@ class AccountsReader {
     const directory = buildDirectory(accounts, stored)
     const overlap = budgetOverlap(directory)
     if (!overlap) return
-    const { principal, budgets } = overlap
+    const { client, budgets } = overlap
     this.#refuse(
       ['budgets'],
-      `${budgets.length} budgets that count the same requests of ${principal.name === '' ? 'clients without a key' : `the key ${quote(principal.name)}`}: ${budgets.map(({ name }) => name).join(', ')}`,
+      `${budgets.length} budgets that count the same requests of ${client.name === '' ? 'clients without a key' : `the key ${quote(client.name)}`}: ${budgets.map(({ name }) => name).join(', ')}`,
       `at most ${MAX_BUDGETS}`,
       'name',
     )

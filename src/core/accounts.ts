@@ -99,10 +99,12 @@ export type ClientKey = {
   readonly managed: ManagedBy
 }
 
-/** The identity of a client after authentication. Admission uses it, whatever produced it: a key or a signed token. */
-export type Principal = {
+/** A client after authentication. Admission uses it, whatever produced it: a key or a signed token. */
+export type Client = {
   /** The ID of the key, or of the subject of a token. */
   readonly id: string
+  /** The owner of its stored responses and shared answers; empty if no key is required. Never shown. */
+  readonly owner: string
   readonly name: string
   readonly team: { readonly id: string; readonly name: string }
   /** The user for budgets per user; null: unknown. */
@@ -123,9 +125,10 @@ export type Principal = {
 /** The team of keys without a team, of `auth.keys` and of requests without a key. It always exists. */
 export const DEFAULT_TEAM = { id: 'team_default', name: 'default' } as const
 
-/** The principal of requests where no key is needed. */
-export const ANONYMOUS: Principal = {
+/** The client of requests without a key. */
+export const ANONYMOUS: Client = {
   id: '',
+  owner: '',
   name: '',
   team: DEFAULT_TEAM,
   user: null,

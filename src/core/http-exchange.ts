@@ -1,4 +1,4 @@
-import type { Principal } from './accounts.ts'
+import type { Client } from './accounts.ts'
 import type { EncodedText, TextOrBytes } from './encoded-text.ts'
 import type { HeaderLookup } from './headers.ts'
 
@@ -24,10 +24,8 @@ export type IncomingRequest<Body extends RequestBody = EncodedText> = {
   readonly query: string
   readonly headers: HeaderLookup
   readonly body: Body
-  /** Whose stored responses and shared answers it may use: the digest of the client's key; empty if none is required. */
-  readonly owner: string
   /** The client. Its `id` is for logs and metrics; it never contains the key. */
-  readonly principal: Principal
+  readonly client: Client
   /** Whose share of memory the answer counts towards: the client's key, otherwise its address. */
   readonly memoryOwner?: string
 }

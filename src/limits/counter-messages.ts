@@ -2,12 +2,12 @@
  * Operations of the workers on the counters of limits and budgets, which the supervisor has for all of them. Plain data; the
  * channel is reliable and keeps the order. Amounts in nano-dollars.
  */
-import type { Principal } from '../core/accounts.ts'
+import type { Client } from '../core/accounts.ts'
 import type { CounterFigures } from '../gateway/accounts/budget-counters.ts'
 import type { Charge, Demand, LimitRefusal } from '../policy/accounts/admission.ts'
 
 /** Which counters a request uses, and what it needs of them. */
-export type CounterClaim = Pick<Principal, 'limits'> & {
+export type CounterClaim = Pick<Client, 'limits'> & {
   readonly budgets: readonly CounterName[]
   readonly demand: Demand
 }

@@ -5,7 +5,7 @@
 import { type Failure, rowOf } from '../core/failure.ts'
 import type { HeaderLookup } from '../core/headers.ts'
 import type { TraceSummary } from '../core/trace-summary.ts'
-import { clientOf } from '../policy/client-families.ts'
+import { programOf } from '../policy/client-programs.ts'
 import { KEY_HEADERS } from '../protocols/index.ts'
 
 /** A request of a client. Plain JSON data, since workers exchange them. */
@@ -104,7 +104,7 @@ export class ClientsSeen {
     { id, method, path, headers }: ArrivedRequest,
     end: Pick<SeenRequest, 'model' | 'outcome' | 'status' | 'problem'>,
   ): void {
-    const { family, version } = clientOf(headers('user-agent') ?? '')
+    const { family, version } = programOf(headers('user-agent') ?? '')
     const last = { id, at: this.#date(), method, path: clip(path), version, ...end }
     const client = this.#clients.get(family)
     if (!client) {

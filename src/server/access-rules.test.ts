@@ -90,10 +90,10 @@ const given = (options: Given = {}) => {
     const result = rules.check(parsed, { route, version: '1.1', address, hosts: [host], headers })
     return result.ok ? result.value : result.failure.kind
   }
-  /** The ID of the principal, or the kind of the failure. */
+  /** The ID of the client, or the kind of the failure. */
   const idOf = (...args: Parameters<typeof check>) => {
     const result = check(...args)
-    return typeof result === 'string' ? result : result.principal.id
+    return typeof result === 'string' ? result : result.id
   }
   const replace = (changed: Partial<AccountRecords>) => {
     state.directory = buildDirectory(NO_ACCOUNTS, { ...all, ...changed })
@@ -101,15 +101,15 @@ const given = (options: Given = {}) => {
   return { state, used, rules, parsed, check, idOf, replace }
 }
 
-test('access: a key of the database has the principal of key and team, and owns its responses by its ID', () => {
+test('access: a key of the database has the client of key and team, and owns its responses by its ID', () => {
   const secret = newKey()
   const access: Access = { ...FULL_ACCESS, models: ['openai/*'] }
   const { check, used } = given({ records: { keys: [key(secret, { access, tags: { app: 'x' } })] } })
   const client = check(secret)
   assert.ok(typeof client !== 'string')
   assert.equal(client.owner, 'key_a')
-  assert.deepEqual(client.principal.team, { id: 'team_search', name: 'search' })
-  assert.deepEqual(client.principal.access, [FULL_ACCESS, access])
+  assert.deepEqual(client.team, { id: 'team_search', name: 'search' })
+  assert.deepEqual(client.access, [FULL_ACCESS, access])
   assert.equal(check(secret), client)
   assert.deepEqual(used, ['key_a'])
 })
@@ -118,9 +118,9 @@ test('access: keys of auth.keys have the team default, and own their responses b
   const { check } = given({ settings: { auth: { keys: ['static-key-of-a-client'] } } })
   const client = check('static-key-of-a-client')
   assert.ok(typeof client !== 'string')
-  assert.equal(client.principal.team.id, 'team_default')
+  assert.equal(client.team.id, 'team_default')
   assert.equal(client.owner, plainDigest('static-key-of-a-client').slice(3, 35))
-  assert.deepEqual([client.principal.access, client.principal.limits], [[], []])
+  assert.deepEqual([client.access, client.limits], [[], []])
 })
 
 test('access: keys of auth.keys and requests without a key have what the team default has', () => {
@@ -131,9 +131,8 @@ test('access: keys of auth.keys and requests without a key have what the team de
   const { check } = given({ settings: { auth: { keys: ['static-key'], required: false } }, records: { teams } })
   for (const client of [check('static-key'), check()]) {
     assert.ok(typeof client !== 'string')
-    const { principal } = client
-    assert.deepEqual([principal.access, principal.cache, principal.tags], [[access], cache, { app: 'x' }])
-    assert.deepEqual(principal.limits, [{ id: 'team_default', limits }])
+    assert.deepEqual([client.access, client.cache, client.tags], [[access], cache, { app: 'x' }])
+    assert.deepEqual(client.limits, [{ id: 'team_default', limits }])
   }
 })
 
@@ -445,7 +444,7 @@ test('access: after a change of some keys the others stay as they are, and each 
   replace({ keys: next, teams: [team({ tags: { app: 'x' } })] })
   const changed = check(kept)
   assert.ok(typeof changed !== 'string')
-  assert.deepEqual(changed.principal.tags, { app: 'x' })
+  assert.deepEqual(changed.tags, { app: 'x' })
 })
 
 describe('access: several credentials in one request', () => {

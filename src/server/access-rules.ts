@@ -1,21 +1,21 @@
 /** Access by API key. */
 
 import { SHORTEST_TOKEN } from '../config/admin-token.ts'
-import { DEFAULT_TEAM, type Directory, type Principal } from '../core/accounts.ts'
+import { type Client, DEFAULT_TEAM, type Directory } from '../core/accounts.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../core/failure.ts'
 import type { HeaderLookup } from '../core/headers.ts'
 import type { Settings } from '../core/settings.ts'
 import type { RefusedOwner } from '../gateway/accounts/refused-calls.ts'
 import { isSafeHost } from '../policy/access.ts'
+import { isCurrent, keyState } from '../policy/accounts/client.ts'
 import { clientAddress, proxyRanges } from '../policy/accounts/client-address.ts'
 import type { IpRange } from '../policy/accounts/ip-range.ts'
 import { allowsAddress, type KeyAccessRules, keyAccessRules } from '../policy/accounts/key-access.ts'
-import { isCurrent, keyState } from '../policy/accounts/principal.ts'
 import { addressGroup } from '../policy/health/shed.ts'
 import type { AdminToken } from '../records/store/messages.ts'
 import { CREDENTIALS, credentialsOf } from './client-formats.ts'
 import { FailedAttempts } from './failed-attempts.ts'
-import { type Client, isMistyped, KeyIndex, type KnownKey } from './key-index.ts'
+import { isMistyped, KeyIndex, type KnownKey } from './key-index.ts'
 import { isLocal, type RequestOrigin } from './local-request.ts'
 import { maskPath } from './mask-path.ts'
 import type { ApiRoute } from './routes.ts'
@@ -77,7 +77,7 @@ export class AccessRules {
   /** The failures at each address. The admin API counts in the same place. */
   readonly failed: FailedAttempts
   /** The address rules of each client that has any. */
-  readonly #addresses = new WeakMap<Principal, Pick<KeyAccessRules, 'ips'>>()
+  readonly #addresses = new WeakMap<Client, Pick<KeyAccessRules, 'ips'>>()
   /** The hour of the last use of each key. */
   readonly #used = new Map<string, number>()
 
@@ -143,8 +143,7 @@ export class AccessRules {
   /** The client key that a refused request presented, and why it may not be used; null: none that is known. */
   ownerOf(settings: Settings, headers: HeaderLookup): RefusedOwner | null {
     const { known } = credentialIn(this.#currentFor(settings).index, headers)
-    if (known?.kind === 'static')
-      return { key: known.client.principal.id, team: known.client.principal.team.id, why: null }
+    if (known?.kind === 'static') return { key: known.client.id, team: known.client.team.id, why: null }
     if (known?.kind !== 'key') return null
     const { key, secret, team } = known
     const now = this.#now()
@@ -189,12 +188,11 @@ export class AccessRules {
   }
 
   #admit(current: CurrentKeys, client: Client, request: AccessRequest): Outcome<Client> {
-    const { principal } = client
-    const team = current.directory.teams.get(principal.team.id)
+    const team = current.directory.teams.get(client.team.id)
     if (team && team.status !== 'active') return bad(TEAM_BLOCKED)
-    if (principal.access.every(({ ips }) => ips === null)) return good(client)
-    const rules = this.#addresses.get(principal) ?? keyAccessRules(principal.access)
-    this.#addresses.set(principal, rules)
+    if (client.access.every(({ ips }) => ips === null)) return good(client)
+    const rules = this.#addresses.get(client) ?? keyAccessRules(client.access)
+    this.#addresses.set(client, rules)
     return allowsAddress(rules, addressOf(current, request)) ? good(client) : bad(ADDRESS_NOT_ALLOWED)
   }
 

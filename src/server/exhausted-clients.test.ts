@@ -1,9 +1,9 @@
 /** A client whose limits or budgets are used up is refused on every path that can spend, and no provider is called. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { testAccounts, testBudget, testPrincipal } from '../../test/support/accounts.ts'
+import { testAccounts, testBudget, testClient } from '../../test/support/accounts.ts'
 import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from '../../test/support/gateway.ts'
-import type { Budget, Principal } from '../core/accounts.ts'
+import type { Budget, Client } from '../core/accounts.ts'
 import type { IncomingRequest } from '../core/http-exchange.ts'
 import { RETRY_TRIGGERS } from '../core/retry-triggers.ts'
 import { createResponse } from '../gateway/responses/create-response.ts'
@@ -54,15 +54,14 @@ const setting = (budgets: readonly Budget[]) => {
   return { ...harness, gateway, handlers }
 }
 
-const received = (name: RouteName, principal: Principal, more: object = {}): IncomingRequest => ({
+const received = (name: RouteName, client: Client, more: object = {}): IncomingRequest => ({
   id: 'req_test',
   method: 'POST',
   path: ROUTES[name].path,
   query: '',
   headers: () => undefined,
   body: { text: JSON.stringify({ ...BODIES[name], ...more }) },
-  owner: principal.id,
-  principal,
+  client,
 })
 
 test('exhausted clients: every route of a model has a body here', () => {
@@ -73,7 +72,7 @@ for (const name of MODEL_ROUTES) {
   test(`exhausted clients: a budget refuses ${name} with 402, unless it is free`, async () => {
     const { handlers, world } = setting([EXHAUSTED])
     const reply = new CapturedReply()
-    const done = handlers[name](received(name, testPrincipal()), reply, '')
+    const done = handlers[name](received(name, testClient()), reply, '')
     await world.advance(1)
     await done
     assert.equal(reply.status, name === 'countTokens' || name === 'inputTokens' ? 200 : 402)
@@ -88,7 +87,7 @@ for (const name of MODEL_ROUTES) {
   test(`exhausted clients: a limit of requests refuses ${name} with 429`, async () => {
     const { handlers, world } = setting([])
     const reply = new CapturedReply()
-    const done = handlers[name](received(name, testPrincipal({ requestsPerMinute: 0 })), reply, '')
+    const done = handlers[name](received(name, testClient({ requestsPerMinute: 0 })), reply, '')
     await world.advance(1)
     await done
     assert.equal(reply.status, 429)
@@ -100,11 +99,11 @@ for (const name of MODEL_ROUTES) {
 
 test('exhausted clients: a limit of requests counts explanations of routes', async () => {
   const { handlers, world } = setting([])
-  const principal = testPrincipal({ requestsPerMinute: 2 })
+  const client = testClient({ requestsPerMinute: 2 })
   const statuses: (number | null)[] = []
   const ask = async (style: string) => {
     const reply = new CapturedReply()
-    const done = handlers.explain({ ...received('chat', principal), path: '/v1/route', query: style }, reply, '')
+    const done = handlers.explain({ ...received('chat', client), path: '/v1/route', query: style }, reply, '')
     await world.advance(1)
     await done
     statuses.push(reply.status)
@@ -116,7 +115,7 @@ test('exhausted clients: a limit of requests counts explanations of routes', asy
 test('exhausted clients: a background response is refused before it is stored', async () => {
   const { handlers, world, gateway } = setting([EXHAUSTED])
   const reply = new CapturedReply()
-  const done = handlers.responses(received('responses', testPrincipal(), { background: true }), reply, '')
+  const done = handlers.responses(received('responses', testClient(), { background: true }), reply, '')
   await world.advance(1)
   await done
   assert.equal(reply.status, 402)
@@ -126,7 +125,7 @@ test('exhausted clients: a background response is refused before it is stored', 
 test('exhausted clients: a turn over a WebSocket is refused', async () => {
   const { gateway, world } = setting([EXHAUSTED])
   const reply = new CapturedReply()
-  const request = received('responses', testPrincipal(), { stream: true })
+  const request = received('responses', testClient(), { stream: true })
   const done = createResponse(gateway, request, reply, memoryResponseStore(100))
   await world.advance(1)
   await done

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { memoryJournal, testAccounts, testBudget, testPrincipal } from '../../test/support/accounts.ts'
+import { memoryJournal, testAccounts, testBudget, testClient } from '../../test/support/accounts.ts'
 import {
   CapturedReply,
   chatAnswer,
@@ -29,7 +29,7 @@ const PRICE = { input: 10, output: 40 }
 /** Tokens of output that are reserved without `max_tokens`. */
 const USUAL = 1_024
 const AMOUNT = 1e12
-const CLIENT = testPrincipal()
+const CLIENT = testClient()
 
 const PARTS = { embeds: { protocol: 'openai-embeddings', models: ['m'] } } as const
 
@@ -56,7 +56,7 @@ const given = (
     ...{ id: `req_${number++}`, method: 'POST', path: ROUTES[name].path, query: '' },
     headers: (header) => (header === 'idempotency-key' ? key : undefined),
     body: { text: JSON.stringify(body) },
-    ...{ owner: CLIENT.id, principal: CLIENT },
+    client: CLIENT,
   })
   const ask = (name: RouteName, body: object, key?: string) => {
     const reply = new CapturedReply()

@@ -83,8 +83,8 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
   const { worker } = deps
   const identity = worker && { worker: { number: worker.number, of: worker.of } }
   /** Another worker may run the background response; it stores the cancelled response. */
-  const cancelElsewhere = async (id: string, { owner: client }: IncomingRequest): Promise<void> => {
-    if (worker && !gateway.jobs.has(id)) await worker.cancel(id, client)
+  const cancelElsewhere = async (id: string, { client }: IncomingRequest): Promise<void> => {
+    if (worker && !gateway.jobs.has(id)) await worker.cancel(id, client.owner)
   }
   return {
     ...chatHandlers,
@@ -139,9 +139,9 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
       if (answer.ok) return json(reply, 200, answer.value)
       refuse(reply, answer.failure, received)
     },
-    models: ({ principal }, reply) => json(reply, 200, modelsPage(gateway, principal, started)),
+    models: ({ client }, reply) => json(reply, 200, modelsPage(gateway, client, started)),
     model: (received, reply, id) => {
-      const page = modelPage(gateway, received.principal, id, started)
+      const page = modelPage(gateway, received.client, id, started)
       if ('entry' in page) return json(reply, 200, page.entry)
       const [near] = nearest(id, page.names.slice(0, 2_000))
       const hint = near === undefined ? 'GET /v1/models lists the models.' : `Did you mean "${near}"?`
@@ -170,8 +170,8 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
     },
     live: (_received, reply) => json(reply, 200, { status: 'ok' }),
     ready: (_received, reply) => ready(reply),
-    providersStatus: ({ principal }, reply) =>
-      json(reply, 200, { ...statusPage(gateway, principal.id === '' ? 'operator' : 'client'), ...identity }),
+    providersStatus: ({ client }, reply) =>
+      json(reply, 200, { ...statusPage(gateway, client.id === '' ? 'operator' : 'client'), ...identity }),
     metrics: async (received, reply) => {
       const page = await deps.metrics()
       if (page === null)

@@ -13,7 +13,7 @@ const configured = (keys: readonly string[], rest: Partial<Settings['auth']> = {
   new KeyIndex({ auth: { keys: [...keys], required: 'auto', ...rest }, directory: NO_DIRECTORY, tokens: [] })
 const idOf = (index: KeyIndex, presented: string): string | undefined => {
   const known = index.find(presented)
-  return known?.kind === 'static' ? known.client.principal.id : undefined
+  return known?.kind === 'static' ? known.client.id : undefined
 }
 
 const keys = (count: number) => Array.from({ length: count }, (_, n) => `client-key-${n}`)

@@ -2,26 +2,23 @@
 import { hash, randomBytes } from 'node:crypto'
 import {
   ANONYMOUS,
+  type Client,
   type ClientKey,
   DEFAULT_TEAM,
   type Directory,
   type KeySecret,
-  type Principal,
   type Team,
 } from '../core/accounts.ts'
 import { BoundedMap } from '../core/bounded-map.ts'
 import type { Settings } from '../core/settings.ts'
+import { clientOf } from '../policy/accounts/client.ts'
 import { isWellFormedKey, keyKindOf } from '../policy/accounts/client-key.ts'
-import { principalOf } from '../policy/accounts/principal.ts'
 import { clientKeyIds } from '../records/entities/ids.ts'
 import { digestsOf } from '../records/entities/secret-digest.ts'
 import type { AdminToken } from '../records/store/messages.ts'
 import { slashesIn } from './mask-path.ts'
 
 const NO_DIRECTORY: Directory = { teams: new Map(), keys: new Map(), budgets: new Map(), prices: [] }
-
-/** A client after authentication. `owner`: of stored responses; empty where no key is needed. */
-export type Client = { readonly principal: Principal; readonly owner: string }
 
 /** The owner of a key. */
 export type KnownKey =
@@ -70,14 +67,14 @@ export class KeyIndex {
 
   constructor({ auth, directory, tokens }: KeySet) {
     const { keys, admin, pepper } = auth
-    const principal = defaultPrincipal(directory.teams.get(DEFAULT_TEAM.id))
-    this.anonymous = { principal, owner: '' }
+    const client = defaultClient(directory.teams.get(DEFAULT_TEAM.id))
+    this.anonymous = client
     this.slashes = slashesIn([...keys, ...(admin === undefined ? [] : [admin])])
     this.#pepper = pepper
     if (admin !== undefined) this.#configured.set(this.#salted(admin), { kind: 'operator' })
     for (const [key, id] of clientKeyIds(keys)) {
-      const client: Client = { principal: { ...principal, id }, owner: ownerOf(key) }
-      this.#configured.set(this.#salted(key), { kind: 'static', client })
+      const keyed: Client = { ...client, id, owner: ownerOf(key) }
+      this.#configured.set(this.#salted(key), { kind: 'static', client: keyed })
     }
     this.#apply(directory, tokens)
   }
@@ -136,7 +133,7 @@ export class KeyIndex {
   clientOf(key: ClientKey, team: Team): Client {
     const known = this.#clients.get(key.id)
     if (known) return known
-    const client: Client = { principal: principalOf(key, team), owner: key.id }
+    const client = clientOf(key, team)
     this.#clients.set(key.id, client)
     return client
   }
@@ -204,7 +201,7 @@ export const isMistyped = (presented: string): boolean =>
 const ownerOf = (key: string): string => hash('sha256', key, 'hex').slice(0, 32)
 
 /** Requests without a key, and keys of the configuration, have what the default team has. */
-const defaultPrincipal = (team: Team | undefined): Principal => {
+const defaultClient = (team: Team | undefined): Client => {
   if (!team) return ANONYMOUS
   const { id, access, limits, tags, cache } = team
   const restricts = Object.values(access).some((list) => list !== null)

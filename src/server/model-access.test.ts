@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from '../../test/support/gateway.ts'
 import type { ScriptedCall } from '../../test/support/still-world.ts'
-import { type Access, type AccessList, ANONYMOUS, FULL_ACCESS, type Principal } from '../core/accounts.ts'
+import { type Access, type AccessList, ANONYMOUS, type Client, FULL_ACCESS } from '../core/accounts.ts'
 import type { IncomingRequest } from '../core/http-exchange.ts'
 import { isObject, type Json, type JsonObject, list, object, parseObject, text } from '../core/json.ts'
 import { RETRY_TRIGGERS } from '../core/retry-triggers.ts'
@@ -33,9 +33,9 @@ const harness = (settings: Parameters<typeof gatewayHarness>[2] = {}, respond = 
     metrics: () => '',
     clientPages: () => Promise.reject(new Error('not used')),
   })
-  const call = async (route: RouteName, principal: Principal, body: object, more: Partial<IncomingRequest> = {}) => {
+  const call = async (route: RouteName, client: Client, body: object, more: Partial<IncomingRequest> = {}) => {
     const reply = new CapturedReply()
-    await handlers[route](received(route, principal, body, more), reply, text((more as JsonObject).rest) ?? '')
+    await handlers[route](received(route, client, body, more), reply, text((more as JsonObject).rest) ?? '')
     await made.world.advance(1)
     return { reply, json: parseObject(reply.written.join('')) ?? {} }
   }
@@ -55,12 +55,7 @@ function answer(asked: ScriptedCall): void {
   respondWith.json(asked, 200, chatAnswer.whole('yes'))
 }
 
-function received(
-  route: RouteName,
-  principal: Principal,
-  body: object,
-  more: Partial<IncomingRequest>,
-): IncomingRequest {
+function received(route: RouteName, client: Client, body: object, more: Partial<IncomingRequest>): IncomingRequest {
   const { method, path } = ROUTES[route]
   return {
     id: 'req_test',
@@ -69,16 +64,16 @@ function received(
     query: '',
     headers: () => undefined,
     body: { text: JSON.stringify(body) },
-    principal,
-    owner: principal.id,
+    client,
     ...more,
   }
 }
 
 /** A key without restrictions except these, as its team's or its own. */
-const keyWith = (...access: readonly Partial<Access>[]): Principal => ({
+const keyWith = (...access: readonly Partial<Access>[]): Client => ({
   ...ANONYMOUS,
   id: 'key_test',
+  owner: 'key_test',
   access: access.map((one) => ({ ...FULL_ACCESS, ...one })),
 })
 
@@ -124,13 +119,13 @@ const LISTS: readonly (readonly [list: AccessList, allowed: boolean])[] = [
 
 for (const route of MODEL_ROUTES)
   for (const [models, allowed] of LISTS)
-    for (const [owner, principal] of [
+    for (const [owner, client] of [
       ['team', keyWith({ models }, {})],
       ['key', keyWith({}, { models })],
     ] as const)
       test(`access: ${route} ${allowed ? 'reaches' : 'refuses'} a/m with models ${JSON.stringify(models)} of the ${owner}`, async () => {
         const { call, reached } = harness()
-        const { reply, json } = await call(route, principal, bodyOf(route, 'a/m'))
+        const { reply, json } = await call(route, client, bodyOf(route, 'a/m'))
         if (allowed) return assert.equal(reply.status, 200, reply.written.join(''))
         assertRefused(reply, json, 'model_not_allowed', route)
         assert.deepEqual(reached(), [])
@@ -154,12 +149,12 @@ for (const route of MODEL_ROUTES)
 
 test('access: a background response and a turn of a WebSocket are refused like any other call', async () => {
   const { call, gateway, reached } = harness()
-  const principal = keyWith({ models: ['b/*'] })
-  const background = await call('responses', principal, { model: 'a/m', input: 'hi', background: true })
+  const client = keyWith({ models: ['b/*'] })
+  const background = await call('responses', client, { model: 'a/m', input: 'hi', background: true })
   assertRefused(background.reply, background.json, 'model_not_allowed', 'background')
   assert.equal(gateway.jobs.size, 0)
   const reply = new CapturedReply()
-  const turn = received('responses', principal, { model: 'a/m', input: 'hi' }, {})
+  const turn = received('responses', client, { model: 'a/m', input: 'hi' }, {})
   await createResponse(gateway, turn, reply, memoryResponseStore(10))
   assertRefused(reply, parseObject(reply.written.join('')) ?? {}, 'model_not_allowed', 'turn')
   assert.deepEqual(reached(), [])
@@ -320,7 +315,7 @@ test('access: a stored conversation leads to no target outside the access', asyn
   assert.deepEqual(reached(), ['a', 'b'])
 })
 
-test('access: a principal whose lists are all null has no rules to check', () => {
+test('access: a client whose lists are all null has no rules to check', () => {
   assert.equal(restrictionsOf(ANONYMOUS), null)
   assert.equal(restrictionsOf(keyWith({}, {})), null)
   const restricted = keyWith({ ips: null }, { styles: [] })

@@ -38,8 +38,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   #route: ApiRoute | null = null
   /** The part of the path that matched `{id}`. */
   #rest = ''
-  #owner = ''
-  #principal = ANONYMOUS
+  #client = ANONYMOUS
   /** The client whose share of memory its body and an unread response take. */
   #memoryOwner: string
   /** The response was aborted to free memory. */
@@ -209,9 +208,8 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
       headers,
     })
     if (!admitted.ok) return this.refuse(admitted.failure, challengeFor(admitted.failure))
-    this.#principal = admitted.value.principal
-    this.#owner = admitted.value.owner
-    this.#memoryOwner = admission.memoryOwner(this.#principal.id, this.#connection.connection.address, headers)
+    this.#client = admitted.value
+    this.#memoryOwner = admission.memoryOwner(this.#client.id, this.#connection.connection.address, headers)
     const counted = isCounted(route)
     if (counted) admission.unread.makeRoom(0)
     const shed = counted ? admission.shed(this.#connection, settings.limit) : null
@@ -264,8 +262,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
       query: queryOf(target),
       headers,
       body: withDeployment(pathOf(target), body),
-      owner: this.#owner,
-      principal: this.#principal,
+      client: this.#client,
       memoryOwner: this.#memoryOwner,
     }
     if (isCounted(route)) {
@@ -300,7 +297,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     // Every response to a model call has this header, also a refusal.
     const attempts = isModelPath(path) ? { 'x-headgate-attempts': '0' } : {}
     const { method } = exchange
-    const client = this.#principal.id
+    const client = this.#client.id
     this.#server.onRefused({
       ...this.#ids,
       source: this.#memoryOwner,
@@ -328,7 +325,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
 
   endUnread(bytes: number): void {
     this.#aborted = true
-    this.#server.onUnread({ id: this.#ids.id, path: this.path, client: this.#principal.id, bytes })
+    this.#server.onUnread({ id: this.#ids.id, path: this.path, client: this.#client.id, bytes })
     this.exchange.cut()
   }
 

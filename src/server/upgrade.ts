@@ -88,8 +88,7 @@ export class Upgrade {
       query: queryOf(target),
       headers,
       body: { text: '' },
-      owner: admitted.value.owner,
-      principal: admitted.value.principal,
+      client: admitted.value,
     }
     this.#sockets.accept({ head, socket, first, visitor, refuse, headers: common })
   }
@@ -118,8 +117,8 @@ const routeAt = (path: string): ApiRoute | undefined => {
 const socketOptions = (server: ServerContext, answer: AnswerTurn, timing: SocketTiming): WebSocketOptions => {
   const { admission, settings } = server
   const { unread } = admission
-  const ownerOf = ({ principal, headers }: IncomingRequest, address: string) =>
-    admission.memoryOwner(principal.id, address, headers)
+  const ownerOf = ({ client, headers }: IncomingRequest, address: string) =>
+    admission.memoryOwner(client.id, address, headers)
   return {
     settings,
     answer,
@@ -139,11 +138,11 @@ const socketOptions = (server: ServerContext, answer: AnswerTurn, timing: Socket
     },
     unread: {
       set: (visitor, address, answer, bytes) => unread.set(ownerOf(visitor, address), answer, bytes),
-      ended: ({ id, path, principal }, bytes) => server.onUnread({ id, path, client: principal.id, bytes }),
+      ended: ({ id, path, client }, bytes) => server.onUnread({ id, path, client: client.id, bytes }),
     },
     memoryFor: (visitor, address) => new SocketMemory(admission.bodies, ownerOf(visitor, address)),
     onError: server.onError,
-    onRefused: ({ id, visitor: { path, headers, principal, owner: client }, failure }) =>
+    onRefused: ({ id, visitor: { path, headers, client }, failure }) =>
       server.onRefused({
         id,
         ownId: newRequestId(),
@@ -152,8 +151,8 @@ const socketOptions = (server: ServerContext, answer: AnswerTurn, timing: Socket
         status: statusOf(failure),
         failure,
         headers,
-        client: principal.id,
-        source: principal.id === '' ? `websocket ${client}` : memoryOwnerOf(principal.id),
+        client: client.id,
+        source: client.id === '' ? 'websocket' : memoryOwnerOf(client.id),
       }),
     timing,
   }

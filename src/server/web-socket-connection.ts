@@ -1,6 +1,7 @@
 /** One WebSocket connection: its queue of turns, its keep-alive and its end. */
 import type { Socket } from 'node:net'
 import type { RawData, WebSocket } from 'ws'
+import type { Client } from '../core/accounts.ts'
 import { type Failure, fail, KINDS, type Outcome } from '../core/failure.ts'
 import type { HeaderLookup } from '../core/headers.ts'
 import type { IncomingRequest, ResponseWriter } from '../core/http-exchange.ts'
@@ -11,7 +12,6 @@ import { errorResponse } from '../gateway/call/error-response.ts'
 import { shedFailure } from '../policy/health/shed.ts'
 import { openaiResponses } from '../protocols/openai-responses/index.ts'
 import { turn } from '../runtime/turns.ts'
-import type { Client } from './key-index.ts'
 import type { SocketMemory } from './socket-memory.ts'
 import { BINARY, parseTask, parseTaskSteps, type SocketTask, type TurnTask, textOf } from './web-socket-message.ts'
 import { errorEvent, FULL, SocketBacklog, TurnReply, type UnreadAccounting } from './web-socket-reply.ts'
@@ -257,19 +257,19 @@ export class WebSocketConnection {
       this.#refuse(task.lane, seat.failure, id)
       return false
     }
-    const { principal } = admitted.value
+    const client = admitted.value
     const { ownId } = this.#visitor
     const ids = ownId === undefined ? { id } : { id, ownId: this.#turnOf(ownId) }
     const received: IncomingRequest = {
       ...this.#visitor,
       ...ids,
-      principal,
+      client,
       method: 'POST',
       body: { text: task.body },
     }
     const onFailed = () => {
       // Open Responses: a response that a failed turn continued is evicted from the connection's memory.
-      if (task.previous !== null) this.#responses.delete(task.previous, received.owner)
+      if (task.previous !== null) this.#responses.delete(task.previous, received.client.owner)
     }
     const reply = new TurnReply({ peer: this.#peer, lane: task.lane, backlog: this.#backlog, onFailed })
     this.#reply = reply

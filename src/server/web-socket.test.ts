@@ -227,7 +227,7 @@ for (const [name, path, headers] of [
     assert.equal(turn?.received.method, 'POST')
     assert.equal(turn?.received.path, path.split('?')[0])
     assert.match(turn?.received.id ?? '', 'x-request-id' in headers ? /^mine-1\.a$/ : /^req_[a-z]+\.a$/)
-    assert.equal(turn?.received.owner.length, 32)
+    assert.equal(turn?.received.client.owner.length, 32)
   })
 
 onBothServers('web socket: compression is not negotiated', async ({ given }) => {

@@ -114,8 +114,7 @@ export const converseInProcess = (conversation: Conversation): Promise<readonly 
       query: '',
       headers: () => undefined,
       body: { text: JSON.stringify(body) },
-      principal: ANONYMOUS,
-      owner: '',
+      client: ANONYMOUS,
     }
     let settled = false
     const serve =

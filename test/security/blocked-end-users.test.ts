@@ -56,8 +56,7 @@ const given = () => {
     query,
     headers: (name) => headers[name],
     body: { text: JSON.stringify(body) },
-    principal: { ...ANONYMOUS, id: 'key_a', cache },
-    owner: 'key_a',
+    client: { ...ANONYMOUS, id: 'key_a', owner: 'key_a', cache },
   })
   const settled = async (done: Promise<void> | void, reply: CapturedReply) => {
     for (let n = 0; n < 5; n++) await world.advance(1)

@@ -12,7 +12,7 @@ import { budgetScope } from '../../src/policy/accounts/budget-scope.ts'
 import { allowsTarget, countsTarget, keyAccessRules } from '../../src/policy/accounts/key-access.ts'
 import { priceBook } from '../../src/policy/accounts/price-book.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import { testAccounts, testBudget, testPrincipal } from '../support/accounts.ts'
+import { testAccounts, testBudget, testClient } from '../support/accounts.ts'
 import { CapturedReply, gatewayHarness, instance as testInstance } from '../support/gateway.ts'
 
 const catalogue = openCatalogue((problem) => assert.fail(problem), CATALOGUE_FILE)
@@ -214,11 +214,11 @@ const spentBy = async (
     const protocol = protocols[style]
     const received = {
       ...{ id: `req_${n}`, method: 'POST', path: protocol.path, query: '', headers: () => undefined, local: true },
-      ...{ body: { text: body }, owner: '', principal: testPrincipal() },
+      ...{ body: { text: body }, client: testClient() },
     }
     reply.done = serveChat({ ...gateway, accounts }, { protocol, received, responseWriter: reply })
     await world.advance(500)
-    leave(reply, (reason) => gateway.activeCalls.cancelOf(testPrincipal().id, reason))
+    leave(reply, (reason) => gateway.activeCalls.cancelOf(testClient().id, reason))
     await world.advance(31_000)
     await reply.done
     statuses.add(reply.status)

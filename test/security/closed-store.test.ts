@@ -64,7 +64,7 @@ const gate = (
       version: '1.1',
       headers,
     })
-    return result.ok ? result.value.principal.name || 'open' : result.failure.kind
+    return result.ok ? result.value.name || 'open' : result.failure.kind
   }
   return { store, problems, answer, isReady: () => !store.isLoading() }
 }

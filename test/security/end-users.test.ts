@@ -4,18 +4,18 @@ import { test } from 'node:test'
 import type { Budget } from '../../src/core/accounts.ts'
 import { type BudgetCell, BudgetCounters, MAX_OWNERS } from '../../src/gateway/accounts/budget-counters.ts'
 import { budgetScope } from '../../src/policy/accounts/budget-scope.ts'
-import { testBudget, testPrincipal } from '../support/accounts.ts'
+import { testBudget, testClient } from '../support/accounts.ts'
 
 const BUDGET = testBudget(1_000, { per: 'end_user', period: 'total' })
-const [ATTACKER, OTHER, THIRD] = ['key_a', 'key_b', 'key_c'].map((id) => testPrincipal({}, id))
+const [ATTACKER, OTHER, THIRD] = ['key_a', 'key_b', 'key_c'].map((id) => testClient({}, id))
 
 const given = (maxOwners = 1_000, budget: Budget = BUDGET) => {
   const scopes = [budgetScope(budget)]
   const counters = new BudgetCounters(() => scopes, { maxOwners })
   /** Spends for an end user of a client; null: it is refused. */
-  const spend = (principal: typeof ATTACKER, user: string, cost = 1): BudgetCell | null => {
-    assert.ok(principal)
-    const cells = counters.cellsFor(principal, user, null, 0)
+  const spend = (client: typeof ATTACKER, user: string, cost = 1): BudgetCell | null => {
+    assert.ok(client)
+    const cells = counters.cellsFor(client, user, null, 0)
     if ('id' in cells) return null
     const [cell] = cells
     assert.ok(cell)

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { FULL_ACCESS, NO_ACCOUNTS, NO_LIMITS, type Principal } from '../../src/core/accounts.ts'
+import { type Client, FULL_ACCESS, NO_ACCOUNTS, NO_LIMITS } from '../../src/core/accounts.ts'
 import type { IncomingRequest } from '../../src/core/http-exchange.ts'
 import { MAX_NANO } from '../../src/core/money.ts'
 import { RETRY_TRIGGERS } from '../../src/core/retry-triggers.ts'
@@ -20,7 +20,7 @@ import { errorResponse } from '../../src/server/error-response.ts'
 import { handlersFor } from '../../src/server/handlers.ts'
 import { ROUTES, type RouteName } from '../../src/server/routes.ts'
 import { errorEvent } from '../../src/server/web-socket-reply.ts'
-import { testAccounts, testBudget, testPrincipal } from '../support/accounts.ts'
+import { testAccounts, testBudget, testClient } from '../support/accounts.ts'
 import { CapturedReply, gatewayHarness, instance } from '../support/gateway.ts'
 
 const CASES = 10_000
@@ -112,7 +112,7 @@ const setting = (names: readonly string[]) => {
     metrics: () => '',
     clientPages: () => Promise.reject(new Error('not used')),
   })
-  const send = async (route: keyof typeof BODIES, { key, requestId }: Case, principal: Principal, model: string) => {
+  const send = async (route: keyof typeof BODIES, { requestId }: Case, client: Client, model: string) => {
     const reply = new CapturedReply()
     const received: IncomingRequest = {
       id: requestId,
@@ -121,8 +121,7 @@ const setting = (names: readonly string[]) => {
       query: '',
       headers: () => undefined,
       body: { text: JSON.stringify(BODIES[route](model)) },
-      owner: key.id,
-      principal,
+      client,
     }
     const done = handlers[route](received, reply, '')
     await world.advance(1)
@@ -159,15 +158,15 @@ test(`refusals: ${CASES} names, amounts and dates leave no reason to retry in a 
       // Without anything left, or with less than a request needs.
       state.scopes = [budgetScope(testBudget(0, { ...rest, amount: isSpent ? 0 : Math.min(rest.amount, 5) }))]
       const route = PATHS[at % PATHS.length] ?? 'chat'
-      const principal: Principal = { ...testPrincipal({}, key.id), ...key, team }
+      const client: Client = { ...testClient({}, key.id), ...key, team }
       const about = JSON.stringify(one)
-      assertNeutral(await send(route, one, principal, models[at % models.length] ?? ''), [402], about)
+      assertNeutral(await send(route, one, client, models[at % models.length] ?? ''), [402], about)
       counts.budgets++
       // A name that is not allowed: of a model, of a route, and one that the client has invented.
       const access = [{ ...FULL_ACCESS, models: [models[(at + 1) % models.length] ?? '', `${models[0]}-route`] }]
       const asked = [models[at % models.length] ?? '', `${models[1]}-route`, one.model][at % 3] ?? ''
-      assertNeutral(await send(route, one, { ...principal, access }, asked), [402, 403, 404], about)
-      const none = { ...principal, access: [{ ...FULL_ACCESS, styles: [] }] }
+      assertNeutral(await send(route, one, { ...client, access }, asked), [402, 403, 404], about)
+      const none = { ...client, access: [{ ...FULL_ACCESS, styles: [] }] }
       assertNeutral(await send(route, one, none, asked), [403, 404], about)
       counts.access += 2
     }

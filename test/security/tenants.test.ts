@@ -1,7 +1,7 @@
 /** What clients of one team, and viewers of it, must not reach or see of others: through the handlers and the live events. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type Access, ANONYMOUS, FULL_ACCESS, type Principal } from '../../src/core/accounts.ts'
+import { type Access, ANONYMOUS, type Client, FULL_ACCESS } from '../../src/core/accounts.ts'
 import type { IncomingRequest, ResponseWriter } from '../../src/core/http-exchange.ts'
 import { type JsonObject, list, object, parseObject, text } from '../../src/core/json.ts'
 import type { GatewayEvent } from '../../src/core/trace.ts'
@@ -49,14 +49,14 @@ const given = () => {
     metrics: () => '',
     clientPages: () => Promise.reject(new Error('not used')),
   })
-  const requestOf = (route: RouteName, principal: Principal, body: object): IncomingRequest => {
+  const requestOf = (route: RouteName, client: Client, body: object): IncomingRequest => {
     const { method, path } = ROUTES[route]
     const more = { id: 'req_test', query: '', headers: () => undefined, body: { text: JSON.stringify(body) } }
-    return { ...more, method, path, principal, owner: principal.id }
+    return { ...more, method, path, client }
   }
-  const call = async (route: RouteName, principal: Principal, body: object) => {
+  const call = async (route: RouteName, client: Client, body: object) => {
     const reply = new CapturedReply()
-    await handlers[route](requestOf(route, principal, body), reply, '')
+    await handlers[route](requestOf(route, client, body), reply, '')
     await made.world.advance(1)
     return { status: reply.status, body: reply.written.join(''), json: parseObject(reply.written.join('')) ?? {} }
   }
@@ -64,9 +64,10 @@ const given = () => {
 }
 
 /** A key whose team and own access are these. */
-const keyWith = (id: string, ...access: readonly Partial<Access>[]): Principal => ({
+const keyWith = (id: string, ...access: readonly Partial<Access>[]): Client => ({
   ...ANONYMOUS,
   id,
+  owner: id,
   access: access.map((one) => ({ ...FULL_ACCESS, ...one })),
 })
 

@@ -1,5 +1,5 @@
 /** Accounts for tests: without budgets, prices and journal, unless a test gives them. */
-import type { AccountLimits, Budget, Principal } from '../../src/core/accounts.ts'
+import type { AccountLimits, Budget, Client } from '../../src/core/accounts.ts'
 import { ANONYMOUS, NO_LIMITS } from '../../src/core/accounts.ts'
 import type { JournalListener, JournalRecord, JournalResult } from '../../src/core/journal.ts'
 import type { World } from '../../src/core/world.ts'
@@ -42,9 +42,10 @@ export const testBudget = (amount: number, more: Partial<Budget> = {}): Budget =
 })
 
 /** A client with a key. */
-export const testPrincipal = (limits: Partial<AccountLimits> = {}, id = 'key_test'): Principal => ({
+export const testClient = (limits: Partial<AccountLimits> = {}, id = 'key_test'): Client => ({
   ...ANONYMOUS,
   id,
+  owner: id,
   name: 'test',
   limits: [{ id, limits: { ...NO_LIMITS, ...limits } }],
 })

@@ -97,7 +97,7 @@ export const gatewayHarness = (
     store,
     world,
     events,
-    send: (body, style = 'openai-chat', client = '') => {
+    send: (body, style = 'openai-chat', owner = '') => {
       const protocol = protocols[style]
       const reply = new CapturedReply()
       const received: IncomingRequest = {
@@ -107,8 +107,7 @@ export const gatewayHarness = (
         query: '',
         headers: () => undefined,
         body: { text: typeof body === 'string' ? body : JSON.stringify(body) },
-        principal: ANONYMOUS,
-        owner: client,
+        client: { ...ANONYMOUS, owner },
       }
       reply.done = serveChat(gateway, { protocol, received, responseWriter: reply })
       return reply

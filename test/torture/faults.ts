@@ -173,8 +173,7 @@ const clientOf =
       query: '',
       headers: (header) => (header === 'idempotency-key' ? key : undefined),
       body: { text: JSON.stringify(body) },
-      principal: ANONYMOUS,
-      owner: '',
+      client: ANONYMOUS,
     }
     replies.push(clientCall)
     const repeatable = style === 'embeddings' ? repeatableEmbeddings : repeatableChat(protocol, style === 'turn')

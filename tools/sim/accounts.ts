@@ -2,13 +2,13 @@
  * The client's limits and budgets, a journal in memory, and the check that nothing is left reserved or charged twice. For a
  * part of the seeds the budget and the slots have room for few requests at once, so that some are refused.
  */
-import type { Budget, Principal } from '../../src/core/accounts.ts'
+import type { Budget, Client } from '../../src/core/accounts.ts'
 import { type JournalRecord, parseCharge } from '../../src/core/journal.ts'
 import type { World } from '../../src/core/world.ts'
 import { Accounts } from '../../src/gateway/accounts/accounts.ts'
 import { budgetScope } from '../../src/policy/accounts/budget-scope.ts'
 import type { PriceBook } from '../../src/policy/accounts/price-book.ts'
-import { memoryJournal, testBudget, testPrincipal } from '../../test/support/accounts.ts'
+import { memoryJournal, testBudget, testClient } from '../../test/support/accounts.ts'
 import { type Chance, integer, pick } from './chance.ts'
 
 /** More than all requests of a seed need. */
@@ -21,7 +21,8 @@ const BILLED_INPUT = 9
 
 export class SimAccounts {
   readonly accounts: Accounts
-  readonly principal: Principal
+  readonly client: Client
+  readonly #clients = new Map<string, Client>()
   readonly #records: readonly JournalRecord[]
   #credited = 0
   /** The journal accepts what waits for the end of the turn. */
@@ -41,7 +42,7 @@ export class SimAccounts {
       testBudget(amount, { id: HARD, period: 'total', per, onOverrun, reserve }),
       testBudget(1_000, { id: 'bud_soft', period: 'total', mode: 'soft' }),
     ].map(budgetScope)
-    this.principal = testPrincipal({ requestsPerMinute: 1_000_000, tokensPerMinute: PLENTY, concurrent })
+    this.client = testClient({ requestsPerMinute: 1_000_000, tokensPerMinute: PLENTY, concurrent })
     this.accounts = new Accounts({
       world,
       budgets: () => scopes,
@@ -50,6 +51,13 @@ export class SimAccounts {
       rules: () => ({ maxOutput: 32_768, unknownPrice: 'allow', whenUnknown: 'serve', endUser: true }),
     })
     if (!hasJournal) this.#records = []
+  }
+
+  /** The client that owns what is stored under a name. All have the same key, limits and budgets. */
+  clientOf(owner: string): Client {
+    const client = this.#clients.get(owner) ?? { ...this.client, owner }
+    this.#clients.set(owner, client)
+    return client
   }
 
   /** Returns what the hard budget has spent, so that it has room for the next request. */
@@ -67,7 +75,7 @@ export class SimAccounts {
     const states = this.accounts.budgetStates()
     for (const { budget, reserved } of states)
       if (reserved !== 0) problems.push(`${budget.id} has ${reserved} reserved`)
-    for (const { live } of this.accounts.limitsOf(this.principal).slots)
+    for (const { live } of this.accounts.limitsOf(this.client).slots)
       if (live !== 0) problems.push(`${live} slots are in use`)
     const records = this.#records
     if (records.length === 0) return problems

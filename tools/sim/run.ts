@@ -325,8 +325,7 @@ class Simulation {
       query: '',
       headers: (name) => (name === 'idempotency-key' ? (request.key ?? undefined) : undefined),
       body: { text: request.body },
-      principal: this.#accounts.principal,
-      owner: request.client,
+      client: this.#accounts.clientOf(request.client),
     }
     const config = this.#config
     const given = this.#options.mutant?.reply?.(reply) ?? reply

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { memoryJournal, testAccounts, testBudget, testPrincipal } from '../../../test/support/accounts.ts'
+import { memoryJournal, testAccounts, testBudget, testClient } from '../../../test/support/accounts.ts'
 import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
 import type { ScriptedCall } from '../../../test/support/still-world.ts'
-import type { Budget, PriceOverride, PriceRule, Principal } from '../../core/accounts.ts'
+import type { Budget, Client, PriceOverride, PriceRule } from '../../core/accounts.ts'
 import type { ClientProtocolName } from '../../core/chat.ts'
 import type { Catalogue } from '../../core/config.ts'
 import { fail } from '../../core/failure.ts'
@@ -46,7 +46,7 @@ const AGENT = 'claude-cli/2.1.0 (secret)'
 
 type Given = {
   readonly budgets?: readonly Budget[]
-  readonly principal?: Principal
+  readonly client?: Client
   readonly settings?: object
   readonly rules?: Partial<AccountRules>
   readonly catalogue?: Catalogue
@@ -65,7 +65,7 @@ const ruleOf = ([provider, prices]: readonly [string, PriceOverride]): PriceRule
 })
 
 const given = (script: (asked: ScriptedCall) => void = answers, input: Given = {}) => {
-  const { principal = testPrincipal(), settings = {}, instances = [A], catalogue = PRICED } = input
+  const { client = testClient(), settings = {}, instances = [A], catalogue = PRICED } = input
   const harness = gatewayHarness(instances, script, settings as object & Record<string, unknown>, catalogue)
   const { world } = harness
   const { journal, records } = memoryJournal(
@@ -88,7 +88,7 @@ const given = (script: (asked: ScriptedCall) => void = answers, input: Given = {
     change: (budgets: readonly Budget[]) => {
       scopes = budgets.map(budgetScope)
     },
-    ask: (body: object = question(), style: ClientProtocolName = 'openai-chat', by = principal, metadata?: string) => {
+    ask: (body: object = question(), style: ClientProtocolName = 'openai-chat', by = client, metadata?: string) => {
       const reply = new CapturedReply()
       const protocol = protocols[style]
       const received = {
@@ -99,8 +99,7 @@ const given = (script: (asked: ScriptedCall) => void = answers, input: Given = {
         headers: (name: string) => ({ 'x-headgate-metadata': metadata, 'user-agent': AGENT })[name],
         body: { text: JSON.stringify(body) },
         local: true,
-        owner: '',
-        principal: by,
+        client: by,
       }
       reply.done = serveChat({ ...harness.gateway, accounts }, { protocol, received, responseWriter: reply })
       return reply
@@ -494,7 +493,7 @@ describe('an attempt is charged by its end', () => {
 
     test('until the process ends or the key is revoked', async () => {
       const { gateway, upstream, settled } = await left()
-      assert.equal(gateway.activeCalls.cancelOf(testPrincipal().id, fail('unauthenticated', 'revoked')), 2)
+      assert.equal(gateway.activeCalls.cancelOf(testClient().id, fail('unauthenticated', 'revoked')), 2)
       assert.equal(upstream.aborted, true)
       assert.deepEqual(await settled(), [['estimated', RESERVED.a]])
     })
@@ -871,7 +870,7 @@ describe('a budget', () => {
     })
 
     test('and limits apply', async () => {
-      const { ask, world } = spent({ principal: testPrincipal({ requestsPerMinute: 0 }) })
+      const { ask, world } = spent({ client: testClient({ requestsPerMinute: 0 }) })
       const reply = ask()
       await world.advance(1)
       assert.equal(reply.status, 429)
@@ -957,8 +956,8 @@ describe('a budget', () => {
 
   test('has one counter for each owner', async () => {
     const { ask, world, accounts } = given(answers, { budgets: [testBudget(RESERVED.a, { per: 'key' })] })
-    ask(question(), 'openai-chat', testPrincipal({}, 'key_a'))
-    ask(question(), 'openai-chat', testPrincipal({}, 'key_b'))
+    ask(question(), 'openai-chat', testClient({}, 'key_a'))
+    ask(question(), 'openai-chat', testClient({}, 'key_b'))
     await world.advance(1)
     assert.deepEqual(
       accounts.budgetStates().map(({ owner, spent }) => [owner, spent]),
@@ -1025,7 +1024,7 @@ describe('a stream that costs more than reserved', () => {
 
 describe('a limit of the key', () => {
   test('of requests refuses with 429 and the time to wait', async () => {
-    const { ask, world } = given(answers, { principal: testPrincipal({ requestsPerMinute: 2 }) })
+    const { ask, world } = given(answers, { client: testClient({ requestsPerMinute: 2 }) })
     const first = ask()
     const second = ask()
     await world.advance(1)
@@ -1047,7 +1046,7 @@ describe('a limit of the key', () => {
   })
 
   test('of tokens is settled by what was used', async () => {
-    const { ask, world } = given(answers, { principal: testPrincipal({ tokensPerMinute: 1_200 }) })
+    const { ask, world } = given(answers, { client: testClient({ tokensPerMinute: 1_200 }) })
     const replies = []
     for (let n = 0; n < 3; n++) {
       replies.push(ask())
@@ -1061,7 +1060,7 @@ describe('a limit of the key', () => {
   })
 
   test('of tokens refuses what is estimated above it', async () => {
-    const { ask, world } = given(() => {}, { principal: testPrincipal({ tokensPerMinute: 1_200 }) })
+    const { ask, world } = given(() => {}, { client: testClient({ tokensPerMinute: 1_200 }) })
     const first = ask()
     const second = ask()
     await world.advance(1)
@@ -1074,7 +1073,7 @@ describe('a limit of the key', () => {
   test('of concurrent requests is free again when they end, however they end', async () => {
     let script: (asked: ScriptedCall) => void = () => {}
     const { ask, world } = given((asked) => script(asked), {
-      principal: testPrincipal({ concurrent: 1 }),
+      client: testClient({ concurrent: 1 }),
       settings: { retry: { maxAttempts: 1 } },
     })
     const ends: readonly ((asked: ScriptedCall) => void)[] = [
@@ -1105,7 +1104,7 @@ describe('a limit of the key', () => {
     const script = (asked: ScriptedCall) => (host(asked) === 'a' ? respondWith.error(asked, 503) : whole(asked))
     const { ask, world } = given(script, {
       instances: [A, B],
-      principal: testPrincipal({ requestsPerMinute: 1, concurrent: 1 }),
+      client: testClient({ requestsPerMinute: 1, concurrent: 1 }),
     })
     const reply = ask()
     await world.advance(1)
@@ -1113,7 +1112,7 @@ describe('a limit of the key', () => {
   })
 
   test("is reported by Anthropic's headers on /v1/messages", async () => {
-    const { ask, world } = given(answers, { principal: testPrincipal({ requestsPerMinute: 10 }) })
+    const { ask, world } = given(answers, { client: testClient({ requestsPerMinute: 10 }) })
     const reply = ask(question({ max_tokens: 10 }), 'anthropic-messages')
     await world.advance(1)
     assert.equal(reply.headers['anthropic-ratelimit-requests-remaining'], '9')
@@ -1130,7 +1129,7 @@ describe('a stream states its cost at its end on request', () => {
 
   test('in an event before the terminator of chat completions', async () => {
     const { ask, world } = given(counted)
-    const reply = ask({ ...STREAM, stream_options: { include_usage: true } }, 'openai-chat', testPrincipal(), 'body')
+    const reply = ask({ ...STREAM, stream_options: { include_usage: true } }, 'openai-chat', testClient(), 'body')
     await world.advance(1)
     const [last, done] = events(reply.text).slice(-2)
     assert.equal(done, '[DONE]')
@@ -1141,7 +1140,7 @@ describe('a stream states its cost at its end on request', () => {
   test('in the last event of responses', async () => {
     const { ask, world } = given(counted)
     const body = { model: 'm', input: 'hello', stream: true, store: false }
-    const reply = ask(body, 'openai-responses', testPrincipal(), 'body')
+    const reply = ask(body, 'openai-responses', testClient(), 'body')
     await world.advance(1)
     const { type, headgate } = JSON.parse(events(reply.text).findLast((event) => event !== '[DONE]') ?? '')
     assert.equal(type, 'response.completed')
@@ -1159,7 +1158,7 @@ describe('a stream states its cost at its end on request', () => {
     const { ask, world } = given((asked) =>
       respondWith.stream(asked, chatAnswer.role() + chatAnswer.chunk({ content: 'x' })),
     )
-    const reply = ask(STREAM, 'openai-chat', testPrincipal(), 'body')
+    const reply = ask(STREAM, 'openai-chat', testClient(), 'body')
     await world.advance(1)
     assert.doesNotMatch(reply.text, /"headgate"/)
     assert.match(reply.text, /stream_interrupted/)

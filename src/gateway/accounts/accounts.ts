@@ -1,5 +1,5 @@
 /** The accounts of this process: limits and budgets of its clients, and the journal of its calls. */
-import type { Principal } from '../../core/accounts.ts'
+import type { Client } from '../../core/accounts.ts'
 import type { Failure } from '../../core/failure.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import type { JsonObject } from '../../core/json.ts'
@@ -9,7 +9,7 @@ import type { Candidate, Plan } from '../../core/target.ts'
 import { traceParent } from '../../core/trace-parent.ts'
 import type { Counters } from '../../policy/accounts/admission.ts'
 import type { BudgetScope } from '../../policy/accounts/budget-scope.ts'
-import { clientOf } from '../../policy/client-families.ts'
+import { programOf } from '../../policy/client-programs.ts'
 import type { AccountsState } from './accounts-state.ts'
 import { AnswerHistory } from './answer-history.ts'
 import { CounterAuthority, type RemoteAuthority } from './authority.ts'
@@ -36,7 +36,7 @@ export type AccountsOptions = Pick<AccountsState, 'world' | 'prices' | 'journal'
 }
 
 /** The members of a request that its account records. */
-type ReceivedCall = Pick<IncomingRequest, 'id' | 'ownId' | 'principal' | 'headers'>
+type ReceivedCall = Pick<IncomingRequest, 'id' | 'ownId' | 'client' | 'headers'>
 
 export class Accounts {
   readonly #state: AccountsState
@@ -63,19 +63,19 @@ export class Accounts {
   }
 
   /** Opens the account of a call. `style`: the kind of call, as named in the log. */
-  open({ id, ownId, principal, headers }: ReceivedCall, style: string): RequestAccount {
+  open({ id, ownId, client, headers }: ReceivedCall, style: string): RequestAccount {
     const received = this.#state.world.date()
     const trace = traceParent(headers('traceparent'))
-    const client = clientOf(headers('user-agent') ?? '').family
+    const program = programOf(headers('user-agent') ?? '').family
     const ids = ownId === undefined ? { id, clientRequestId: null } : { id: ownId, clientRequestId: id }
     const call = {
       number: this.#calls++,
       ...ids,
       style,
-      principal,
+      client,
       received,
       trace,
-      client,
+      program,
       demand: NO_DEMAND,
       isOver: false,
     }
@@ -102,18 +102,18 @@ export class Accounts {
   }
 
   /** Why a client receives nothing for an end user with these names; null: none of them is blocked. */
-  blockOf(principal: Principal, users: readonly string[]): Failure | null {
-    return blockOf(this.#state, principal, users)
+  blockOf(client: Client, users: readonly string[]): Failure | null {
+    return blockOf(this.#state, client, users)
   }
 
   /** What an attempt at a candidate is estimated to cost, as budgets reserve it; null: it is unknown. Takes nothing. */
   estimate(
-    { id, principal }: Pick<IncomingRequest, 'id' | 'principal'>,
+    { id, client }: Pick<IncomingRequest, 'id' | 'client'>,
     demand: CallDemand,
     planned: { readonly candidate: Candidate; readonly modelMaximum: number | undefined },
   ): Nano | null {
     const received = this.#state.world.date()
-    const call = { number: 0, id, clientRequestId: null, style: '', principal, received, trace: null, client: '' }
+    const call = { number: 0, id, clientRequestId: null, style: '', client, received, trace: null, program: '' }
     const found = planAttempt(this.#state, call, demand, planned)
     return 'id' in found ? null : found.estimated
   }
@@ -127,16 +127,16 @@ export class Accounts {
   }
 
   /** The limits of a client, and the budgets that count it except those per end user, with what is left of them. */
-  async figuresOf(principal: Principal): Promise<ClientFigures> {
+  async figuresOf(client: Client): Promise<ClientFigures> {
     const { limits, budgets, authority, world } = this.#state
-    const cells = { ...limits.cellsFor(principal, world.now()), budgets: budgets.cellsOf(principal, world.date()) }
+    const cells = { ...limits.cellsFor(client, world.now()), budgets: budgets.cellsOf(client, world.date()) }
     await authority.check(cells, NOTHING)
-    return { ...this.limitsOf(principal), budgets: cells.budgets.map(stateOf) }
+    return { ...this.limitsOf(client), budgets: cells.budgets.map(stateOf) }
   }
 
   /** The counters of a client's limits, where this process decides. */
-  limitsOf(principal: Principal): Pick<Counters, 'slots' | 'rates'> {
-    const { slots, rates } = this.#state.limits.cellsFor(principal, this.#state.world.now())
+  limitsOf(client: Client): Pick<Counters, 'slots' | 'rates'> {
+    const { slots, rates } = this.#state.limits.cellsFor(client, this.#state.world.now())
     return { slots, rates }
   }
 

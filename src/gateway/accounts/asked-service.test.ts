@@ -1,7 +1,7 @@
 /** What a request reserves that asks for a speed or a region which multiplies its price (ccusage/ccusage#886). */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { memoryJournal, testAccounts, testBudget, testPrincipal } from '../../../test/support/accounts.ts'
+import { memoryJournal, testAccounts, testBudget, testClient } from '../../../test/support/accounts.ts'
 import { CapturedReply, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
 import type { Catalogue } from '../../core/config.ts'
 import { budgetScope } from '../../policy/accounts/budget-scope.ts'
@@ -44,8 +44,7 @@ const ask = async (asked: object, stated: object, amount: number) => {
         query: '',
         headers: () => undefined,
         body: { text: JSON.stringify({ ...question, ...asked }) },
-        owner: '',
-        principal: testPrincipal(),
+        client: testClient(),
       },
       responseWriter: reply,
     },

@@ -1,7 +1,7 @@
 /** Counters of budgets while the wall clock is set forward and back by an hour, with restarts. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { testBudget, testPrincipal } from '../../../test/support/accounts.ts'
+import { testBudget, testClient } from '../../../test/support/accounts.ts'
 import type { Budget } from '../../core/accounts.ts'
 import { budgetScope } from '../../policy/accounts/budget-scope.ts'
 import { type BudgetCell, BudgetCounters } from './budget-counters.ts'
@@ -9,7 +9,7 @@ import { type BudgetCell, BudgetCounters } from './budget-counters.ts'
 const HOUR = 3_600_000
 const MINUTE = 60_000
 const CHARGE = 7
-const PRINCIPAL = testPrincipal()
+const CLIENT = testClient()
 const TARGET = { requested: 'm', provider: 'a', model: 'm' }
 
 /** A generator with a fixed seed (Park and Miller), so that a failure can be repeated. */
@@ -32,7 +32,7 @@ const started = (budget: Budget, ledger: ReadonlyMap<number, number>): BudgetCou
 }
 
 const cellAt = (counters: BudgetCounters, at: number): BudgetCell => {
-  const cells = counters.cellsFor(PRINCIPAL, null, TARGET, at)
+  const cells = counters.cellsFor(CLIENT, null, TARGET, at)
   const [cell] = Array.isArray(cells) ? cells : []
   assert.ok(cell)
   return cell

@@ -2,11 +2,11 @@
  * What is spent and reserved of each budget. One counter for each budget, period and owner. Amounts in
  * nano-dollars, times in ms since 1970.
  */
-import type { Budget, Principal } from '../../core/accounts.ts'
+import type { Budget, Client } from '../../core/accounts.ts'
 import { type BudgetCharge, budgetCharge } from '../../core/journal.ts'
 import { addNano, type Nano } from '../../core/money.ts'
 import { type BudgetCounter, remainingOf } from '../../policy/accounts/admission.ts'
-import { type BudgetScope, counterOwner, countsPrincipal } from '../../policy/accounts/budget-scope.ts'
+import { type BudgetScope, counterOwner, countsClient } from '../../policy/accounts/budget-scope.ts'
 import { type AccessTarget, countsTarget } from '../../policy/accounts/key-access.ts'
 import { type Period, periodAt } from '../../policy/accounts/period.ts'
 import { OwnerCells } from './owner-cells.ts'
@@ -93,7 +93,7 @@ export class BudgetCounters {
   readonly #kept = new Map<string, CountedBudget>()
   /** Whether some counters were dropped: those of a budget that comes back do not have what it has spent. */
   #hasDropped = false
-  #byPrincipal = new WeakMap<Principal, readonly BudgetScope[]>()
+  #byClient = new WeakMap<Client, readonly BudgetScope[]>()
   /** The scopes that `#counted` follows. */
   #followed: readonly BudgetScope[] = []
 
@@ -116,18 +116,18 @@ export class BudgetCounters {
    * period. Returns a budget without a free counter instead, if it is hard.
    */
   cellsFor(
-    principal: Principal,
+    client: Client,
     endUser: string | null,
     target: AccessTarget | null,
     received: number,
   ): readonly BudgetCell[] | Budget {
-    const scopes = this.#scopesOf(principal)
+    const scopes = this.#scopesOf(client)
     if (scopes.length === 0) return NO_CELLS
     const cells: BudgetCell[] = []
     for (const scope of scopes) {
       const { budget, models, providers } = scope
       if (models.length + providers.length > 0 && !(target && countsTarget(scope, target))) continue
-      const cell = this.#cell(this.#countedOf(scope), counterOwner(budget, principal, endUser), received, principal.id)
+      const cell = this.#cell(this.#countedOf(scope), counterOwner(budget, client, endUser), received, client.id)
       if (!cell) return budget
       cells.push(cell)
     }
@@ -141,11 +141,11 @@ export class BudgetCounters {
     return counted ? (this.#cell(counted, owner, received, client) ?? counted.scope.budget) : null
   }
 
-  /** The counters that count a principal at some target. Those of its end users are left out. */
-  cellsOf(principal: Principal, received: number): readonly BudgetCell[] {
-    return this.#scopesOf(principal).flatMap((scope) => {
+  /** The counters that count a client at some target. Those of its end users are left out. */
+  cellsOf(client: Client, received: number): readonly BudgetCell[] {
+    return this.#scopesOf(client).flatMap((scope) => {
       if (scope.budget.per === 'end_user') return []
-      return this.#cell(this.#countedOf(scope), counterOwner(scope.budget, principal, null), received) ?? []
+      return this.#cell(this.#countedOf(scope), counterOwner(scope.budget, client, null), received) ?? []
     })
   }
 
@@ -203,14 +203,14 @@ export class BudgetCounters {
     }
   }
 
-  /** The budgets that count a principal at some target. */
-  #scopesOf(principal: Principal): readonly BudgetScope[] {
+  /** The budgets that count a client at some target. */
+  #scopesOf(client: Client): readonly BudgetScope[] {
     const scopes = this.#current()
     if (scopes.length === 0) return scopes
-    const known = this.#byPrincipal.get(principal)
+    const known = this.#byClient.get(client)
     if (known) return known
-    const found = scopes.filter(({ budget }) => countsPrincipal(budget, principal))
-    this.#byPrincipal.set(principal, found)
+    const found = scopes.filter(({ budget }) => countsClient(budget, client))
+    this.#byClient.set(client, found)
     return found
   }
 
@@ -219,7 +219,7 @@ export class BudgetCounters {
     const scopes = this.#scopes()
     if (scopes === this.#followed) return scopes
     this.#followed = scopes
-    this.#byPrincipal = new WeakMap()
+    this.#byClient = new WeakMap()
     for (const scope of scopes) this.#follow(scope)
     this.#dropKept(scopes)
     return scopes

@@ -45,7 +45,7 @@ export class CallAdmission {
     this.#state = state
     this.#call = call
     this.#attempts = attempts
-    this.#limits = state.limits.cellsFor(call.principal, state.world.now())
+    this.#limits = state.limits.cellsFor(call.client, state.world.now())
   }
 
   // ── The call ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -218,7 +218,7 @@ export class CallAttempts implements TimerClient {
     if (usageSource === 'estimated') this.usageSource = 'estimated'
     const { model } = attempt.target.candidate
     if (end === 'answered' && usageSource === 'exact' && !isFree(this.#call.demand))
-      this.#state.history.add(this.#call.principal.id, model, usage, attempt.estimate.raw)
+      this.#state.history.add(this.#call.client.id, model, usage, attempt.estimate.raw)
     if (!attempt.recorded) return
     const at = this.#state.world.date()
     this.#state.journal()?.append(closedRecord({ call: this.#call, attempt, at }, how, charged))

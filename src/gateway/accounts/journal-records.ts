@@ -1,5 +1,5 @@
 /** The records of a call in the journal. */
-import type { Principal } from '../../core/accounts.ts'
+import type { Client } from '../../core/accounts.ts'
 import type { Failure } from '../../core/failure.ts'
 import type { AttemptClosed, AttemptOpened, BilledTokens, RecordedOutcome, RequestEnded } from '../../core/journal.ts'
 import type { Nano } from '../../core/money.ts'
@@ -13,7 +13,7 @@ import type { CallDemand } from './demand.ts'
 import type { AccountedCall, Charged, OpenAttempt } from './open-attempt.ts'
 
 export const openedRecord = (
-  { number, id, style, principal, client, clientRequestId }: AccountedCall,
+  { number, id, style, client, program, clientRequestId }: AccountedCall,
   attempt: OpenAttempt,
   { hedge, rules, route }: { readonly hedge: boolean; readonly rules: AccountRules; readonly route: string | null },
 ): AttemptOpened => {
@@ -24,10 +24,10 @@ export const openedRecord = (
     request: id,
     attempt: attempt.number,
     at: attempt.at,
-    key: principal.id || null,
-    team: principal.team.id,
+    key: client.id || null,
+    team: client.team.id,
     style,
-    tag: tagOf(principal, rules),
+    tag: tagOf(client, rules),
     provider: candidate.instance.id,
     model: candidate.model,
     credential: key.id,
@@ -35,7 +35,7 @@ export const openedRecord = (
     reserved: attempt.hold.cost,
     charges: attempt.cells.map(({ charge }) => charge),
     route,
-    client,
+    client: program,
     clientRequestId,
   }
 }
@@ -73,7 +73,7 @@ type EndedCall = {
 }
 
 export const endedRecord = (
-  { number, id, style, principal, received, trace: parent, client, clientRequestId }: AccountedCall,
+  { number, id, style, client, received, trace: parent, program, clientRequestId }: AccountedCall,
   { endUser, route, plan }: CallDemand,
   trace: Trace,
   { at, rules, saved }: EndedCall,
@@ -92,12 +92,12 @@ export const endedRecord = (
     route,
     provider,
     model,
-    key: principal.id || null,
-    team: principal.team.id,
-    person: principal.user,
+    key: client.id || null,
+    team: client.team.id,
+    person: client.user,
     endUser: rules.endUser ? endUser : null,
-    tags: tagsOf(principal),
-    tag: tagOf(principal, rules),
+    tags: tagsOf(client),
+    tag: tagOf(client, rules),
     outcome: summary.outcome === 'open' ? 'unknown' : summary.outcome,
     status: summary.status,
     code: recordedCode(summary.failure),
@@ -109,12 +109,12 @@ export const endedRecord = (
     overheadUs: Math.round(summary.overheadMs * 1_000),
     saved,
     trace: parent,
-    client,
+    client: program,
     clientRequestId,
   }
 }
 
-const tagOf = ({ tags }: Principal, { rollupTag }: AccountRules): string | null =>
+const tagOf = ({ tags }: Client, { rollupTag }: AccountRules): string | null =>
   rollupTag !== undefined && Object.hasOwn(tags, rollupTag) ? (tags[rollupTag] ?? null) : null
 
 /** With the steps that the counts of the answer leave out, because they are billed too. */
@@ -141,12 +141,12 @@ const NO_STEPS: NonNullable<PricedUsage['further']> = []
 
 /** The longest JSON of tags in a record. */
 const MAX_TAGS = 1_024
-const tagTexts = new WeakMap<Principal, string | null>()
-const tagsOf = (principal: Principal): string | null => {
-  const known = tagTexts.get(principal)
+const tagTexts = new WeakMap<Client, string | null>()
+const tagsOf = (client: Client): string | null => {
+  const known = tagTexts.get(client)
   if (known !== undefined) return known
-  const text = JSON.stringify(principal.tags)
+  const text = JSON.stringify(client.tags)
   const made = text === '{}' || text.length > MAX_TAGS ? null : text
-  tagTexts.set(principal, made)
+  tagTexts.set(client, made)
   return made
 }

@@ -1,10 +1,10 @@
 /** Requests in progress and rates per minute of each team and key with limits. Times in ms of the monotonic clock. */
-import type { AccountLimits, Principal } from '../../core/accounts.ts'
+import type { AccountLimits, Client } from '../../core/accounts.ts'
 import type { RateCounter, SlotCounter } from '../../policy/accounts/admission.ts'
 import { fullBucket, levelOf, withLimit } from '../../policy/accounts/token-bucket.ts'
 
-/** The counters that apply to a principal, in the order of its `limits`. */
-export type LimitCells = Pick<Principal, 'limits'> & {
+/** The counters that apply to a client, in the order of its `limits`. */
+export type LimitCells = Pick<Client, 'limits'> & {
   readonly slots: readonly SlotCounter[]
   readonly rates: readonly RateCounter[]
 }
@@ -20,8 +20,8 @@ export class LimitCounters {
   readonly #owners = new Map<string, Owner>()
   #sweepAt = SWEEP_FROM
 
-  /** The counters of a principal with its current limits. */
-  cellsFor({ limits }: Pick<Principal, 'limits'>, now: number): LimitCells {
+  /** The counters of a client with its current limits. */
+  cellsFor({ limits }: Pick<Client, 'limits'>, now: number): LimitCells {
     let cells: (LimitCells & { slots: SlotCounter[]; rates: RateCounter[] }) | null = null
     for (const { id, limits: own } of limits) {
       if (own.concurrent === null && own.requestsPerMinute === null && own.tokensPerMinute === null) continue

@@ -1,5 +1,5 @@
 /** An attempt of a call in its account: what it reserves, and what it costs. Amounts in nano-dollars. */
-import type { Budget, Principal, Service, UsageSource } from '../../core/accounts.ts'
+import type { Budget, Client, Service, UsageSource } from '../../core/accounts.ts'
 import type { Nano } from '../../core/money.ts'
 import type { Candidate, Target } from '../../core/target.ts'
 import type { Hold } from '../../policy/accounts/admission.ts'
@@ -23,12 +23,12 @@ export type AccountedCall = {
   /** The ID that the client gave the request. */
   readonly clientRequestId: string | null
   readonly style: string
-  readonly principal: Principal
+  readonly client: Client
   readonly received: number
   /** `traceparent` of the request. */
   readonly trace: string | null
-  /** The kind of client. */
-  readonly client: string
+  /** The kind of program that the client uses, by its `user-agent`. The ledger names it `client`. */
+  readonly program: string
 }
 
 /** A call with its account open. */
@@ -77,11 +77,10 @@ export const isFree = ({ output }: CallDemand): boolean => output === 'free'
 /** The counters of budgets that pay for a target; null: for every target. A budget instead: it has no counter left. */
 export const payingCells = (
   { budgets }: AccountsState,
-  { principal, received }: AccountedCall,
+  { client, received }: AccountedCall,
   demand: CallDemand,
   target: AccessTarget | null,
-): readonly BudgetCell[] | Budget =>
-  isFree(demand) ? [] : budgets.cellsFor(principal, demand.endUser, target, received)
+): readonly BudgetCell[] | Budget => (isFree(demand) ? [] : budgets.cellsFor(client, demand.endUser, target, received))
 
 /** Whether a model costs nothing, so that no budget has to pay for it. */
 export const costsNothing = (
@@ -130,12 +129,12 @@ type Answering = {
 /** The output tokens that an attempt reserves. */
 const outputOf = (
   { history, rules }: AccountsState,
-  { principal }: AccountedCall,
+  { client }: AccountedCall,
   { requested, choices }: CallDemand,
   { cells, model, modelMaximum }: Answering,
 ): number => {
   const mode = cells.some(({ budget }) => budget.reserve === 'max') ? 'max' : 'typical'
-  const usual = history.usualOutput(principal.id, model)
+  const usual = history.usualOutput(client.id, model)
   return estimateOutput({ requested, modelMaximum, usual, choices }, mode, rules().maxOutput)
 }
 

@@ -11,7 +11,7 @@ import type { RequestEnded } from '../../core/journal.ts'
 import { traceParent } from '../../core/trace-parent.ts'
 import { recordedCode } from '../../policy/accounts/attempt-end.ts'
 import { fullBucket, hasTokens, type TokenBucket, takeTokens } from '../../policy/accounts/token-bucket.ts'
-import { clientOf } from '../../policy/client-families.ts'
+import { programOf } from '../../policy/client-programs.ts'
 import type { AccountsState } from './accounts-state.ts'
 
 /** The key that was presented, if it is or was one of this gateway. `why`: why it may not be used; null: it may. */
@@ -113,7 +113,7 @@ const recordOf = (call: RefusedCall, number: number, at: number, unlisted: numbe
     overheadUs: null,
     saved: 0,
     trace: traceParent(headers?.('traceparent')),
-    client: clientOf(headers?.('user-agent') ?? '').family,
+    client: programOf(headers?.('user-agent') ?? '').family,
     clientRequestId: ownId === undefined ? null : id,
   }
 }

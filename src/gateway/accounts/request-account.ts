@@ -41,7 +41,7 @@ export class RequestAccount {
 
   /** The kind of client. */
   get family(): string {
-    return this.#call.client
+    return this.#call.program
   }
 
   /** Tokens of the answer so far, counted or estimated; null: there are none yet. */
@@ -54,7 +54,7 @@ export class RequestAccount {
     const users = endUsersOf(members)
     if (users.endUser === null) return null
     this.#call.demand = { ...this.#call.demand, ...users }
-    return blockOf(this.#state, this.#call.principal, namedUsers(members))
+    return blockOf(this.#state, this.#call.client, namedUsers(members))
   }
 
   /** Sets what the attempts of this call need. */

@@ -35,7 +35,7 @@ export const runCall = (
   serve: (call: RunningCall) => Promise<OngoingAnswer | void>,
 ): Promise<void> => {
   const { gateway, protocol, received, responseWriter: writer } = input
-  const cancellation = new Cancellation(received.principal.id)
+  const cancellation = new Cancellation(received.client.id)
   const recorder = new Recorder(gateway, received, input)
   const responseWriter = recorder.bodies?.response(writer) ?? writer
   gateway.activeCalls.add(cancellation)

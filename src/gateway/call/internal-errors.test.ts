@@ -36,7 +36,7 @@ const put = (
   const received = { id: 'req_bug', method: 'POST', path: '', query: '', headers: () => undefined, body }
   reply.done = serveChat(gateway, {
     protocol,
-    received: { ...received, principal: ANONYMOUS, owner: '' },
+    received: { ...received, client: ANONYMOUS },
     responseWriter: reply,
   })
   return reply

@@ -56,9 +56,9 @@ export class Recorder {
     this.account = gateway.accounts.open(received, style)
     this.bodies = gateway.bodies?.open(received) ?? null
     const at = gateway.world.now()
-    const { id, ownId, principal } = received
+    const { id, ownId } = received
     const { received: date, family } = this.account
-    const client = principal.id === '' ? {} : { client: principal.id, team: principal.team.name }
+    const client = received.client.id === '' ? {} : { client: received.client.id, team: received.client.team.name }
     this.#events.push({ type: 'received', at, date, family, id, ownId, style, model: '', stream: false, ...client })
   }
 

@@ -252,8 +252,7 @@ const responsesClient = () => {
         query: '',
         headers: () => undefined,
         body: { text },
-        principal: ANONYMOUS,
-        owner: '',
+        client: ANONYMOUS,
       },
       reply,
     )

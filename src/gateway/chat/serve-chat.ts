@@ -198,7 +198,7 @@ const planTurn = (
     return null
   }
   const { turn, responseWriter } = started?.value ?? { turn: undefined, responseWriter: call.responseWriter }
-  const plan = planFor(gateway, config, { model: request.model, style: protocol.style, principal: received.principal })
+  const plan = planFor(gateway, config, { model: request.model, style: protocol.style, client: received.client })
   if (!plan.ok) {
     writeAndRecordError({ ...call, responseWriter }, plan.failure, null)
     return null
@@ -243,8 +243,7 @@ const routeContextFor = ({
   const keysOf = keyOrder(gateway, config, inbound)
   return {
     id: received.id,
-    owner: received.owner,
-    principal: received.principal,
+    client: received.client,
     plan,
     config,
     deadline: cancellation.until,

@@ -39,8 +39,7 @@ const received = (body: string, headers: Readonly<Record<string, string>> = {}, 
   query,
   headers: (name) => headers[name],
   body: { text: body },
-  principal: ANONYMOUS,
-  owner: '',
+  client: ANONYMOUS,
 })
 
 const counting = async (

@@ -54,8 +54,8 @@ export const countTokens = (
     const whole = withHistory ? await withHistory(parsed.value) : parsed
     if (!whole.ok) return writeAndRecordError(call, whole.failure, null)
     const inbound = { ...countable(whole.value, counting), query: received.query }
-    const { principal } = received
-    const plan = planFor(gateway, config, { model: inbound.request.model, style: protocol.style, principal })
+    const { client } = received
+    const plan = planFor(gateway, config, { model: inbound.request.model, style: protocol.style, client })
     if (!plan.ok) return writeAndRecordError(call, plan.failure, null)
 
     const { account } = recorder

@@ -74,8 +74,7 @@ const embed = async (
       query: '',
       headers: () => undefined,
       body: { text: JSON.stringify({ model: 'm', input, ...body }) },
-      principal: ANONYMOUS,
-      owner: '',
+      client: ANONYMOUS,
     }
     const done = serveEmbeddings(made.gateway, received, reply)
     await made.world.advance(ms)

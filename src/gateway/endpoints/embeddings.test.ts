@@ -40,8 +40,7 @@ const received = (body: string, query = ''): IncomingRequest => ({
   query,
   headers: () => undefined,
   body: { text: body },
-  principal: ANONYMOUS,
-  owner: '',
+  client: ANONYMOUS,
 })
 
 const asking = async (

@@ -66,7 +66,7 @@ export const serveEmbeddings = (
     const plan = planFor(gateway, config, {
       model: request.model,
       style: EMBEDDINGS,
-      principal: received.principal,
+      client: received.client,
       drafting: draftEmbeddings,
     })
     if (!plan.ok) return writeAndRecordError(call, plan.failure, null)

@@ -20,8 +20,7 @@ const receivedOf = (body: IncomingRequest['body']): IncomingRequest => ({
   query: '',
   headers: () => undefined,
   body,
-  principal: ANONYMOUS,
-  owner: '',
+  client: ANONYMOUS,
 })
 
 for (const [style, members] of [

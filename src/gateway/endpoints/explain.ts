@@ -85,11 +85,11 @@ const explainText = (
 ): Outcome<JsonObject> => {
   const { protocol } = inbound
   const config = assumedConfig(gateway.config(), assume)
-  const { principal } = received
+  const { client } = received
   const plan = planFor(gateway, config, {
     model: inbound.request.model,
     style: protocol.style,
-    principal,
+    client,
     isExpected: true,
   })
   if (!plan.ok) return plan
@@ -119,31 +119,29 @@ const costOf = (
 }
 
 const parseForEmbeddings = (gateway: ModelCallDeps, { received, audience }: Asking): Outcome<Explain> => {
-  const { body, principal } = received
+  const { body, client } = received
   const parsed = parseEmbeddings(body, gateway.config().settings.limit)
   if (!parsed.ok) return parsed
   const asked = parsed.value.request.model
-  return good((assume, model = asked) =>
-    explainEmbeddings(gateway, parsed.value, { model, principal, assume, audience }),
-  )
+  return good((assume, model = asked) => explainEmbeddings(gateway, parsed.value, { model, client, assume, audience }))
 }
 
 type ExplainedEmbeddings = Pick<Asking, 'audience'> & {
   readonly model: string
-  readonly principal: IncomingRequest['principal']
+  readonly client: IncomingRequest['client']
   readonly assume: Assumption
 }
 
 const explainEmbeddings = (
   gateway: ModelCallDeps,
   parsed: ParsedEmbeddings,
-  { model, principal, assume, audience }: ExplainedEmbeddings,
+  { model, client, assume, audience }: ExplainedEmbeddings,
 ): Outcome<JsonObject> => {
   const config = assumedConfig(gateway.config(), assume)
   const plan = planFor(gateway, config, {
     model,
     style: EMBEDDINGS,
-    principal,
+    client,
     drafting: draftEmbeddings,
     isExpected: true,
   })

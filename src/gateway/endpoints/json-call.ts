@@ -41,7 +41,7 @@ export type JsonAnswer<T> = { readonly value: T; readonly usage?: Usage }
 
 /** One JSON call, for the router. */
 export type JsonCall<T> = {
-  readonly received: Pick<IncomingRequest, 'owner' | 'principal' | 'memoryOwner'>
+  readonly received: Pick<IncomingRequest, 'client' | 'memoryOwner'>
   readonly running: Pick<RunningCall, 'cancellation' | 'recorder'>
   readonly plan: Plan
   readonly config: Config
@@ -60,7 +60,7 @@ export type JsonRouted<T> = Routed<JsonRequest<T>> & { readonly value: T }
 export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promise<JsonRouted<T> | NotRouted> => {
   const { world, activeCalls } = deps
   const { plan, config, keysOf, onHeaders } = call
-  const { owner, principal, memoryOwner } = call.received
+  const { client, memoryOwner } = call.received
   const { cancellation, recorder } = call.running
   const { settings } = config
   const requests = new Map<Candidate, JsonRequest<T> | null>()
@@ -111,8 +111,7 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
       deps,
       {
         id: recorder.id,
-        owner,
-        principal,
+        client,
         plan,
         config,
         deadline: cancellation.until,

@@ -1,5 +1,5 @@
 /** Response bodies of `/providers/status`, `/health` and `/v1/models`. */
-import type { Principal } from '../../core/accounts.ts'
+import type { Client } from '../../core/accounts.ts'
 import type { ModelFacts } from '../../core/config.ts'
 import { type JsonObject, parseObject } from '../../core/json.ts'
 import type { Instance } from '../../core/provider.ts'
@@ -80,8 +80,8 @@ export const healthPage = (
  * The body of `/v1/models`, for all clients: the members of OpenAI and of Anthropic, and the empty `models` that Codex
  * expects. `started`: s since 1970.
  */
-export const modelsPage = (gateway: ModelCallDeps, principal: Principal, started: number): JsonObject => {
-  const data = modelsFor(gateway, principal).map((model) => modelEntry(model, started))
+export const modelsPage = (gateway: ModelCallDeps, client: Client, started: number): JsonObject => {
+  const data = modelsFor(gateway, client).map((model) => modelEntry(model, started))
   return {
     object: 'list',
     data,
@@ -95,18 +95,18 @@ export const modelsPage = (gateway: ModelCallDeps, principal: Principal, started
 /** The body of `/v1/models/{id}`, or the names of the other models if it is unknown. */
 export const modelPage = (
   gateway: ModelCallDeps,
-  principal: Principal,
+  client: Client,
   id: string,
   started: number,
 ): { readonly entry: JsonObject } | { readonly names: readonly string[] } => {
-  const models = modelsFor(gateway, principal)
+  const models = modelsFor(gateway, client)
   const model = models.find((listed) => listed.id === id)
   return model ? { entry: modelEntry(model, started) } : { names: models.map((listed) => listed.id) }
 }
 
 /** The models that this client may use. */
-const modelsFor = (gateway: ModelCallDeps, principal: Principal): readonly ListedModel[] =>
-  listModels(gateway.config(), gateway.lists(), gateway.catalogue, restrictionsOf(principal))
+const modelsFor = (gateway: ModelCallDeps, client: Client): readonly ListedModel[] =>
+  listModels(gateway.config(), gateway.lists(), gateway.catalogue, restrictionsOf(client))
 
 const modelEntry = ({ id, owner, facts }: ListedModel, started: number) => ({
   id,

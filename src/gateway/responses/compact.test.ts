@@ -12,8 +12,7 @@ const received: IncomingRequest = {
   query: '',
   headers: () => undefined,
   body: { text: JSON.stringify({ model: 'm', input: [{ role: 'user', content: 'a long talk' }] }) },
-  principal: ANONYMOUS,
-  owner: '',
+  client: ANONYMOUS,
 }
 
 /** Compacts with a summary that ends for this reason. */

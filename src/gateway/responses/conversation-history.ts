@@ -32,10 +32,10 @@ type StoredRefusal = (stored: Pick<StoredResponse, 'users'>) => Failure | null
 export const storedRefusal =
   (
     { accounts }: { readonly accounts: Pick<Accounts, 'blockOf'> },
-    { principal }: Pick<IncomingRequest, 'principal'>,
+    { client }: Pick<IncomingRequest, 'client'>,
   ): StoredRefusal =>
   ({ users = [] }) =>
-    accounts.blockOf(principal, users)
+    accounts.blockOf(client, users)
 
 /** The turns of a conversation. */
 export type ConversationHistory = {

@@ -110,7 +110,7 @@ export const withHistoryFrom =
 
 const turnDeps = (gateway: ResponsesDeps, received: IncomingRequest, connection: MemoryStore | undefined): TurnDeps => {
   const { world, responses, health } = gateway
-  const { owner } = received
+  const { owner } = received.client
   const config = gateway.config()
   const durable = config.settings.responses.keepDays > 0 ? responses : null
   return {
@@ -158,8 +158,8 @@ const answerInBackground = async (call: ResponseCall): Promise<void> => {
   const parsed = await parseInTurns(openaiResponses, received, deps.limits, deps.loopTurn)
   if (!parsed.ok) return refuse(parsed.failure)
   const { model } = parsed.value.request
-  const { principal } = received
-  const planned = planFor(gateway, gateway.config(), { model, style: openaiResponses.style, principal })
+  const { client } = received
+  const planned = planFor(gateway, gateway.config(), { model, style: openaiResponses.style, client })
   // Otherwise only the stored response would contain the error.
   const plan = planned.ok ? planned.value : null
   const limited = await gateway.accounts.refusal(received, openaiResponses.style, { members: parsed.value.body, plan })
@@ -179,7 +179,7 @@ const answerInBackground = async (call: ResponseCall): Promise<void> => {
   const context = contextOf(gateway.world, current.turn, received)
   const queued = pendingResponse(context, 'queued')
   const job = new BackgroundResponse({
-    owner: received.owner,
+    owner: received.client.owner,
     users: namedUsers(parsed.value.body),
     queued,
     failed: (failure) => failedResponse(context, failure),
@@ -275,7 +275,7 @@ const prepareTurn = async ({ gateway, deps, received, responseWriter }: Response
   const source = isEmpty ? { text: JSON.stringify({ ...body, input: '' }) } : received.body
   const parsed = await parseInTurns(openaiResponses, { ...received, body: source }, deps.limits, deps.loopTurn)
   if (!parsed.ok) return refuse(parsed.failure)
-  const blocked = gateway.accounts.blockOf(received.principal, namedUsers(parsed.value.body))
+  const blocked = gateway.accounts.blockOf(received.client, namedUsers(parsed.value.body))
   if (blocked) return refuse(blocked)
   const inbound = isEmpty ? { ...parsed.value, body: { ...parsed.value.body, input: [] } } : parsed.value
   const turn = await startedTurn(deps, inbound, { id: newId(deps), background: false })

@@ -24,27 +24,29 @@ const received = (more: Partial<IncomingRequest> = {}): IncomingRequest => ({
   query: '',
   headers: () => undefined,
   body: { text: '' },
-  principal: ANONYMOUS,
-  owner: '',
+  client: ANONYMOUS,
   ...more,
 })
 
 /** A gateway with one scripted upstream, and functions to send requests. */
 const given = (script: (asked: ScriptedCall) => void, settings: SettingsInput = {}) => {
   const { gateway, world, store } = gatewayHarness([instance('one')], script, settings)
-  const ask = async (body: object, client = ''): Promise<CapturedReply> => {
+  const ask = async (body: object, owner = ''): Promise<CapturedReply> => {
     const reply = new CapturedReply()
     reply.done = createResponse(
       gateway,
-      received({ body: { text: JSON.stringify({ model: 'm', input: 'hi', ...body }) }, owner: client }),
+      received({
+        body: { text: JSON.stringify({ model: 'm', input: 'hi', ...body }) },
+        client: { ...ANONYMOUS, owner },
+      }),
       reply,
     )
     await world.settle()
     return reply
   }
-  const page = async (show: typeof showResponse, id: string, query = '', client = ''): Promise<CapturedReply> => {
+  const page = async (show: typeof showResponse, id: string, query = '', owner = ''): Promise<CapturedReply> => {
     const reply = new CapturedReply()
-    const shown = show(gateway, received({ method: 'GET', query, owner: client }), reply, id)
+    const shown = show(gateway, received({ method: 'GET', query, client: { ...ANONYMOUS, owner } }), reply, id)
     await world.settle()
     reply.done = shown
     return reply

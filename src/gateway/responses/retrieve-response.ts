@@ -98,7 +98,7 @@ const watchNothing: EventsToSend['source']['watch'] = () => () => {}
  */
 export const listInput = handlerOf(async (gateway, received, id) => {
   const stores = { durable: gateway.responses, refusalOf: storedRefusal(gateway, received) }
-  const history = await readHistory(findTurnsIn(stores, received.owner), id)
+  const history = await readHistory(findTurnsIn(stores, received.client.owner), id)
   if (!history.ok) return history
   const earlier = history.value.turns.slice(0, -1)
   const stored = history.value.turns.at(-1)
@@ -150,7 +150,7 @@ export const cancelResponse = handlerOf(async (gateway, received, id) => {
 export const deleteResponse = handlerOf(async (gateway, received, id) => {
   const job = jobOf(gateway, received, id)
   await job?.cancel()
-  const deleted = await gateway.responses.delete(id, received.owner)
+  const deleted = await gateway.responses.delete(id, received.client.owner)
   if (!deleted.ok) return deleted
   if (!deleted.value) return notFound(id)
   if (job) gateway.jobs.delete(id)
@@ -160,10 +160,10 @@ export const deleteResponse = handlerOf(async (gateway, received, id) => {
 /** The stored response with this id, or a failure. */
 const storedOf = async (
   { responses }: ResponsesDeps,
-  { owner: client }: IncomingRequest,
+  { client }: IncomingRequest,
   id: string,
 ): Promise<Outcome<StoredResponse>> => {
-  const found = await responses.get(id, client)
+  const found = await responses.get(id, client.owner)
   if (!found.ok) return found
   return found.value ? good(found.value) : notFound(id)
 }
@@ -172,13 +172,9 @@ const inputOf = ({ input }: StoredResponse): readonly JsonObject[] => list(parse
 const outputOf = ({ response }: StoredResponse): readonly JsonObject[] =>
   list(object(parseJson(response))?.output).filter(isObject)
 
-const jobOf = (
-  { jobs }: ResponsesDeps,
-  { owner: client }: IncomingRequest,
-  id: string,
-): BackgroundResponse | undefined => {
+const jobOf = ({ jobs }: ResponsesDeps, { client }: IncomingRequest, id: string): BackgroundResponse | undefined => {
   const job = jobs.get(id)
-  return job?.owner === client ? job : undefined
+  return job?.owner === client.owner ? job : undefined
 }
 
 const notFound = (id: string) =>

@@ -94,7 +94,7 @@ export class TargetChooser<Ready extends Compatibility> {
   /** Whether the target is new to this request or within its retry budget, which is then charged. */
   mayRepeat({ candidate }: Target): boolean {
     if (!this.#progress.tried.includes(candidate)) return true
-    return this.#deps.health.mayRepeat(candidate, this.#settings, this.#context.owner)
+    return this.#deps.health.mayRepeat(candidate, this.#settings, this.#context.client.owner)
   }
 
   /**

@@ -11,7 +11,7 @@ import { draftPlan } from '../../policy/routing/plan.ts'
 import { createResponse } from '../responses/create-response.ts'
 import { planFor } from './planner.ts'
 
-const CHAT = { style: 'chat', principal: ANONYMOUS }
+const CHAT = { style: 'chat', client: ANONYMOUS }
 const KEYS = ['k1', 'k2', 'k3', 'k4', 'k5']
 const keyOf = ({ headers }: ScriptedCall) => (headers.authorization ?? '').split('-').at(-1) ?? ''
 
@@ -113,8 +113,7 @@ for (const speaks of ['openai-chat', 'openai-responses'] as const)
         query: '',
         headers: () => undefined,
         body: { text: JSON.stringify(body) },
-        principal: ANONYMOUS,
-        owner: '',
+        client: ANONYMOUS,
       }
       reply.done = createResponse(gateway, received, reply)
       return reply
@@ -257,7 +256,7 @@ test('planning: a route that is denied is denied in any case', () => {
     [' Route-0 ', false],
     [' Route-1 ', true],
   ] as const)
-    assert.equal(planFor(gateway, config, { ...CHAT, model, principal: { ...CHAT.principal, access } }).ok, is, model)
+    assert.equal(planFor(gateway, config, { ...CHAT, model, client: { ...CHAT.client, access } }).ok, is, model)
 })
 
 test('planning: only the newest of the names that clients send are cached', () => {

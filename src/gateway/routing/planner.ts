@@ -1,5 +1,5 @@
 /** Plans the targets of a request and the order of their keys, from the configuration and the current health. */
-import type { Principal } from '../../core/accounts.ts'
+import type { Client } from '../../core/accounts.ts'
 import type { Config } from '../../core/config.ts'
 import { bad, good, type Outcome } from '../../core/failure.ts'
 import type { ProviderKey } from '../../core/provider.ts'
@@ -62,20 +62,20 @@ export type PlanRequest = {
   readonly model: string
   /** The API style of the call. */
   readonly style: string
-  readonly principal: Principal
+  readonly client: Client
   /** The rules for the kind of model: chat (absent) or embeddings. */
   readonly drafting?: Drafting
   /** The order that is expected most often, to be shown, instead of one that is drawn for a request. */
   readonly isExpected?: boolean
 }
 
-/** The plan for a request: the targets for its model name that its principal may use. */
+/** The plan for a request: the targets for its model name that its client may use. */
 export const planFor = (gateway: Planner, config: Config, wanted: PlanRequest): Outcome<Plan> => {
-  const { model, style, principal, drafting = draftPlan, isExpected = false } = wanted
-  const rules = restrictionsOf(principal)
+  const { model, style, client, drafting = draftPlan, isExpected = false } = wanted
+  const rules = restrictionsOf(client)
   if (rules && !allowsName(rules.styles, style)) return bad(styleNotAllowed(style))
   const found = cachedPlan(gateway, config, model, drafting)
-  const { defaultRoute } = principal
+  const { defaultRoute } = client
   if (defaultRoute !== null && drafting === draftPlan && found.ok && found.value.draft.by === 'default') {
     const replaced = cachedPlan(gateway, config, defaultRoute, drafting)
     return allowed(gateway, config, { rules, model, route: defaultRoute, requested: null, isExpected }, replaced)

@@ -1,5 +1,5 @@
 /** The inputs of routing one request. */
-import type { Principal } from '../../core/accounts.ts'
+import type { Client } from '../../core/accounts.ts'
 import type { Catalogue, Config } from '../../core/config.ts'
 import type { CallBodies } from '../../core/kept-bodies.ts'
 import type { ProviderKey } from '../../core/provider.ts'
@@ -27,9 +27,7 @@ export type RoutingDeps = Pick<RouterDeps, 'world' | 'catalogue' | 'emit' | 'act
 /** One request as routing needs it. */
 export type RouteContext = {
   readonly id: string
-  /** As in the request: whose retry budgets it uses; empty if clients are not distinguished. */
-  readonly owner: string
-  readonly principal: Principal
+  readonly client: Client
   readonly plan: Plan
   readonly config: Config
   /** The request's deadline in ms of the monotonic clock. */

@@ -241,7 +241,8 @@ class RoutingRun<Ready extends Compatibility> {
       slow.isProbe ? this.#chooser.chooseBesideProbe(slow.target) : this.#chooser.chooseHedge(),
     )
     if (!choice) return
-    const mayStart = () => slow.isProbe || this.#spec.hedging?.allowed(slow.target.candidate, this.#context.owner)
+    const mayStart = () =>
+      slow.isProbe || this.#spec.hedging?.allowed(slow.target.candidate, this.#context.client.owner)
     if (this.#context.stop.reason || !mayStart()) return this.#next.discard(choice.permit)
     const encoded = await this.#next.encode(choice)
     if (encoded.kind !== 'chosen') return
@@ -314,14 +315,14 @@ const nameOf = ({ candidate, key }: Target): string => `${candidate.instance.id}
 
 /** The event that a target replaces one that failed. */
 export const fallbackEvent = (
-  { id, principal }: Pick<RouteContext, 'id' | 'principal'>,
+  { id, client }: Pick<RouteContext, 'id' | 'client'>,
   from: Target,
   to: Target,
   { kind, message }: Failure,
 ): GatewayEvent => ({
   event: 'fallback',
   id,
-  ...(principal.id !== '' && { client: principal.id }),
+  ...(client.id !== '' && { client: client.id }),
   from: nameOf(from),
   to: nameOf(to),
   kind,

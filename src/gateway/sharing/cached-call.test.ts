@@ -11,7 +11,7 @@ import {
   type SettingsInput,
 } from '../../../test/support/gateway.ts'
 import type { ScriptedCall } from '../../../test/support/still-world.ts'
-import { ANONYMOUS, type CacheRules, NO_LIMITS, type Principal } from '../../core/accounts.ts'
+import { ANONYMOUS, type CacheRules, type Client, NO_LIMITS } from '../../core/accounts.ts'
 import type { ClientProtocolName } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
@@ -27,9 +27,10 @@ import { memoryResponseStore } from '../responses/memory-response-store.ts'
 const RULES: CacheRules = { ttl: 300, scope: 'key', anyTemperature: false, tools: false, requestControl: true }
 
 /** A client key, by default one whose answers are cached. */
-const client = (id: string, rules: Partial<CacheRules> | null = {}, team = 'team_one'): Principal => ({
+const client = (id: string, rules: Partial<CacheRules> | null = {}, team = 'team_one'): Client => ({
   ...ANONYMOUS,
   id,
+  owner: id,
   team: { id: team, name: team },
   cache: rules && { ...RULES, ...rules },
 })
@@ -40,7 +41,7 @@ const STREAM = { ...CHAT, stream: true }
 const EMBEDS = { protocol: 'openai-embeddings', models: ['m'] } as const
 
 type Sent = {
-  readonly as?: Principal
+  readonly as?: Client
   readonly style?: ClientProtocolName | 'embeddings'
   readonly headers?: Readonly<Record<string, string>>
   readonly received?: Partial<IncomingRequest>
@@ -78,8 +79,7 @@ const harness = (respond: (asked: ScriptedCall) => void = answer, settings: Sett
       query: '',
       headers: (name) => headers[name],
       body: { text: typeof body === 'string' ? body : JSON.stringify(body) },
-      principal: as,
-      owner: as.id,
+      client: as,
       ...received,
     }
     reply.done =
@@ -179,7 +179,7 @@ test('cache: the rules of a route apply to its requests, unless those of the key
   assert.equal(cacheOf(await send(auto, { as: { ...client('key_ann', null), defaultRoute: 'fast' } })), 'hit; age=0')
 })
 
-const tenants: readonly (readonly [name: string, one: Principal, other: Principal, shared: boolean])[] = [
+const tenants: readonly (readonly [name: string, one: Client, other: Client, shared: boolean])[] = [
   ['two keys', ann, client('key_bob'), false],
   [
     'two keys of one team with scope team',
@@ -207,8 +207,8 @@ for (const [name, one, other, shared] of tenants)
 
 test('cache: another configured key with the same short ID shares nothing', async () => {
   const { send } = harness()
-  await send(CHAT, { received: { owner: 'digest of the key that was removed' } })
-  assert.equal(cacheOf(await send(CHAT, { received: { owner: 'digest of a new key' } })), 'miss')
+  await send(CHAT, { as: { ...ann, owner: 'digest of the key that was removed' } })
+  assert.equal(cacheOf(await send(CHAT, { as: { ...ann, owner: 'digest of a new key' } })), 'miss')
 })
 
 test('cache: a key of the team without access to the model is refused, although the answer is stored', async () => {
@@ -446,8 +446,7 @@ test('cache: a turn recorded for a WebSocket connection is not cached, because i
       query: '',
       headers: () => undefined,
       body,
-      principal: ann,
-      owner: ann.id,
+      client: ann,
     }
     reply.done = createResponse(gateway, received, reply, memoryResponseStore(1_000_000))
     await world.advance(1)

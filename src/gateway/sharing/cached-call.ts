@@ -96,8 +96,8 @@ export const useCache = ({ cache }: Pick<CacheDeps, 'cache'>, call: CacheableCal
 }
 
 /** The rules of the key or its team, otherwise those of the route. */
-const rulesFor = ({ principal }: IncomingRequest, { routes }: Config, { route }: Plan): CacheRules | null =>
-  principal.cache ?? (route === undefined ? undefined : routes.get(route)?.cache) ?? null
+const rulesFor = ({ client }: IncomingRequest, { routes }: Config, { route }: Plan): CacheRules | null =>
+  client.cache ?? (route === undefined ? undefined : routes.get(route)?.cache) ?? null
 
 const keyOf = (
   { received, config, style, facts, request }: CacheableCall,
@@ -118,8 +118,8 @@ const keyOf = (
   )
 
 /** The digest of the key is part of the scope, because the short ID of a configured key may be used again for another. */
-const scopeOf = ({ principal, owner: client }: IncomingRequest, { scope }: CacheRules): string =>
-  scope === 'team' ? `team ${principal.team.id}` : `key ${principal.id} ${client}`
+const scopeOf = ({ client }: IncomingRequest, { scope }: CacheRules): string =>
+  scope === 'team' ? `team ${client.team.id}` : `key ${client.id} ${client.owner}`
 
 const NOT_CACHED = fail(
   'not_cached',
@@ -181,7 +181,7 @@ export class AnswerStoring {
     this.#name = name
     this.#ttl = 1_000 * rules.ttl
     this.#first = first
-    this.#owner = { id: received.id, team: received.principal.team.id, key: received.principal.id }
+    this.#owner = { id: received.id, team: received.client.team.id, key: received.client.id }
   }
 
   /** Whether an answer of this target may be stored: never that of a fallback. */

@@ -36,8 +36,7 @@ const shared = (script: (asked: ScriptedCall) => void, settings: object = {}) =>
       query: '',
       headers: (name) => (name === 'idempotency-key' ? key : headers[name]),
       body: { text: typeof body === 'string' ? body : JSON.stringify(body) },
-      principal: ANONYMOUS,
-      owner: client,
+      client: { ...ANONYMOUS, owner: client },
     }
     reply.done = share(
       { protocol, style: 'chat', received, responseWriter: reply, repeatable: repeatableChat(protocol, false) },
@@ -368,8 +367,7 @@ test('idempotency: an unrecorded error is not stored either', async () => {
     query: '',
     headers,
     body,
-    principal: ANONYMOUS,
-    owner: '',
+    client: ANONYMOUS,
   }
   for (let time = 0; time < 2; time++) {
     const reply = new CapturedReply()

@@ -101,7 +101,7 @@ class ResponseSharing<Deps extends SharingDeps> {
     /** The names of this call, each with the fingerprint of its request. */
     const names = new Map<string, string>()
     if (key !== undefined) {
-      const name = `key ${received.owner} ${key}`
+      const name = `key ${received.client.owner} ${key}`
       const print = this.#fingerprint(`${JSON.stringify([style, received.query])}\n${received.body.text}`)
       const found = this.#responses.find(name)
       if (found && found.fingerprint !== print) return this.#refuse(call, KEY_REUSED)
@@ -246,7 +246,7 @@ class ResponseSharing<Deps extends SharingDeps> {
     if (!body) return null
     const forwarded = forwardedValues(this.#gateway.config(), received.headers)
     const print = this.#fingerprint(`${JSON.stringify([style, received.query, forwarded])}\n${canonicalJson(body)}`)
-    return `${DUPLICATE}${received.owner} ${print}`
+    return `${DUPLICATE}${received.client.owner} ${print}`
   }
 
   /** A recorder for a call that is not served. `blocked`: why its end user is refused. */

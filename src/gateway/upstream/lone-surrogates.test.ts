@@ -147,8 +147,7 @@ const REQUEST = {
   method: 'POST',
   query: '',
   headers: () => undefined,
-  principal: ANONYMOUS,
-  owner: '',
+  client: ANONYMOUS,
 }
 
 test('lone surrogates: embeddings', async () => {

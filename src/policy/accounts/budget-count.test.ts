@@ -72,7 +72,7 @@ for (const [name, budgets, expected] of cases)
   test(`budgets of one request: ${name}`, () => {
     const records: FileAccounts = { ...NO_ACCOUNTS, keys: [key], budgets }
     const overlap = budgetOverlap(buildDirectory(NO_ACCOUNTS, records))
-    assert.deepEqual(overlap ? [overlap.principal.name, overlap.budgets.length] : null, expected)
+    assert.deepEqual(overlap ? [overlap.client.name, overlap.budgets.length] : null, expected)
   })
 
 test('budgets of one request: those of a revoked key do not count', () => {

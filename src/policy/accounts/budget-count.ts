@@ -1,14 +1,14 @@
 /** The number of budgets that count one request. Each one has a counter that the request reserves and settles. */
-import { ANONYMOUS, type Budget, type Directory, type Principal } from '../../core/accounts.ts'
-import { type BudgetScope, budgetScope, countsPrincipal } from './budget-scope.ts'
+import { ANONYMOUS, type Budget, type Client, type Directory } from '../../core/accounts.ts'
+import { type BudgetScope, budgetScope, countsClient } from './budget-scope.ts'
+import { clientOf } from './client.ts'
 import { countsTarget } from './key-access.ts'
-import { principalOf } from './principal.ts'
 
 /** The most budgets that may count one request. */
 export const MAX_BUDGETS = 16
 
-/** Budgets that all count the same requests of a principal. */
-export type BudgetOverlap = { readonly principal: Principal; readonly budgets: readonly Budget[] }
+/** Budgets that all count the same requests of a client. */
+export type BudgetOverlap = { readonly client: Client; readonly budgets: readonly Budget[] }
 
 /**
  * Finds more than `MAX_BUDGETS` budgets that count the same request. Models and providers are checked with names made from
@@ -18,18 +18,18 @@ export const budgetOverlap = ({ teams, keys, budgets }: Directory): BudgetOverla
   if (budgets.size <= MAX_BUDGETS) return undefined
   const scopes = [...budgets.values()].map(budgetScope)
   const checked = new Set<string>()
-  const principals = [...keys.values()].flatMap((key) => {
+  const clients = [...keys.values()].flatMap((key) => {
     const team = teams.get(key.team)
-    return team && key.status !== 'revoked' ? [principalOf(key, team)] : []
+    return team && key.status !== 'revoked' ? [clientOf(key, team)] : []
   })
-  for (const principal of [ANONYMOUS, ...principals]) {
-    const own = scopes.filter(({ budget }) => countsPrincipal(budget, principal))
+  for (const client of [ANONYMOUS, ...clients]) {
+    const own = scopes.filter(({ budget }) => countsClient(budget, client))
     if (own.length <= MAX_BUDGETS) continue
     const set = own.map(({ budget }) => budget.id).join()
     if (checked.has(set)) continue
     checked.add(set)
     const found = overlapOf(own)
-    if (found) return { principal, budgets: found }
+    if (found) return { client, budgets: found }
   }
   return undefined
 }

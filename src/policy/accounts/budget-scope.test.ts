@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Budget, BudgetSelector, Principal } from '../../core/accounts.ts'
-import { budgetScope, counterOwner, countsPrincipal } from './budget-scope.ts'
+import type { Budget, BudgetSelector, Client } from '../../core/accounts.ts'
+import { budgetScope, counterOwner, countsClient } from './budget-scope.ts'
 import { allowsTarget } from './key-access.ts'
 
-const principal: Principal = {
+const client: Client = {
   id: 'key_alice',
+  owner: 'key_alice',
   name: 'alice',
   team: { id: 'team_search', name: 'search' },
   user: 'alice',
@@ -62,7 +63,7 @@ const cases: readonly (readonly [selector: Partial<BudgetSelector>, counts: bool
 for (const [selector, counts] of cases)
   test(`budget: ${JSON.stringify(selector)} ${counts ? 'counts' : 'does not count'} the attempt`, () => {
     const scope = budgetScope({ ...budget, appliesTo: { ...ALL, ...selector } })
-    assert.equal(countsPrincipal(scope.budget, principal) && allowsTarget(scope, target), counts)
+    assert.equal(countsClient(scope.budget, client) && allowsTarget(scope, target), counts)
   })
 
 const owners: readonly (readonly [per: Budget['per'], owner: string, unknown: string])[] = [
@@ -74,6 +75,6 @@ const owners: readonly (readonly [per: Budget['per'], owner: string, unknown: st
 ]
 for (const [per, owner, unknown] of owners)
   test(`budget: the counter per ${per}, with and without a user`, () => {
-    assert.equal(counterOwner({ per }, principal, 'u-17'), owner)
-    assert.equal(counterOwner({ per }, { ...principal, user: null }, null), unknown)
+    assert.equal(counterOwner({ per }, client, 'u-17'), owner)
+    assert.equal(counterOwner({ per }, { ...client, user: null }, null), unknown)
   })

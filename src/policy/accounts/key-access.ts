@@ -2,7 +2,7 @@
  * What a key may use: the access of its team and its own, in five dimensions. A list is checked by its globs: a name is
  * allowed if a glob matches it and no glob with `!` does. `null` restricts nothing, `[]` allows nothing.
  */
-import type { Access, AccessList, Principal } from '../../core/accounts.ts'
+import type { Access, AccessList, Client } from '../../core/accounts.ts'
 import { modelName, modelNames } from '../../core/model-name.ts'
 import { type Glob, matchesGlob, parseGlob } from './glob.ts'
 import { contains, type IpRange, parseIp, parseIpRange } from './ip-range.ts'
@@ -36,10 +36,10 @@ export const keyAccessRules = (access: readonly Access[]): KeyAccessRules => {
 }
 
 /**
- * The rules for models, routes, providers and styles of a principal; null: it has none, so nothing is checked. Computed
- * once for each `Principal.access`.
+ * The rules for models, routes, providers and styles of a client; null: it has none, so nothing is checked. Computed
+ * once for each `Client.access`.
  */
-export const restrictionsOf = ({ access }: Pick<Principal, 'access'>): KeyAccessRules | null => {
+export const restrictionsOf = ({ access }: Pick<Client, 'access'>): KeyAccessRules | null => {
   if (access.length === 0) return null
   const known = restrictions.get(access)
   if (known !== undefined) return known
@@ -49,7 +49,7 @@ export const restrictionsOf = ({ access }: Pick<Principal, 'access'>): KeyAccess
   restrictions.set(access, restricts ? rules : null)
   return restricts ? rules : null
 }
-const restrictions = new WeakMap<Principal['access'], KeyAccessRules | null>()
+const restrictions = new WeakMap<Client['access'], KeyAccessRules | null>()
 
 /** Prepares one list of globs. Empty: no restriction. */
 export const nameRule = (list: AccessList): readonly NameRule[] => (list === null ? [] : [divide(list, parseName)])

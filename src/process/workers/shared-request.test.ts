@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import { testAccounts, testPrincipal } from '../../../test/support/accounts.ts'
+import { testAccounts, testClient } from '../../../test/support/accounts.ts'
 import { stillWorld } from '../../../test/support/still-world.ts'
 import { SharedAuthority, SUPERVISOR_TIMEOUT } from '../../limits/shared-authority.ts'
 import { SharedCounters } from '../../limits/workers/shared-counters.ts'
 
-const KEY = testPrincipal({ concurrent: 1 })
+const KEY = testClient({ concurrent: 1 })
 
 test('a call that ends before the supervisor has answered occupies no slot', async () => {
   const world = stillWorld()
@@ -19,7 +19,7 @@ test('a call that ends before the supervisor has answered occupies no slot', asy
     send: (operations) => counters.run(authority, operations, (answers) => authority.onAnswers(answers)),
   })
   const accounts = testAccounts(world, { authority })
-  const call = (id: string) => accounts.open({ id, principal: KEY, headers: () => undefined }, 'chat')
+  const call = (id: string) => accounts.open({ id, client: KEY, headers: () => undefined }, 'chat')
 
   const [first, second] = [call('req_first'), call('req_second')]
   const entering = first.admission.enter()

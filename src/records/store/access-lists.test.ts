@@ -7,11 +7,11 @@ import { after, before, describe, test } from 'node:test'
 import { loaded } from '../../../test/support/config.ts'
 import { openControl } from '../../../test/support/control.ts'
 import { CONTROL_ENGINES, type ControlEngine, readPlace } from '../../../test/support/control-engines.ts'
-import { type Access, type AccessList, NO_ACCOUNTS, type Principal } from '../../core/accounts.ts'
+import { type Access, type AccessList, type Client, NO_ACCOUNTS } from '../../core/accounts.ts'
 import type { JsonObject } from '../../core/json.ts'
+import { clientOf } from '../../policy/accounts/client.ts'
 import { buildDirectory } from '../../policy/accounts/directory.ts'
 import { allowsAddress, allowsName, allowsTarget, keyAccessRules } from '../../policy/accounts/key-access.ts'
-import { principalOf } from '../../policy/accounts/principal.ts'
 import { accountsYaml } from '../entities/account-yaml.ts'
 import type { ControlPlace } from './messages.ts'
 
@@ -42,7 +42,7 @@ const FORMS: {
 }
 
 /** What a client may use of the two names of a dimension. */
-const allowed = ({ access }: Pick<Principal, 'access'>, dimension: keyof Access): readonly boolean[] => {
+const allowed = ({ access }: Pick<Client, 'access'>, dimension: keyof Access): readonly boolean[] => {
   const rules = keyAccessRules(access)
   return NAMES[dimension].map((name) => {
     switch (dimension) {
@@ -75,18 +75,18 @@ const isNamed =
     one.name === name
 
 /** The client with the key of this name. */
-const clientIn = (directory: ReturnType<typeof buildDirectory>, name: string): Principal => {
+const clientIn = (directory: ReturnType<typeof buildDirectory>, name: string): Client => {
   const key = directory.keys.values().find(isNamed(name))
   const team = directory.teams.get(key?.team ?? '')
   assert.ok(key && team)
-  return principalOf(key, team)
+  return clientOf(key, team)
 }
 
 /** The client of a configuration file. */
-const clientOfFile = (yaml: string, name: string): Principal =>
+const clientOfFile = (yaml: string, name: string): Client =>
   clientIn(buildDirectory(loaded({ env: { OPENAI_API_KEY: 'k' }, yaml }).config.accounts, NO_ACCOUNTS), name)
 
-const inFile = (given: Given): Principal => {
+const inFile = (given: Given): Client => {
   const { team, key } = bodiesOf(given)
   const { name, ...rest } = team
   const { name: _, ...entry } = key

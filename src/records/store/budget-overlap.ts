@@ -27,7 +27,7 @@ export const overlapProblem = (
     .all(...(kind === 'budget' ? [] : [id])) as RecordRow[]
   const overlap = budgetOverlap(buildDirectory(file, recordsOf(rows, []).records))
   if (!overlap) return null
-  const { principal, budgets: found } = overlap
-  const who = principal.id === ANONYMOUS.id ? 'clients without a key' : `the key "${principal.name}"`
+  const { client, budgets: found } = overlap
+  const who = client.id === ANONYMOUS.id ? 'clients without a key' : `the key "${client.name}"`
   return `${found.length} budgets would count the same requests of ${who} (limit ${MAX_BUDGETS}): ${found.map(({ name }) => name).join(', ')}. Restrict or delete one of them.`
 }

@@ -19,29 +19,29 @@ export const openClientPages = (
   { accounts, config, world }: Pick<Gateway, 'accounts' | 'config' | 'world'>,
   usage: Pick<UsageReader, 'usage' | 'request'>,
 ): ClientPages => ({
-  async usage({ principal, query: text }) {
+  async usage({ client, query: text }) {
     const query = readQuery(CLIENT_USAGE_PARAMETERS, text)
     if (!query.ok) return query
     // The schema returns this type.
     const asked = query.value as ClientUsageQuery
     const range = rangeOf(asked, 'usage', world.date())
     if (!range) return bad(invalid([{ path: 'from', message: 'It must be before `to`.' }], 'query'))
-    const filter: UsageFilter = { key: [principal.id], team: [principal.team.id] }
+    const filter: UsageFilter = { key: [client.id], team: [client.team.id] }
     const report = await usage.usage(summed({ ...asked, ...range, by: ['model'], filter }, config()))
     if (!report.ok) return report
     const { object: _list, names: _names, ...used } = report.value
-    const figures = await accounts.figuresOf(principal)
+    const figures = await accounts.figuresOf(client)
     return good({
       object: 'usage',
-      key: principal.id === '' ? null : { id: principal.id, name: principal.name },
-      team: { ...principal.team },
+      key: client.id === '' ? null : { id: client.id, name: client.name },
+      team: { ...client.team },
       limits: limitsOf(figures, world.now()),
       budgets: figures.budgets.map(budgetEntry),
       ...used,
     })
   },
-  async request({ principal }, id): Promise<Outcome<JsonObject>> {
-    const found = await usage.request({ id, key: principal.id, team: [principal.team.id] })
+  async request({ client }, id): Promise<Outcome<JsonObject>> {
+    const found = await usage.request({ id, key: client.id, team: [client.team.id] })
     if (!found.ok) return found
     return found.value ? good({ ...found.value }) : bad(NO_REQUEST)
   },

@@ -24,8 +24,7 @@ const requestFor = (model: string): IncomingRequest => ({
   query: 'style=chat',
   headers: () => undefined,
   body: { text: JSON.stringify({ ...QUESTION, model }) },
-  owner: '',
-  principal: ANONYMOUS,
+  client: ANONYMOUS,
 })
 
 const targetsOf = (gateway: Gateway, config: Config, model: string): readonly string[] | null => {

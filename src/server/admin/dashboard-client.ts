@@ -1,24 +1,25 @@
 /** The client of requests that the dashboard sends: its playground, and replays. */
-import { ANONYMOUS, DEFAULT_TEAM, type Directory, type Principal } from '../../core/accounts.ts'
+import { ANONYMOUS, type Client, DEFAULT_TEAM, type Directory } from '../../core/accounts.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
-import { keyState, principalOf } from '../../policy/accounts/principal.ts'
+import { clientOf, keyState } from '../../policy/accounts/client.ts'
 
 /** The name of the client key that sets its limits and budgets, and its ID where there is no such key. */
 export const DASHBOARD = 'dashboard'
 
-/** The principal. `source`: the value of the tag `source`. Fails if the operator has blocked its key or the default team. */
-export const dashboardClient = ({ keys, teams }: Directory, source: string, now: number): Outcome<Principal> => {
+/** The client. `source`: the value of the tag `source`. Fails if the operator has blocked its key or the default team. */
+export const dashboardClient = ({ keys, teams }: Directory, source: string, now: number): Outcome<Client> => {
   const team = teams.get(DEFAULT_TEAM.id)
   if (team && team.status !== 'active') return bad(BLOCKED)
   const key = keys.values().find((one) => one.name === DASHBOARD && one.team === DEFAULT_TEAM.id)
   if (team && key && key.status !== 'revoked') {
     if (keyState(key, team, now) !== 'active') return bad(BLOCKED)
-    const principal = principalOf(key, team)
-    return good({ ...principal, tags: { ...principal.tags, source } })
+    const client = clientOf(key, team)
+    return good({ ...client, tags: { ...client.tags, source } })
   }
   return good({
     ...ANONYMOUS,
     id: DASHBOARD,
+    owner: DASHBOARD,
     name: DASHBOARD,
     ...(team && { access: [team.access], limits: [{ id: team.id, limits: team.limits }], cache: team.cache }),
     tags: { ...team?.tags, source },

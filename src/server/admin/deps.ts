@@ -2,7 +2,7 @@
 
 import type { ConfigSources } from '../../config/load.ts'
 import type { ReloadEntry } from '../../config/reload-state.ts'
-import type { Directory, Principal } from '../../core/accounts.ts'
+import type { Client, Directory } from '../../core/accounts.ts'
 import type { FullConfig } from '../../core/config.ts'
 import type { Outcome } from '../../core/failure.ts'
 import type { HealthProblem } from '../../gateway/endpoints/pages.ts'
@@ -32,7 +32,7 @@ export type AdminDeps = {
   /** The handlers of the model API. */
   readonly handlers: Handlers
   /** The client of the dashboard's own requests. `source`: the value of their tag `source`. */
-  readonly dashboard: (source: string) => Outcome<Principal>
+  readonly dashboard: (source: string) => Outcome<Client>
   readonly ledger: Pick<UsageLedger, 'adjust' | 'state'>
   readonly process: NodeFacts
   readonly configuration: Configuration

@@ -1,5 +1,5 @@
 /** Sends kept requests again, through the handlers of the gateway. */
-import type { Principal } from '../../core/accounts.ts'
+import type { Client } from '../../core/accounts.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import type { ResponseWriter } from '../../core/http-exchange.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
@@ -21,18 +21,18 @@ export type ReplayedRequest = {
   readonly name: keyof Handlers
   readonly path: string
   readonly text: string
-  readonly principal: Principal
+  readonly client: Client
 }
 
 export class Replays {
   readonly #handlers: Handlers
-  readonly #principal: () => Outcome<Principal>
+  readonly #client: () => Outcome<Client>
   readonly #onError: (error: unknown, id: string) => void
   #running = 0
 
-  constructor(handlers: Handlers, principal: () => Outcome<Principal>, onError: (error: unknown, id: string) => void) {
+  constructor(handlers: Handlers, client: () => Outcome<Client>, onError: (error: unknown, id: string) => void) {
     this.#handlers = handlers
-    this.#principal = principal
+    this.#client = client
     this.#onError = onError
   }
 
@@ -47,9 +47,9 @@ export class Replays {
       return bad(
         fail('busy', `${MOST} replays are in progress (limit ${MOST}). Try again later.`, { retryAfter: 2_000 }),
       )
-    const principal = this.#principal()
-    if (!principal.ok) return principal
-    return good({ id, name: route.name, path: bodies.path, text: body.value, principal: principal.value })
+    const client = this.#client()
+    if (!client.ok) return client
+    return good({ id, name: route.name, path: bodies.path, text: body.value, client: client.value })
   }
 
   start(replayed: ReplayedRequest): void {
@@ -57,17 +57,16 @@ export class Replays {
     void this.#run(replayed)
   }
 
-  async #run({ id, name, path, text, principal }: ReplayedRequest): Promise<void> {
+  async #run({ id, name, path, text, client }: ReplayedRequest): Promise<void> {
     const received = {
       id,
       method: 'POST',
       path,
       query: '',
       body: { text },
-      owner: principal.id,
       headers: (header: string) => (header === 'content-type' ? 'application/json' : undefined),
       // Its bodies are kept for a comparison.
-      principal: { ...principal, logBodies: true as const },
+      client: { ...client, logBodies: true as const },
     }
     try {
       await this.#handlers[name](received, new DiscardedReply(), '')

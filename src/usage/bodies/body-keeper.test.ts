@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { after, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { defaultSettings } from '../../../test/support/settings.ts'
-import { ANONYMOUS, type Principal } from '../../core/accounts.ts'
+import { ANONYMOUS, type Client } from '../../core/accounts.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import type { CallBodies } from '../../core/kept-bodies.ts'
 import { Secret } from '../../core/secret.ts'
@@ -24,7 +24,7 @@ after(async () => {
 const TEAM = ANONYMOUS.team.id
 const CANARIES = ['sk-canary-0123456789', 'alice@canary.example', '4111 1111 1111 1111', 'unusual provider secret']
 const SENT = { Authorization: 'Bearer sk-canary-0123456789', 'x-custom': 'sk-canary-0123456789', accept: 'a/b' }
-const KEPT: Principal = { ...ANONYMOUS, logBodies: true }
+const KEPT: Client = { ...ANONYMOUS, logBodies: true }
 
 type Given = { readonly bodies?: Partial<Settings['bodies']>; readonly buffer?: number; readonly folder?: string }
 
@@ -35,8 +35,8 @@ const given = ({ bodies = {}, buffer, folder: known }: Given = {}) => {
   let date = Date.now()
   const keeper = new RequestBodies({ folder, settings: () => settings, date: () => date, ...(buffer && { buffer }) })
   closers.push(() => keeper.close())
-  const open = (id: string, { principal = KEPT, text = '{}', headers = {} }: Partial<Opened> = {}) =>
-    keeper.open(requestOf(id, { principal, text, headers }))
+  const open = (id: string, { client = KEPT, text = '{}', headers = {} }: Partial<Opened> = {}) =>
+    keeper.open(requestOf(id, { client, text, headers }))
   const stored = async (id: string): Promise<StoredBodies | null> => {
     const result = await keeper.read({ id, team: TEAM })
     assert.ok('value' in result, JSON.stringify(result))
@@ -53,18 +53,17 @@ const given = ({ bodies = {}, buffer, folder: known }: Given = {}) => {
 }
 
 type Opened = {
-  readonly principal: Principal
+  readonly client: Client
   readonly text: string
   readonly headers: Readonly<Record<string, string>>
 }
 
-const requestOf = (id: string, { principal, text, headers }: Opened): IncomingRequest => ({
+const requestOf = (id: string, { client, text, headers }: Opened): IncomingRequest => ({
   id,
-  principal,
+  client,
   method: 'POST',
   path: '/v1/chat/completions',
   query: '',
-  owner: '',
   body: { text },
   headers: (name) => headers[name],
 })
@@ -223,7 +222,7 @@ test('bodies: time, size and type of events are kept, and those beyond the limit
 
 test('bodies: without a sample and a key that requires it nothing is kept, and no file is made', async () => {
   const { folder, open, stored } = given()
-  assert.equal(open('req_1', { principal: ANONYMOUS }), null)
+  assert.equal(open('req_1', { client: ANONYMOUS }), null)
   assert.equal(await stored('req_1'), null)
   assert.equal(existsSync(join(folder, BODIES_FILE)), false)
 })
@@ -238,7 +237,7 @@ test('bodies: the sample is a share of the request IDs, the same in every proces
   const ids = Array.from({ length: 4_000 }, (_, at) => `req_${at}`)
   const sampled = (sample: number) => {
     const { open } = given({ bodies: { sample } })
-    return ids.filter((id) => open(id, { principal: ANONYMOUS }) !== null)
+    return ids.filter((id) => open(id, { client: ANONYMOUS }) !== null)
   }
   const tenth = sampled(0.1)
   assert.ok(tenth.length > 300 && tenth.length < 500, `${tenth.length}`)
@@ -249,7 +248,7 @@ test('bodies: the sample is a share of the request IDs, the same in every proces
 test('bodies: another team reads nothing, although it sends the same request ID', async () => {
   const { keeper, open, stored } = given()
   open('same', { text: '"mine"' })?.end()
-  open('same', { text: '"theirs"', principal: { ...KEPT, team: { id: 'team_b', name: 'b' } } })?.end()
+  open('same', { text: '"theirs"', client: { ...KEPT, team: { id: 'team_b', name: 'b' } } })?.end()
   assert.equal((await stored('same'))?.request.text, '"mine"')
   const other = await keeper.read({ id: 'same', team: 'team_c' })
   assert.ok('value' in other && other.value === null)

@@ -60,8 +60,8 @@ export class RequestBodies implements BodyKeeper {
 
   open(received: IncomingRequest<RequestBody>): CallBodies | null {
     const { sample, maxBytes } = this.#options.settings()
-    const { principal, id, ownId = id } = received
-    if (principal.logBodies !== true && (sample === 0 || shareOf(ownId) >= sample)) return null
+    const { client, id, ownId = id } = received
+    if (client.logBodies !== true && (sample === 0 || shareOf(ownId) >= sample)) return null
     if (received.headers('x-headgate-no-log')?.trim() === '1') return null
     return new RecordedCall(this, received, { at: this.#options.date(), maxBytes })
   }
@@ -182,12 +182,12 @@ class RecordedCall implements CallBodies {
 
   constructor(
     keeper: RequestBodies,
-    { id, ownId = id, principal, path, headers, body }: IncomingRequest<RequestBody>,
+    { id, ownId = id, client, path, headers, body }: IncomingRequest<RequestBody>,
     { at, maxBytes }: { readonly at: number; readonly maxBytes: number },
   ) {
     this.#keeper = keeper
     this.#maxBytes = maxBytes
-    this.#call = { id: ownId, received: at, team: principal.team.id, key: principal.id, path }
+    this.#call = { id: ownId, received: at, team: client.team.id, key: client.id, path }
     this.#headers = this.fitting(headersFrom(headers))
     this.add(this.#request, bytesOrText(body))
   }

@@ -5,7 +5,7 @@
 import type { Budget } from '../../core/accounts.ts'
 import { parseCharge } from '../../core/journal.ts'
 import { isObject } from '../../core/json.ts'
-import { budgetScope, counterOwner, countsPrincipal } from '../../policy/accounts/budget-scope.ts'
+import { budgetScope, counterOwner, countsClient } from '../../policy/accounts/budget-scope.ts'
 import { countsTarget } from '../../policy/accounts/key-access.ts'
 import type { SqlDatabase } from '../../storage/sql/database.ts'
 import { CHARGED, type OpenedColumn } from '../columns/usage-schema.ts'
@@ -62,7 +62,7 @@ const spentByOwner = (database: SqlDatabase, { budget, start }: CountedPeriodOf)
     const target = { requested: text(row.asked), provider: text(row.provider), model: text(row.model) }
     // End users are recorded only with `usage.endUser`.
     const isUnknown = budget.per === 'end_user' && row.end_user === null
-    if (isUnknown || !countsPrincipal(budget, client) || !countsTarget(scope, target)) continue
+    if (isUnknown || !countsClient(budget, client) || !countsTarget(scope, target)) continue
     add(sums, counterOwner(budget, client, text(row.end_user)), Number(row.spent))
   }
   return sums

@@ -5,11 +5,11 @@
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { memoryJournal, testAccounts, testBudget, testPrincipal } from '../../../test/support/accounts.ts'
+import { memoryJournal, testAccounts, testBudget, testClient } from '../../../test/support/accounts.ts'
 import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
 import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import { type UsageLedger, usageLedger } from '../../../test/support/usage-ledger.ts'
-import type { Budget, Principal } from '../../core/accounts.ts'
+import type { Budget, Client } from '../../core/accounts.ts'
 import type { Catalogue } from '../../core/config.ts'
 import { parseDollars } from '../../core/money.ts'
 import type { BudgetState } from '../../gateway/accounts/budget-counters.ts'
@@ -59,8 +59,8 @@ const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10)
 
 const keyOf = (n: number) => `key_${String(n).padStart(3, '0')}`
 const teamOf = (n: number) => `team_${String(n % TEAMS).padStart(2, '0')}`
-const clients: readonly Principal[] = Array.from({ length: KEYS }, (_, n) => ({
-  ...testPrincipal({}, keyOf(n)),
+const clients: readonly Client[] = Array.from({ length: KEYS }, (_, n) => ({
+  ...testClient({}, keyOf(n)),
   team: { id: teamOf(n), name: teamOf(n) },
 }))
 
@@ -130,7 +130,7 @@ const replay = async () => {
         received: {
           ...{ id: `req_${calls++}`, method: 'POST', path: protocol.path, query: '', headers: () => undefined },
           body: { text: JSON.stringify({ model: 'm', stream: random() < 0.5, messages: [{ role: 'user', content }] }) },
-          ...{ local: true, owner: keyOf(n), principal: clients[n] ?? assert.fail() },
+          ...{ local: true, client: clients[n] ?? assert.fail() },
         },
         responseWriter: reply,
       },

@@ -2,8 +2,8 @@
 import { z } from 'zod'
 import type { Outcome } from '../../../core/failure.ts'
 import type { Settings } from '../../../core/settings.ts'
+import { clientOf } from '../../../policy/accounts/client.ts'
 import { restrictionsOf } from '../../../policy/accounts/key-access.ts'
-import { principalOf } from '../../../policy/accounts/principal.ts'
 import { listModels } from '../../../policy/routing/models.ts'
 import type { RecordKind } from '../../../records/entities/bodies.ts'
 import { KEY, KEY_BODY, NEW_KEY } from '../../../records/entities/key.ts'
@@ -161,7 +161,7 @@ const unusableKey = (
   const made = keys.get(String(created.value.body.id))
   const team = made && teams.get(made.team)
   if (!team) return null
-  const rules = restrictionsOf(principalOf(made, team))
+  const rules = restrictionsOf(clientOf(made, team))
   if (!rules || listModels(gateway.config(), gateway.lists(), gateway.catalogue, rules).length > 0) return null
   return 'the access of this key and its team permits no model and no route that is configured now, so its calls are refused; headgate models lists the names'
 }

@@ -1,6 +1,6 @@
 /** Where a request would be routed. */
 import { z } from 'zod'
-import { ANONYMOUS, type ClientKey, type Directory, type Principal } from '../../../core/accounts.ts'
+import { ANONYMOUS, type Client, type ClientKey, type Directory } from '../../../core/accounts.ts'
 import { type Config, factsOf } from '../../../core/config.ts'
 import { bad, fail, good, KINDS, type Outcome } from '../../../core/failure.ts'
 import type { IncomingRequest } from '../../../core/http-exchange.ts'
@@ -11,7 +11,7 @@ import { ownTurn } from '../../../core/steps.ts'
 import { parseOnce } from '../../../gateway/endpoints/explain.ts'
 import type { Gateway } from '../../../gateway/gateway.ts'
 import { planFor } from '../../../gateway/routing/planner.ts'
-import { type KeyState, keyState, principalOf } from '../../../policy/accounts/principal.ts'
+import { clientOf, type KeyState, keyState } from '../../../policy/accounts/client.ts'
 import { type Assumption, NO_ASSUMPTION } from '../../../policy/routing/assumption.ts'
 import { AUTO } from '../../../policy/routing/plan.ts'
 import { listOf } from '../fields.ts'
@@ -20,24 +20,24 @@ import { invalid } from '../validation.ts'
 
 /** The client of an explanation; `state` null: a request without a key. */
 type ExplainedClient = {
-  readonly principal: Principal
+  readonly client: Client
   readonly key: ClientKey | null
   readonly state: KeyState | null
 }
 
 /** The client with this key. `teams`: those that the actor may read; null: all. */
-const clientOf = (
+const clientAs = (
   { keys, teams: all }: Directory,
   id: string | undefined,
   teams: readonly string[] | null,
   now: number,
 ): Outcome<ExplainedClient> => {
-  if (id === undefined) return good({ principal: ANONYMOUS, key: null, state: null })
+  if (id === undefined) return good({ client: ANONYMOUS, key: null, state: null })
   const key = keys.get(id)
   const team = key && all.get(key.team)
   if (!key || !team || teams?.includes(team.id) === false)
     return bad(fail('not_found', `No client key has the ID ${id}.`))
-  return good({ principal: principalOf(key, team), key, state: keyState(key, team, now) })
+  return good({ client: clientOf(key, team), key, state: keyState(key, team, now) })
 }
 
 /** Names of the configuration in `assume`. */
@@ -161,12 +161,12 @@ export const explainRows = [
       body: { request: { model: 'auto', messages: [{ role: 'user', content: 'Hello' }] }, style: 'chat' },
     },
     async handle({ gateway, control }, { body, request, teams }) {
-      const client = clientOf(control.directory(), body.as, teams, gateway.world.date())
-      if (!client.ok) return client
+      const asked = clientAs(control.directory(), body.as, teams, gateway.world.date())
+      if (!asked.ok) return asked
       const assume = body.assume ?? NO_ASSUMPTION
       const problems = problemsOf(gateway.config(), assume)
       if (problems.length > 0) return bad(invalid(problems))
-      const { principal, key, state } = client.value
+      const { client, key, state } = asked.value
       const receivedFor = (asked: JsonObject): IncomingRequest => ({
         id: request.id,
         method: 'POST',
@@ -174,8 +174,7 @@ export const explainRows = [
         query: body.style === undefined ? '' : `style=${body.style}`,
         headers: () => undefined,
         body: { text: JSON.stringify(asked) },
-        owner: '',
-        principal,
+        client,
       })
       if (body.for === '*') {
         const data: ReturnType<typeof planOf>[] = []
@@ -193,7 +192,7 @@ export const explainRows = [
       if (!explained.ok) return explained
       const style = String(explained.value.style)
       const model = String(explained.value.model)
-      const planned = planFor(gateway, gateway.config(), { model, style, principal, isExpected: true })
+      const planned = planFor(gateway, gateway.config(), { model, style, client, isExpected: true })
       const plan = planned.ok ? planned.value : null
       const failure = await gateway.accounts.refusal(received, style, { members: body.request ?? {}, plan })
       const isActive = state === null || state === 'active'

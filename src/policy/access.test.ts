@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { assertLinear } from '../../test/support/growth.ts'
 import { rowOf } from '../core/failure.ts'
 import {
   type AccessPolicy,
@@ -305,17 +306,16 @@ test('access: on a loopback address only names that a browser resolves to loopba
   )
 })
 
-test('access: a megabyte of any input is checked in less than a second', () => {
-  const began = performance.now()
-  for (const unit of ['a', '127.', '[::', 'a.', ':', '/', 'http://']) {
-    const long = unit.repeat(1_000_000 / unit.length)
-    accessProblem(head({ host: [long] }), loopback)
-    accessProblem(head({ origin: long }), { ...loopback, origins: ['https://app.example'] })
-    accessProblem(head({ target: `/${long}` }), loopback)
-    presentedKeys(() => long, READERS)
-    presentedKeys(() => `Bearer ${' '.repeat(1_000_000)}x`, READERS)
-  }
-  assert.ok(performance.now() - began < 1_000)
+test('access: a megabyte of any input is checked in linear time', () => {
+  for (const unit of ['a', '127.', '[::', 'a.', ':', '/', 'http://'])
+    assertLinear(unit, 1_000_000, (size) => {
+      const long = unit.repeat(size / unit.length)
+      accessProblem(head({ host: [long] }), loopback)
+      accessProblem(head({ origin: long }), { ...loopback, origins: ['https://app.example'] })
+      accessProblem(head({ target: `/${long}` }), loopback)
+      presentedKeys(() => long, READERS)
+      presentedKeys(() => `Bearer ${' '.repeat(size)}x`, READERS)
+    })
 })
 
 const listed = { origins: ['https://app.example'], exposed: exposedHeaders(['x-id', 'x-other', 'x-id']) }

@@ -62,8 +62,7 @@ onBothServers('http: streams that outlast the drain end with an error event, or 
     timeout: 100,
     endStreams: () => made.calls.find(({ received }) => received.body.text.includes('polite'))?.reply.end('farewell'),
   })
-  const took = performance.now() - begun
-  assert.ok(took > 250 && took < 15_000, `${took} ms`)
+  assert.ok(performance.now() - begun > 250, 'not before the drain and the farewell are over')
   await until('both closed', () => polite.socket.closed && stubborn.socket.closed)
   assert.match(polite.text(), /farewell\r\n0\r\n\r\n$/)
   assert.doesNotMatch(stubborn.text(), /\r\n0\r\n\r\n$/)
@@ -77,17 +76,14 @@ onBothServers('http: a second drain call skips the remaining waits', async ({ gi
   }
   const { reads } = await openClient(made.server.port, requestText('POST', CHAT, {}, '{}'))
   await until('under way', () => reads.length > 0)
-  const begun = performance.now()
   let ended = 0
   const endStreams = () => {
     ended++
     made.calls[0]?.reply.end()
   }
-  const first = made.server.drain({ delay: 10_000, timeout: 60_000, endStreams })
-  const second = made.server.drain({ delay: 10_000, timeout: 60_000, endStreams })
+  const first = made.server.drain({ delay: 3_600_000, timeout: 3_600_000, endStreams })
+  const second = made.server.drain({ delay: 3_600_000, timeout: 3_600_000, endStreams })
   await Promise.all([first, second])
-  // The delay alone would take 10 s.
-  assert.ok(performance.now() - begun < 9_000)
   assert.equal(ended, 1)
 })
 

@@ -38,9 +38,7 @@ for (const [name, pieces] of [
 ] as const)
   onBothServers(`http: ${name} times out`, async ({ given }) => {
     const { server, calls } = await given({}, { timing: { head: 100, request: 200 } })
-    const begun = performance.now()
     const text = await sendBytes(server.port, pieces)
-    assert.ok(performance.now() - begun < 10_000)
     assert.ok(text.endsWith('<closed>'))
     if (pieces.length > 0) {
       const answer = parseResponse(text)

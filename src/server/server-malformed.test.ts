@@ -92,7 +92,8 @@ onBothServers(
         }
         assert.equal((await send(server.port, 'GET', '/health')).status, 200)
       }),
-      { numRuns: 12 },
+      // Other bytes are the task of `npm run fuzz`.
+      { numRuns: 12, seed: 27 },
     )
     assert.deepEqual(errors, [])
     await until('nothing left', () => server.live() === 0)

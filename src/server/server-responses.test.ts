@@ -36,12 +36,16 @@ for (const [presented, kept] of [
 
 onBothServers('http: one connection serves many requests, also after refusals', async ({ given }) => {
   const { server, calls } = await given()
-  const text = await sendBytes(server.port, [
-    requestText('POST', CHAT, {}, '{"n":1}'),
-    requestText('POST', '/nowhere', {}, '{"n":2}'),
-    requestText('POST', CHAT, { 'content-type': 'text/plain' }, '{"n":3}'),
-    requestText('POST', CHAT, {}, '{"n":4}'),
-  ])
+  const text = await sendBytes(
+    server.port,
+    [
+      requestText('POST', CHAT, {}, '{"n":1}'),
+      requestText('POST', '/nowhere', {}, '{"n":2}'),
+      requestText('POST', CHAT, { 'content-type': 'text/plain' }, '{"n":3}'),
+      requestText('POST', CHAT, {}, '{"n":4}'),
+    ],
+    4,
+  )
   assert.deepEqual(text.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200', 'HTTP/1.1 404', 'HTTP/1.1 415', 'HTTP/1.1 200'])
   assert.ok(!text.endsWith('<closed>'))
   assert.deepEqual(
@@ -56,11 +60,11 @@ onBothServers('http: garbage after a valid request does not replace its response
     await new Promise((resolve) => setTimeout(resolve, 50))
     echo(call)
   }
-  const text = await sendBytes(made.server.port, [
-    requestText('POST', CHAT, {}, '{}'),
-    'rubbish\r\n\r\n',
-    'more\r\n\r\n',
-  ])
+  const text = await sendBytes(
+    made.server.port,
+    [requestText('POST', CHAT, {}, '{}'), 'rubbish\r\n\r\n', 'more\r\n\r\n'],
+    Number.POSITIVE_INFINITY,
+  )
   // Node parses ahead; the own server parses the garbage and refuses it after the response.
   assert.deepEqual(text.match(/HTTP\/1\.1 \d+/g), ['HTTP/1.1 200', ...(httpServer === 'own' ? ['HTTP/1.1 400'] : [])])
   assert.ok(text.endsWith('<closed>'))

@@ -155,11 +155,9 @@ for (const target of [CHAT, '/v1/responses', '/responses'])
       'sec-websocket-version': '13',
       'sec-websocket-key': 'x',
     }
-    const begun = performance.now()
     const answer = await send(server.port, 'GET', target, upgrade)
     assertRefusal(answer, 426, 'upgrade_required')
     assert.ok(answer.closed)
-    assert.ok(performance.now() - begun < 10_000)
     assert.equal((await send(server.port, 'GET', '/nowhere', upgrade)).status, 404)
   })
 

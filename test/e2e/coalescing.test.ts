@@ -192,13 +192,9 @@ describe('coalescing: errors and disconnects', { concurrency: 8 }, () => {
     for (const { socket } of clients.slice(1)) socket.destroy()
     await sleep(200)
     assert.equal(callsReceived('endless')[0]?.ended, 'open')
-    const left = performance.now()
     clients[0]?.socket.destroy()
     await until('the call is aborted', () => callsReceived('endless')[0]?.ended === 'aborted')
-    const took = (callsReceived('endless')[0]?.endedAt ?? 0) - left
     assert.equal(callsReceived('endless').length, 1)
-    // The documented bound is 100 ms; the rest is for busy machines.
-    assert.ok(took < 1_000, `${took} ms`)
   })
 })
 

@@ -362,15 +362,17 @@ describe('idempotency: limits', { concurrency: 4 }, () => {
   })
 
   test('a shutdown does not wait for retries, and logs the answer so far', async () => {
-    const other = await on.gateway({ providers: { a: { baseUrl: `${upstream.url}/v1`, styles: ['chat'] } } })
+    const other = await on.gateway({
+      providers: { a: { baseUrl: `${upstream.url}/v1`, styles: ['chat'] } },
+      drain: { timeout: 3_600_000 },
+      idempotency: { finish: 3_600_000 },
+    })
     const client = await open(other, chat({ stream: true }), 'endless-drained', 'k')
     await until('the first bytes have arrived', () => client.text().includes('one'))
     client.socket.destroy()
     await sleep(50)
     assert.equal(callsReceived('endless-drained')[0]?.ended, 'open')
-    const asks = performance.now()
     assert.equal(await other.stop(), 0)
-    assert.ok(performance.now() - asks < 8_000)
     const line = other.lines().find(({ event }) => event === 'request')
     assert.deepEqual([line?.outcome, line?.error, line?.shared], ['interrupted', 'shutdown', 'left'])
   })

@@ -90,31 +90,68 @@ export const onBothServers = (
 
 type ParsedResponse = { status: number; headers: Map<string, string>; body: string; json: JsonObject; closed: boolean }
 
-/** Sends bytes. Returns what was received until the server closed, marked `<closed>`, or was silent for 60 ms. */
-export const sendBytes = async (port: number, pieces: string | readonly (string | Buffer)[]): Promise<string> => {
+/** ms without the expected responses after which a test fails. */
+const LONGEST = 60_000
+
+/**
+ * Sends bytes. Returns what was received until the server closed, marked `<closed>`, or until `responses` are complete and the
+ * last one does not announce a close.
+ */
+export const sendBytes = async (
+  port: number,
+  pieces: string | readonly (string | Buffer)[],
+  responses = 1,
+): Promise<string> => {
+  const sent = typeof pieces === 'string' ? [pieces] : pieces
+  const hasBody = !String(sent[0] ?? '').startsWith('HEAD ')
   const socket = connect(port, '127.0.0.1')
   let received = ''
   socket.setEncoding('latin1')
   socket.on('error', () => {})
   await new Promise((resolve) => socket.once('connect', resolve))
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     const finish = () => {
       clearTimeout(timer)
       socket.destroy()
       resolve(received)
     }
-    let timer = setTimeout(finish, 2_000)
+    const timer = setTimeout(() => {
+      socket.destroy()
+      reject(new Error(`Neither ${responses} complete responses nor a close, but: ${received}`))
+    }, LONGEST)
     socket.on('data', (text: string) => {
       received += text
-      clearTimeout(timer)
-      timer = setTimeout(finish, 60)
+      const { count, closes } = completeResponses(received, hasBody)
+      if (count >= responses && !closes) finish()
     })
     socket.on('close', () => {
       received += '<closed>'
       finish()
     })
-    for (const piece of typeof pieces === 'string' ? [pieces] : pieces) socket.write(piece)
+    for (const piece of sent) socket.write(piece)
   })
+}
+
+/** Counts the complete final responses in a text; `closes`: the last one ends the connection. */
+const completeResponses = (text: string, hasBody: boolean): { readonly count: number; readonly closes: boolean } => {
+  let count = 0
+  let closes = false
+  for (let at = 0; ; ) {
+    const head = /^HTTP\/1\.1 (\d{3})[\s\S]*?\r\n\r\n/.exec(text.slice(at))
+    if (!head) return { count, closes }
+    at += head[0].length
+    if (head[1]?.startsWith('1')) continue
+    const length = /\r\ncontent-length: *(\d+)/i.exec(head[0])?.[1]
+    if (!hasBody || head[1] === '204' || head[1] === '304') at += 0
+    else if (length !== undefined) at += Number(length)
+    else if (/\r\ntransfer-encoding: *chunked/i.test(head[0])) {
+      const end = text.indexOf('\r\n0\r\n\r\n', at - 2)
+      at = end < 0 ? Number.POSITIVE_INFINITY : end + 7
+    } else at = Number.POSITIVE_INFINITY
+    if (at > text.length) return { count, closes }
+    count++
+    closes = /\r\nconnection: *close/i.test(head[0])
+  }
 }
 
 /** Parses one response from what `sendBytes` received. */

@@ -136,7 +136,7 @@ export const start = async (options: StartOptions = {}): Promise<Started> => {
   }
   const stop = async (): Promise<number | null> => {
     if (!over) child.kill('SIGTERM')
-    const killer = setTimeout(() => child.kill('SIGKILL'), 15_000)
+    const killer = setTimeout(() => child.kill('SIGKILL'), 60_000)
     const code = await exited
     clearTimeout(killer)
     return code

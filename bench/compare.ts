@@ -3,12 +3,12 @@
  * affects each of them. Prints CPU time per request or chunk, of the main thread and of the others, and the ratio to the first
  * program. A program named twice shows the noise.
  *
- *   node bench/compare.ts --only burst,stream-20ms --rounds 9 ../old/src/main.ts src/main.ts
+ *   node bench/compare.ts --only burst,stream-20ms --rounds 9 ../old/bin/headgate.mjs bin/headgate.mjs
  *
  * A program followed by `=FILE.json` runs with these members in its configuration; the load sends the key of
  * `bench/accounts.json`:
  *
- *   node bench/compare.ts --only chat-1k src/main.ts=bench/no-ledger.json src/main.ts=bench/accounts.json
+ *   node bench/compare.ts --only chat-1k bin/headgate.mjs=bench/no-ledger.json bin/headgate.mjs=bench/accounts.json
  */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
@@ -25,7 +25,7 @@ const rows = values.only.split(',').filter(isWorkload)
 const rounds = Number(values.rounds)
 if (rows.length === 0 || !(rounds >= 1) || positionals.length < 2) {
   process.stderr.write(
-    'usage: node bench/compare.ts [--only ROW,ROW] [--rounds N] FIRST/src/main.ts OTHER/src/main.ts[=FILE.json] …\n',
+    'usage: node bench/compare.ts [--only ROW,ROW] [--rounds N] FIRST/bin/headgate.mjs OTHER/bin/headgate.mjs[=FILE.json] …\n',
   )
   process.exit(2)
 }

@@ -196,7 +196,7 @@ export type GatewayOptions = {
   readonly flags?: readonly string[]
 }
 
-let main = join(ROOT, 'src', 'main.ts')
+let main = join(ROOT, 'bin', 'headgate.mjs')
 /** Selects the program of another checkout. */
 export const useProgram = (path: string): void => {
   main = path

@@ -7,7 +7,7 @@
  *   npm run bench -- --quick                        one round as a check; writes nothing
  *   npm run bench -- --profile                      CPU profiles and flame graphs instead of figures
  *   npm run bench -- --page                         only writes the page, from earlier results
- *   npm run bench -- --main ../other/src/main.ts    measures another checkout; writes nothing
+ *   npm run bench -- --main ../other/bin/headgate.mjs    measures another checkout; writes nothing
  *
  * Exits with 1 if a row could not be measured or had a wrong answer. A missed target is not an error.
  */

@@ -142,7 +142,7 @@ export const measureStarts = async (rounds: number, print: (line: string) => voi
     const { port } = upstream.address() as AddressInfo // it listens on a port
     mkdirSync(join(folder, 'package'))
     writeFileSync(join(folder, 'bare.cjs'), BARE)
-    const source = join(ROOT, 'src', 'main.ts')
+    const source = join(ROOT, 'bin', 'headgate.mjs')
     const packaged = await unpacked(join(folder, 'package'))
     const cache = join(folder, 'cache')
     const contestants: readonly Starter[] = [

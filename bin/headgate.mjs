@@ -1,6 +1,13 @@
 #!/usr/bin/env node
-// Plain JavaScript that any Node can read: it checks the version before anything newer is loaded.
+// The entry point: plain JavaScript that any Node can read. It checks the version before anything newer is loaded, and
+// enables the compile cache before any TypeScript is loaded: once all of it is cached, Node does not load what strips types,
+// which takes 17 MB.
+//
+// The cache lies next to the code, so that it has the same write permissions as the code; Node's default in the temporary
+// folder does not. If the folder is not writable, nothing is cached. `NODE_COMPILE_CACHE` sets another folder,
+// `NODE_DISABLE_COMPILE_CACHE=1` disables it.
 import { existsSync } from 'node:fs'
+import * as module from 'node:module'
 import { fileURLToPath } from 'node:url'
 
 // A clone runs its sources, a package the bundle made of them: Node strips no types below node_modules.
@@ -15,4 +22,5 @@ if (Number(process.versions.node.split('.')[0]) < 24) {
   process.stderr.write(`headgate needs Node 24 or newer; this is Node ${process.versions.node}.\n  ${remedy}\n`)
   process.exit(1)
 }
+module.enableCompileCache(fileURLToPath(new URL('../.cache/compile', import.meta.url)))
 await import(isClone ? source.href : '../dist/main.mjs')

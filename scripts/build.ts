@@ -88,7 +88,7 @@ const moduleGroups = (): Plugin & { readonly groups: readonly CodeSplittingGroup
       // Packages that the server and threads use, each once.
       ...['zod', 'kysely'].map((name) => ({ name, test: new RegExp(`/node_modules/${name}/`) })),
       { name: 'shared', test: (id) => threads.has(id) && serve.has(id) && !main.has(id) },
-      // The static imports of `serve.ts`, without those of `main.ts`, which enables the compile cache first.
+      // The static imports of `serve.ts`, without those of `main.ts`, which a verb of the CLI loads too.
       { name: 'start', test: (id) => serve.has(id) && !main.has(id) },
     ],
     buildEnd() {

@@ -15,7 +15,7 @@ const url = `http://127.0.0.1:${port}`
 const INTERVAL = 700
 const MODELS = ['demo/echo', 'demo/echo', 'demo/chain', 'demo/chain', 'demo/echoo']
 
-const gateway = spawn(process.execPath, [join(import.meta.dirname, '..', 'src', 'main.ts')], {
+const gateway = spawn(process.execPath, [join(import.meta.dirname, '..', 'bin', 'headgate.mjs')], {
   stdio: 'inherit',
   env: { ...process.env, PORT: port },
 })

@@ -1,33 +1,14 @@
-/**
- * The entry point. It enables the compile cache, then loads the rest. Nothing imports this file.
- *
- * From source, stripping types and compiling takes half of the start. The cache lies next to the code, so that it has the
- * same write permissions as the code; Node's default in the temporary folder does not. If the folder is not writable,
- * nothing is cached. `NODE_COMPILE_CACHE` sets another folder, `NODE_DISABLE_COMPILE_CACHE=1` disables it.
- */
+/** Decides between a start and a verb of the CLI, and loads what it needs. `bin/headgate.mjs` loads this. */
 import { readFileSync } from 'node:fs'
-import { enableCompileCache, flushCompileCache } from 'node:module'
-import { fileURLToPath } from 'node:url'
+import { flushCompileCache } from 'node:module'
 import { workerCount } from './config/worker-count.ts'
-
-// Node 22.18 to 23 also strip types, but would fail later on missing APIs. Older versions cannot parse this file; there
-// bin/headgate.mjs prints the same message.
-if (Number(process.versions.node.split('.')[0]) < 24) {
-  const clone = fileURLToPath(new URL('..', import.meta.url))
-  process.stderr.write(
-    `headgate needs Node 24 or newer; this is Node ${process.versions.node}.\n` +
-      `  Run \`npm start\` in ${clone}, which brings its own Node 24 on Linux and Windows,\n` +
-      '  or install Node 24 from https://nodejs.org.\n',
-  )
-  process.exit(1)
-}
+import { letYoungGenerationGrow } from './runtime/heap-tuning.ts'
 
 /** The folder above the sources, and above the built files: this file is the only one that is at the same place in both. */
 const home = new URL('..', import.meta.url)
 const version = (): string => JSON.parse(readFileSync(new URL('package.json', home), 'utf8')).version
-enableCompileCache(fileURLToPath(new URL('.cache/compile', home)))
 const [, program = '', ...words] = process.argv
-// Dynamic imports, since static ones would load before this file runs.
+// Dynamic imports: a start loads no verb, and a verb no server.
 const command =
   words.length > 0 ? await (await import('./cli/launch.ts')).readCommand(words) : { kind: 'start' as const, env: {} }
 switch (command.kind) {
@@ -57,8 +38,11 @@ switch (command.kind) {
       const { supervise } = await import('./process/workers/supervise.ts')
       supervise({ program, args: [], env: process.env, workers })
     } else {
+      // Much of what loading allocates is kept, for which the young generation would grow by 8 MB.
+      letYoungGenerationGrow(false)
       const { serve } = await import('./process/serve.ts')
       await serve(home, version())
+      letYoungGenerationGrow(true)
     }
     break
   }

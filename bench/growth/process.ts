@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { threadsTimeOf } from '../proc.ts'
 
 const FILE = 'headgate.yaml'
-const main = join(process.env.HEADGATE_SOURCE ?? join(import.meta.dirname, '..', '..'), 'src', 'main.ts')
+const main = join(process.env.HEADGATE_SOURCE ?? join(import.meta.dirname, '..', '..'), 'bin', 'headgate.mjs')
 
 /** A command that runs on one core: 0 for the gateway, 1 for load and fake provider. */
 export const onCore = (core: number, ...command: string[]): readonly [string, string[]] => [

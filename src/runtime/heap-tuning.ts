@@ -1,5 +1,5 @@
 /**
- * Settings of V8 that a running process can change. `HEAP_TUNING=off` disables them.
+ * Settings of V8 that a running process can change. `HEAP_TUNING=off` disables them, save while the program is loaded.
  *
  * The young generation grows to 128 MB by default, since objects of open streams survive a collection: an idle stream then
  * takes 33 KB resident instead of 14 (4,000 streams, bench/RESULTS.md). Half of it costs nothing. A quarter makes bursts
@@ -17,6 +17,10 @@ const MANY = 500
 /** ms between checks; doubling takes longer than that, even under full load. */
 const CHECK_INTERVAL = 100
 
+/** Whether V8 may make the young generation larger from now on. */
+export const letYoungGenerationGrow = (growth: boolean): void =>
+  setFlagsFromString(growth ? '--semi-space-growth-factor=2' : '--semi-space-growth-factor=1')
+
 /**
  * Starts the checks; returns how to stop them, after which V8 may grow it again. Growth within one long event loop turn is
  * not reverted.
@@ -26,7 +30,7 @@ export const limitYoungGeneration = (inFlight: () => number): (() => void) => {
   const allow = (growth: boolean) => {
     if (growth === grows) return
     grows = growth
-    setFlagsFromString(growth ? '--semi-space-growth-factor=2' : '--semi-space-growth-factor=1')
+    letYoungGenerationGrow(growth)
   }
   const check = () => {
     const young = getHeapSpaceStatistics().find((space) => space.space_name === 'new_space')

@@ -110,7 +110,8 @@ describe('a clone', () => {
   const clone = mkdtempSync(join(tmpdir(), 'headgate-clone-'))
   after(() => rmSync(clone, { recursive: true, force: true }))
   before(() => {
-    for (const part of ['src', 'data', 'package.json']) cpSync(join(ROOT, part), join(clone, part), { recursive: true })
+    for (const part of ['bin', 'src', 'data', 'package.json'])
+      cpSync(join(ROOT, part), join(clone, part), { recursive: true })
     mkdirSync(join(clone, 'dashboard'))
     for (const part of [
       'src',
@@ -124,7 +125,7 @@ describe('a clone', () => {
       cpSync(join(ROOT, 'dashboard', part), join(clone, 'dashboard', part), { recursive: true })
     symlinkSync(join(ROOT, 'node_modules'), join(clone, 'node_modules'))
   })
-  const begin = (options: StartOptions = {}) => start({ program: join(clone, 'src', 'main.ts'), ...options })
+  const begin = (options: StartOptions = {}) => start({ program: join(clone, 'bin', 'headgate.mjs'), ...options })
   const cache = join(clone, '.cache', 'dashboard')
 
   test('without the packages of the dashboard shows the command that installs them, and answers calls', async () => {

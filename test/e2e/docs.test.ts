@@ -110,6 +110,7 @@ describe('a clone', () => {
   after(() => rmSync(clone, { recursive: true, force: true }))
   before(() => {
     for (const part of [
+      'bin',
       'src',
       'data',
       'docs',
@@ -122,7 +123,7 @@ describe('a clone', () => {
       cpSync(join(ROOT, part), join(clone, part), { recursive: true })
     symlinkSync(join(ROOT, 'node_modules'), join(clone, 'node_modules'))
   })
-  const begin = (options: StartOptions = {}) => start({ program: join(clone, 'src', 'main.ts'), ...options })
+  const begin = (options: StartOptions = {}) => start({ program: join(clone, 'bin', 'headgate.mjs'), ...options })
 
   test('without the package for it shows the command that installs it, and answers calls', async () => {
     await using gateway = await begin()

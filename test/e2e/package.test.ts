@@ -220,7 +220,7 @@ test('loads one large file and no package for its first answer', async () => {
   const ledger = ['client', 'journal-record', 'journal-writer', 'process-alive', 'segment-files']
   assert.deepEqual(
     [...names].sort(),
-    [...ledger, 'headgate', 'main', 'serve', 'shared', 'start', 'worker-count', 'zod'].sort(),
+    [...ledger, 'headgate', 'heap-tuning', 'main', 'serve', 'shared', 'start', 'worker-count', 'zod'].sort(),
   )
 })
 

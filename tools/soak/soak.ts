@@ -260,7 +260,7 @@ export const startGateway = async (file: string): Promise<RunningGateway> => {
   await writeFile(join(folder, 'headgate.yaml'), file)
   const child = spawn(
     process.execPath,
-    ['--expose-gc', '--import', join(import.meta.dirname, 'probe.ts'), join(ROOT, 'src', 'main.ts')],
+    ['--expose-gc', '--import', join(import.meta.dirname, 'probe.ts'), join(ROOT, 'bin', 'headgate.mjs')],
     {
       cwd: folder,
       env: { PATH: process.env.PATH ?? '', PORT: '0', HOST: '127.0.0.1', LOG_FORMAT: 'json' },

@@ -5,7 +5,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-export const MAIN = join(import.meta.dirname, '..', '..', '..', 'src', 'main.ts')
+export const MAIN = join(import.meta.dirname, '..', '..', '..', 'bin', 'headgate.mjs')
 
 export type Started = {
   /** `http://127.0.0.1:…` */

@@ -41,7 +41,6 @@ const ABOVE_THE_CAP: { readonly [name: string]: readonly [lines: number, members
   UsageLedger: [210, 33],
   LiveHub: [245, 42],
 
-  AccountsReader: [381, 29],
   ResponsesAnswerWriter: [427, 52],
   StoreThread: [279, 34],
   LargeReader: [252, 22],

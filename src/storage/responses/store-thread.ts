@@ -1,18 +1,9 @@
-/**
- * The store's thread owns the database of responses: reads, writes, checkpoints and expiry. Writes that arrive together
- * are committed in one transaction. While another process holds the write lock, reads continue and writes are retried until
- * the client cancels them.
- */
-import { existsSync } from 'node:fs'
-import { hostname } from 'node:os'
-import { join } from 'node:path'
-import { isObject, parseJson } from '../../core/json.ts'
 import type { StoredResponse } from '../../core/stored-response.ts'
-import { isAlive } from '../files/process-alive.ts'
-import { isBusy, isFull } from '../sql/sqlite/errors.ts'
+import { isBusy } from '../sql/sqlite/errors.ts'
 import type { Emit, ThreadCall } from '../thread/thread-program.ts'
-import { type Database, FILE, type Limits, openDatabase } from './database.ts'
+import type { Database, Limits } from './database.ts'
 import type { HoldingQuery, ResponseQuery, StoreEvents, StoreThreadOptions } from './messages.ts'
+import { ResponseFile } from './response-file.ts'
 
 /** Answers a call. */
 type Settle = () => void
@@ -28,21 +19,12 @@ type PendingWrite = {
 const BATCH = { writes: 64, characters: 8 * 1_048_576 }
 /** ms until a write is retried while another process holds the lock. */
 const LOCKED_RETRY = 10
-/** Log size in bytes for a checkpoint once no write has come for `quiet` ms; from `most` on it happens at once. */
-const LOG = { moved: 4 * 1_048_576, most: 32 * 1_048_576, quiet: 10 }
-/** ms between two batches of a sweep, between two sweeps, and until a failed one is retried. */
-const SWEEP = { pause: 20, next: 3_600_000, again: 10_000 }
 
 export const program = (options: StoreThreadOptions, emit: Emit<StoreEvents>) => new StoreThread(options, emit)
 
 class StoreThread {
   readonly #emit: Emit<StoreEvents>
-  readonly #folder: string
-  readonly #worker: string
-  #limits: Limits
-  #database: Database | null = null
-  /** Whether the database has been open: if its files are missing now, they were deleted. */
-  #wasOpen = false
+  readonly #file: ResponseFile
   #writes: PendingWrite[] = []
   /** Calls of this turn whose results are known. */
   #settled: Settle[] = []
@@ -50,10 +32,6 @@ class StoreThread {
   #waiting: string | null = null
   #scheduled = false
   #locked: NodeJS.Timeout | null = null
-  /** Bytes in the log that are not in the file, as written by this process. */
-  #logged = 0
-  #moving: NodeJS.Timeout | undefined
-  #sweeping: NodeJS.Timeout | undefined
 
   readonly methods = {
     get: ({ id, owner }: ResponseQuery) => this.#read((database) => database.get(id, owner), undefined),
@@ -76,15 +54,13 @@ class StoreThread {
         return { value: null, bytes: 0 }
       }, call),
     limits: (limits: Limits): void => {
-      this.#limits = limits
+      this.#file.limits = limits
     },
   }
 
-  constructor({ folder, worker, limits }: StoreThreadOptions, emit: Emit<StoreEvents>) {
+  constructor(options: StoreThreadOptions, emit: Emit<StoreEvents>) {
     this.#emit = emit
-    this.#folder = folder
-    this.#worker = worker
-    this.#limits = limits
+    this.#file = new ResponseFile(options, () => emit('recreated', null))
   }
 
   /** Everything received in this turn of the event loop is written and answered together. */
@@ -114,11 +90,10 @@ class StoreThread {
   #read<Value>(read: (database: Database) => Value, without: Value): Promise<Value> {
     const { promise, resolve, reject } = Promise.withResolvers<Value>()
     try {
-      const exists = this.#database !== null || existsSync(join(this.#folder, FILE))
-      const value = exists ? read(this.#opened()) : without
+      const value = this.#file.exists ? read(this.#file.open()) : without
       this.#settled.push(() => resolve(value))
     } catch (error) {
-      this.#dropAfter(error)
+      this.#file.dropAfter(error)
       this.#settled.push(() => reject(error))
     }
     this.#schedule()
@@ -153,9 +128,9 @@ class StoreThread {
     if (batch.length === 0) return this.#wait(null)
     // Deleted files accept writes and lose them when the process ends. Checked again after the commit, since they may have
     // been deleted meanwhile.
-    this.#dropMoved()
+    this.#file.dropMoved()
     let settled = this.#commit(batch)
-    if (this.#dropMoved()) settled = this.#commit(batch)
+    if (this.#file.dropMoved()) settled = this.#commit(batch)
     if (settled) {
       this.#writes.splice(0, batch.length)
       this.#settled.push(...settled)
@@ -185,7 +160,7 @@ class StoreThread {
       return this.#transact(batch)
     } catch (error) {
       if (isBusy(error)) return null
-      this.#dropAfter(error)
+      this.#file.dropAfter(error)
       if (batch.length === 1)
         return batch.map(
           ({ reject }) =>
@@ -199,7 +174,7 @@ class StoreThread {
       try {
         settled.push(...this.#transact([write]))
       } catch (error) {
-        this.#dropAfter(error)
+        this.#file.dropAfter(error)
         settled.push(() => write.reject(error))
       }
     }
@@ -207,9 +182,9 @@ class StoreThread {
   }
 
   #transact(batch: readonly PendingWrite[]): readonly Settle[] {
-    const database = this.#opened()
+    const database = this.#file.open()
     const written = database.transaction(() => batch.map(({ write }) => write(database)))
-    this.#wrote(written.reduce((sum, { bytes }) => sum + bytes, 0))
+    this.#file.wrote(written.reduce((sum, { bytes }) => sum + bytes, 0))
     return written.map(({ settle }) => settle)
   }
 
@@ -218,85 +193,6 @@ class StoreThread {
     if (at === -1) return
     this.#writes.splice(at, 1)
     write.reject(new Error('cancelled'))
-  }
-
-  // ── The file ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-  #opened(): Database {
-    if (this.#database) return this.#database
-    const missing = !existsSync(join(this.#folder, FILE))
-    const database = openDatabase({
-      folder: this.#folder,
-      date: Date.now,
-      worker: this.#worker,
-      limits: () => this.#limits,
-    })
-    if (missing && this.#wasOpen) this.#emit('recreated', null)
-    this.#database = database
-    this.#wasOpen = true
-    clearTimeout(this.#sweeping)
-    // This process may have responses in progress when the file is opened again, by this thread or the next.
-    this.#sweep((worker) => worker !== this.#worker && !isOthers(worker, true))
-    return database
-  }
-
-  /** Closes the database if its path no longer leads to it; returns whether it did. */
-  #dropMoved(): boolean {
-    if (!this.#database?.moved()) return false
-    this.#closeDatabase()
-    return true
-  }
-
-  /** After an error that does not concern one record, the file is opened again: the disk may have been replaced. */
-  #dropAfter(error: unknown): void {
-    if (this.#database && !isBusy(error) && !isFull(error)) this.#closeDatabase()
-  }
-
-  #closeDatabase(): void {
-    clearTimeout(this.#sweeping)
-    clearTimeout(this.#moving)
-    this.#moving = undefined
-    this.#logged = 0
-    try {
-      this.#database?.close()
-    } catch {
-      // Already broken, which is why it is closed.
-    }
-    this.#database = null
-  }
-
-  /** Moves the log into the file during a pause, since it waits for the disk and blocks writes. */
-  #wrote(bytes: number): void {
-    this.#logged += bytes
-    if (this.#logged < LOG.moved) return
-    if (this.#logged < LOG.most || !this.#moving) {
-      clearTimeout(this.#moving)
-      this.#moving = setTimeout(() => this.#checkpoint(), this.#logged < LOG.most ? LOG.quiet : 0)
-    }
-  }
-
-  #checkpoint(): void {
-    this.#moving = undefined
-    this.#logged = 0
-    try {
-      this.#database?.checkpoint()
-    } catch {
-      // The disk is full, or another process is doing the same. The log keeps the data until the next time.
-    }
-  }
-
-  /** Deletes expired responses in batches, with writes in between; then marks unfinished ones of ended workers as failed. */
-  #sweep(isGone: (worker: string) => boolean): void {
-    let next = SWEEP.next
-    try {
-      this.#database?.abandon(isGone, abandoned)
-      if (this.#database?.sweep()) next = SWEEP.pause
-    } catch {
-      // Locked, or the disk has failed: the next write reports it.
-      next = SWEEP.again
-    }
-    const later = next === SWEEP.again ? isGone : (worker: string) => isOthers(worker, false)
-    this.#sweeping = setTimeout(() => this.#sweep(later), next)
   }
 
   /** Commits queued writes and closes the database. */
@@ -311,32 +207,9 @@ class StoreThread {
     if (this.#locked) clearTimeout(this.#locked)
     for (const { reject } of this.#writes) reject(new Error('the gateway is shutting down'))
     this.#settle()
-    this.#closeDatabase()
+    this.#file.close()
   }
 }
 
 const sizeOf = ({ input, response, events }: StoredResponse): number =>
   input.length + response.length + (events?.length ?? 0)
-
-/**
- * Whether `worker` is another process of this machine whose liveness is `alive`. False for other machines, about which nothing
- * is known. A live process that is being replaced finishes its own responses.
- */
-const isOthers = (worker: string, alive: boolean): boolean => {
-  const [, ...host] = worker.split('@')
-  const pid = Number.parseInt(worker, 10)
-  return host.join('@') === hostname() && pid !== process.pid && isAlive(pid) === alive
-}
-
-/** The response that was in progress when its process ended. */
-const abandoned = ({ response }: StoredResponse): string => {
-  const before = parseJson(response)
-  return JSON.stringify({
-    ...(isObject(before) && before),
-    status: 'failed',
-    error: {
-      code: 'server_error',
-      message: 'The gateway stopped while this response was in progress. Retry the request.',
-    },
-  })
-}

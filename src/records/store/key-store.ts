@@ -4,14 +4,15 @@
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { type AccountRecords, type Directory, type FileAccounts, NO_ACCOUNTS } from '../../core/accounts.ts'
+import type { AccountRecords, Directory, FileAccounts } from '../../core/accounts.ts'
 import type { Settings } from '../../core/settings.ts'
-import { buildDirectory, changeDirectory } from '../../policy/accounts/directory.ts'
+import { buildDirectory } from '../../policy/accounts/directory.ts'
 import { namesCredential } from '../../policy/accounts/named-credentials.ts'
 import { problemOf } from '../../storage/sql/sqlite/errors.ts'
 import type { OnStoreTime } from '../../storage/thread/on-store-time.ts'
 import { ControlClient } from './client.ts'
 import { controlSettings } from './control-settings.ts'
+import { KnownRecords } from './known-records.ts'
 import type {
   AccountsChange,
   AdminToken,
@@ -23,35 +24,26 @@ import type {
   StoredAccounts,
 } from './messages.ts'
 import { CONTROL_FILE, readAtStart } from './read-accounts.ts'
+import { StoreAvailability, type StoreAvailabilityOptions } from './store-availability.ts'
 
 /** A record that was written. `kind` null: it was removed. `team`: the ID of the team whose viewers may know; null: none. */
 export type WrittenRecord = { readonly kind: string | null; readonly id: string; readonly team: string | null }
 
-export type KeyStoreOptions = ControlPlace & {
-  /** Reads the file or the snapshot; null: there is none. Throws if the file cannot be read. */
-  readonly read?: (place: ControlPlace) => StoredAccounts | null
-  readonly file: () => FileAccounts
-  readonly auth: () => Pick<Settings['auth'], 'keys' | 'admin' | 'pepper'>
-  readonly auditDays: () => number
-  /** The configuration itself requires keys: it names a credential. */
-  readonly isConfigured: () => boolean
-  /** The only keys that clients can have are stored: a database that is missing cannot be distinguished from one that never was. */
-  readonly needsStore: () => boolean
-  /**
-   * Whether the process is ready although its database is missing: the operator has stated that keys are required, so a new
-   * installation behind a balancer must be reachable for its first key. Calls are refused as in every other case.
-   */
-  readonly isReadyWithoutStore?: () => boolean
-  /** ms since 1970. */
-  readonly date: () => number
-  /** The directory, the admin tokens or the decisions have changed. `records`: those that were written, where it is known. */
-  readonly onChange?: (records: readonly WrittenRecord[]) => void
-  /** The database cannot be used, or works again (null). The text contains no path. */
-  readonly onState: (problem: string | null) => void
-  /** The snapshot cannot be written, or is written again (null). */
-  readonly onSnapshot?: (problem: string | null) => void
-  readonly onTime?: OnStoreTime
-}
+export type KeyStoreOptions = ControlPlace &
+  StoreAvailabilityOptions & {
+    /** Reads the file or the snapshot; null: there is none. Throws if the file cannot be read. */
+    readonly read?: (place: ControlPlace) => StoredAccounts | null
+    readonly file: () => FileAccounts
+    readonly auth: () => Pick<Settings['auth'], 'keys' | 'admin' | 'pepper'>
+    readonly auditDays: () => number
+    /** The configuration itself requires keys: it names a credential. */
+    readonly isConfigured: () => boolean
+    /** The directory, the admin tokens or the decisions have changed. `records`: those that were written, where it is known. */
+    readonly onChange?: (records: readonly WrittenRecord[]) => void
+    /** The snapshot cannot be written, or is written again (null). */
+    readonly onSnapshot?: (problem: string | null) => void
+    readonly onTime?: OnStoreTime
+  }
 
 /** The process itself runs an operation. */
 const PROCESS: ControlContext = {
@@ -64,10 +56,6 @@ const PROCESS: ControlContext = {
 /** ms between two checks whether another process has created the database, and until the thread is started. */
 const TIMES = { check: 1_000, start: 1_000 }
 
-/** The problem of a file that is needed. */
-const MISSING =
-  'there is no control.db in the data folder, so no client key is known. If its folder is not mounted or not the right one, correct that. In a new installation, create the first key: headgate keys create NAME'
-
 const NOTHING: StoredAccounts = {
   seq: 0,
   records: { teams: [], keys: [], budgets: [], prices: [] },
@@ -78,61 +66,39 @@ const NOTHING: StoredAccounts = {
 export class KeyStore {
   readonly #client: ControlClient
   readonly #options: KeyStoreOptions
-  /** Null until the database or its snapshot could be read. */
-  #stored: StoredAccounts | null
-  /** The database itself was read. */
-  #isLoaded: boolean
-  readonly #load = Promise.withResolvers<void>()
-  #directory: Directory
-  /** Without the file, whose records may hide some of the database. */
-  #storedDirectory: Directory
-  #tokens: readonly AdminToken[]
-  #decisions: readonly Decision[]
+  readonly #known: KnownRecords
+  readonly #availability: StoreAvailability
   #timer: NodeJS.Timeout | null = null
-  #problem: { readonly reason: string; readonly since: number } | null = null
-  /** The file is missing or cannot be opened, though it could be before. */
-  #isLost = false
   /** A credential was named, now or earlier. */
   #isNamed = false
-  /** The thread has sent what it has read, and sends changes from now on. */
-  #isFollowing = false
 
   /** Reads the file or the snapshot. If that fails, the thread tries again each second. */
   constructor(options: KeyStoreOptions) {
     this.#options = options
     const { folder, database, file, auth, auditDays } = options
-    this.#stored = this.#read()
-    this.#isLoaded = database === null && this.#stored !== null
-    if (database && this.#stored === null)
-      this.#problem = { reason: 'the keys have not been read so far', since: options.date() }
-    const { seq, records, tokens, decisions } = this.#stored ?? NOTHING
-    this.#directory = buildDirectory(file(), records)
-    this.#storedDirectory = buildDirectory(NO_ACCOUNTS, records)
-    this.#tokens = tokens
-    this.#decisions = decisions
-    this.#isNamed = this.#stored?.isNamed === true
+    this.#availability = new StoreAvailability(options)
+    const stored = this.#read()
+    this.#availability.started(stored === null ? 'unread' : stored === NOTHING ? 'absent' : 'read')
+    this.#known = new KnownRecords({ file, isShared: database !== null }, stored ?? NOTHING)
+    this.#isNamed = stored?.isNamed === true
     this.#observe()
-    const hasFile = this.#stored !== NOTHING && this.#stored !== null
     this.#client = new ControlClient(
       {
         folder,
         database,
         settings: () => controlSettings({ accounts: file(), auth: auth(), auditDays: auditDays() }),
-        earlier: () => ({ isKnown: this.#stored !== NOTHING, hasKeys: this.#storedDirectory.keys.size > 0 }),
+        earlier: () => ({ isKnown: this.#availability.content !== 'absent', hasKeys: this.#known.hasKeys }),
         onChange: (change) => {
-          if (this.#isNews(change.seq)) this.#apply(change)
+          if (this.#known.isNews(change.seq)) this.#apply(change)
         },
         onComplete: (complete) => {
-          if (this.#isNews(complete.seq)) this.#replace(complete)
+          if (this.#known.isNews(complete.seq)) this.#replace(complete)
         },
-        onState: (problem, isLost) => {
-          this.#isLost = isLost
-          this.#state(problem)
-        },
+        onState: (problem, isLost) => this.#availability.lost(problem, isLost),
         onSnapshot: options.onSnapshot,
         onTime: options.onTime,
       },
-      hasFile ? seq : null,
+      this.#availability.content === 'read' && stored ? stored.seq : null,
     )
   }
 
@@ -141,25 +107,23 @@ export class KeyStore {
   /** Whether there is a database; another process may have created it. */
   readonly isStored = (): boolean =>
     this.#options.database !== null || existsSync(join(this.#options.folder, CONTROL_FILE))
-  readonly directory = (): Directory => this.#directory
-  readonly tokens = (): readonly AdminToken[] => this.#tokens
+  readonly directory = (): Directory => this.#known.directory
+  readonly tokens = (): readonly AdminToken[] => this.#known.tokens
   /** Decisions about credentials and circuits; some may have ended. */
-  readonly decisions = (): readonly Decision[] => this.#decisions
+  readonly decisions = (): readonly Decision[] => this.#known.decisions
   /** The database could not be found, opened or read: a key that is unknown may be one of its keys. */
-  readonly isUnavailable = (): boolean => !this.#isLoaded || this.#isLost || this.#isMissing()
+  readonly isUnavailable = (): boolean => this.#availability.isUnavailable
   /** A credential was named at some time of this installation: model calls need a key from then on. */
   readonly isNamed = (): boolean => this.#isNamed
   /** The configuration states that there are credentials: its settings, or an account of headgate.yaml. */
   readonly isStated = (): boolean =>
     this.#options.isConfigured() || namesCredential(buildDirectory(this.#options.file(), NOTHING.records))
   /** The keys are unknown, also from a snapshot of a shared database: the process cannot serve their clients. */
-  readonly isLoading = (): boolean => {
-    const { database, isReadyWithoutStore } = this.#options
-    if (database !== null) return this.#stored === null
-    return this.isUnavailable() && !(this.#isMissing() && this.#isLoaded && isReadyWithoutStore?.())
-  }
+  readonly isLoading = (): boolean => this.#availability.isLoading
   /** Resolves once the database was read. */
-  readonly loaded: Promise<void> = this.#load.promise
+  get loaded(): Promise<void> {
+    return this.#availability.loaded
+  }
 
   /**
    * Begins to read a shared database, and waits for it for `limit` ms: keys may have been revoked since the snapshot was
@@ -176,7 +140,7 @@ export class KeyStore {
 
   /** Returns when this process has the changes that are stored so far. */
   readonly refresh = async (): Promise<void> => {
-    const isAsked = this.#options.database !== null || this.#isFollowing
+    const isAsked = this.#options.database !== null || this.#known.isFollowing
     if (isAsked || (this.isStored() && !this.#readAgain())) await this.run({ do: 'refresh' }, PROCESS)
   }
 
@@ -184,16 +148,16 @@ export class KeyStore {
 
   /** The current problem of the database, or null. */
   problem(): { readonly reason: string; readonly since: number } | null {
-    return this.#problem
+    return this.#availability.problem
   }
 
   /** The records of the database; null: it could not be read so far. */
-  readonly stored = (): AccountRecords | null => (this.isUnavailable() ? null : this.#records())
+  readonly stored = (): AccountRecords | null => (this.isUnavailable() ? null : this.#known.stored())
 
   /** Starts the thread soon if there is a database, or once another process creates one. */
   start(): void {
     if (this.#options.database) return this.#client.start()
-    const isPresent = this.#stored !== NOTHING
+    const isPresent = this.#availability.content !== 'absent'
     this.#timer = setTimeout(
       () => (isPresent || this.isStored() ? this.#client.start() : this.start()),
       isPresent ? TIMES.start : TIMES.check,
@@ -202,7 +166,7 @@ export class KeyStore {
 
   /** Uses the records of the current file and the current settings. */
   settingsChanged(): void {
-    this.#directory = buildDirectory(this.#options.file(), this.#records())
+    this.#known.fileChanged()
     this.#observe()
     this.#client.settingsChanged()
     this.#options.onChange?.([])
@@ -213,15 +177,11 @@ export class KeyStore {
     await this.#client.close()
   }
 
-  #isMissing(): boolean {
-    return this.#stored === NOTHING && this.#options.needsStore()
-  }
-
   /** Remembers that a credential was named: the end of the last one must not open the gateway. */
   #observe(): void {
-    this.#isNamed ||= this.#options.isConfigured() || this.#tokens.length > 0 || namesCredential(this.#directory)
-    if (this.#isMissing()) this.#state(MISSING)
-    else if (this.#problem?.reason === MISSING) this.#state(null)
+    this.#isNamed ||=
+      this.#options.isConfigured() || this.#known.tokens.length > 0 || namesCredential(this.#known.directory)
+    this.#availability.checkMissing()
   }
 
   #read(): StoredAccounts | null {
@@ -229,7 +189,7 @@ export class KeyStore {
       const { read = readAtStart, database } = this.#options
       return read(this.#options) ?? (database ? null : NOTHING)
     } catch (error) {
-      this.#state(problemOf(error))
+      this.#availability.report(problemOf(error))
       return null
     }
   }
@@ -248,54 +208,19 @@ export class KeyStore {
     }
   }
 
-  /** Whether a message of the thread has more than what was read before its first one. Later changes contain the rest. */
-  #isNews(seq: number): boolean {
-    // A shared database may have been restored since the snapshot was written.
-    const isNews = this.#options.database !== null || this.#isFollowing || seq >= (this.#stored?.seq ?? 0)
-    this.#isFollowing = true
-    return isNews
-  }
-
-  /** The records of the database, without placeholders for teams of the file. */
-  #records(): StoredAccounts['records'] {
-    const isStored = ({ managed }: { readonly managed: string }) => managed === 'api'
-    const { teams, keys, budgets, prices } = this.#storedDirectory
-    return {
-      teams: [...teams.values()].filter(isStored),
-      keys: [...keys.values()].filter(isStored),
-      budgets: [...budgets.values()].filter(isStored),
-      prices: prices.filter(isStored),
-    }
-  }
-
-  #apply({ records, removed, tokens, decisions }: AccountsChange): void {
-    this.#directory = changeDirectory(this.#directory, records, removed)
-    this.#storedDirectory = changeDirectory(this.#storedDirectory, records, removed)
-    this.#tokens = tokens ?? this.#tokens
-    this.#decisions = decisions ?? this.#decisions
+  #apply(change: AccountsChange): void {
+    this.#known.apply(change)
     this.#observe()
-    this.#options.onChange?.(writtenRecords({ records, removed, tokens, decisions }))
+    this.#options.onChange?.(writtenRecords(change))
   }
 
   #replace(stored: StoredAccounts): void {
-    this.#stored = stored
-    this.#isLoaded = true
-    this.#isLost = false
-    this.#load.resolve()
-    this.#directory = buildDirectory(this.#options.file(), stored.records)
-    this.#storedDirectory = buildDirectory(NO_ACCOUNTS, stored.records)
-    this.#tokens = stored.tokens
-    this.#decisions = stored.decisions
+    this.#known.replace(stored)
+    this.#availability.read()
     this.#isNamed ||= stored.isNamed === true
     this.#observe()
-    if (this.#problem) this.#state(null)
+    this.#availability.report(null)
     this.#options.onChange?.([])
-  }
-
-  #state(reason: string | null): void {
-    if (reason === (this.#problem?.reason ?? null)) return
-    this.#problem = reason === null ? null : { reason, since: this.#problem?.since ?? this.#options.date() }
-    this.#options.onState(reason)
   }
 }
 

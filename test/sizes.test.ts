@@ -45,7 +45,6 @@ const ABOVE_THE_CAP: { readonly [name: string]: readonly [lines: number, members
   LargeReader: [252, 22],
   ChunkWriter: [247, 41],
   Supervisor: [225, 31],
-  ControlThread: [211, 33],
   MessagesStreamWriter: [204, 32],
 
   Simulation: [633, 46],

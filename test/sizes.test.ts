@@ -42,7 +42,6 @@ const ABOVE_THE_CAP: { readonly [name: string]: readonly [lines: number, members
   LiveHub: [245, 42],
 
   ResponsesAnswerWriter: [427, 52],
-  LargeReader: [252, 22],
   ChunkWriter: [247, 41],
   Supervisor: [225, 31],
   MessagesStreamWriter: [204, 32],

@@ -31,7 +31,7 @@ export function* readLarge(source: string, deepest: number, piece = PIECE): Step
   const reader = new LargeReader(source, deepest, Math.max(piece, SHORTEST))
   try {
     const value = yield* reader.read()
-    return { ok: true, value, survey: reader.survey() }
+    return { ok: true, value, survey: reader.members.result() }
   } catch (error) {
     if (!(error instanceof Mistake)) throw error
     yield
@@ -83,16 +83,9 @@ type LargeContainer = {
   filled: boolean
 }
 
-class LargeReader {
+/** Collects the facts of `survey` while a text is read: about the members of the outermost object. */
+class MemberSurvey {
   readonly #source: string
-  readonly #deepest: number
-  readonly #piece: number
-  readonly #open: LargeContainer[] = []
-  #value: Json = null
-  #at = 0
-  /** Characters handled since the last pause. */
-  #spent = 0
-  // Collected for `survey`: facts about the outermost object.
   readonly #members: Span[] = []
   readonly #seen = new Set<string>()
   #problem: Survey | null = null
@@ -100,15 +93,67 @@ class LargeReader {
   #keyAt = 0
   #valueAt = 0
 
-  constructor(source: string, deepest: number, piece: number) {
+  constructor(source: string) {
     this.#source = source
-    this.#deepest = deepest
-    this.#piece = piece
   }
 
   /** `long` is false because the digits are already kept; true would request a second pass that keeps them. */
-  survey(): Survey {
+  result(): Survey {
     return this.#problem ?? { ok: true, members: this.#members, long: false }
+  }
+
+  /**
+   * Records the beginning of a member of the outermost object. If its name is not a string, a later step reports the
+   * error. `until`: where its name ends at the latest.
+   */
+  begin(at: number, until: number): void {
+    const end = stringEndWithin(this.#source, at, until)
+    let key = ''
+    try {
+      if (end > 0) key = nameAt(this.#source, at, end)
+    } catch {}
+    this.#key = key
+    this.#keyAt = at
+    const colon = end > 0 ? this.#source.indexOf(':', end) + 1 : at
+    this.#valueAt = colon
+    if (this.#seen.has(key) && NEVER_TWICE.has(key)) this.flaw('duplicate')
+    this.#seen.add(key)
+  }
+
+  /** Records the name and the value of a member that is read in pieces. */
+  beginValue(key: string, at: number): void {
+    this.#key = key
+    this.#valueAt = at
+  }
+
+  end(end: number): void {
+    let value = this.#valueAt
+    while (isSpace(this.#source.charCodeAt(value))) value++
+    this.#members.push({ key: this.#key, start: this.#keyAt, value, end })
+  }
+
+  /** Keeps the first problem of the text. */
+  flaw(problem: 'too-deep' | 'duplicate' | 'not-finite'): void {
+    this.#problem ??= { ok: false, problem, at: this.#key }
+  }
+}
+
+class LargeReader {
+  readonly #source: string
+  readonly members: MemberSurvey
+  readonly #deepest: number
+  readonly #piece: number
+  readonly #open: LargeContainer[] = []
+  #value: Json = null
+  #at = 0
+  /** Characters handled since the last pause. */
+  #spent = 0
+
+  constructor(source: string, deepest: number, piece: number) {
+    this.#source = source
+    this.members = new MemberSurvey(source)
+    this.#deepest = deepest
+    this.#piece = piece
   }
 
   *read(): Steps<unknown> {
@@ -142,7 +187,7 @@ class LargeReader {
       }
       const comma = top.filled ? ',' : ''
       const first = this.#at
-      if (isOutermost) this.#meet(first)
+      if (isOutermost) this.members.begin(first, first + this.#piece)
       const end = this.#extent(first, isOutermost)
       if (end === -1) {
         yield* this.#pause(this.#piece)
@@ -158,7 +203,7 @@ class LargeReader {
       else for (const [key, value] of Object.entries(object(part) ?? {})) define(node, key, value ?? null)
       top.filled = true
       this.#at = end
-      if (isOutermost) this.#close(first + text.trimEnd().length)
+      if (isOutermost) this.members.end(first + text.trimEnd().length)
       yield* this.#pause(end - first)
     }
   }
@@ -173,8 +218,7 @@ class LargeReader {
     this.#at++
     yield* this.#blanks()
     if (this.#open.length > 1) return
-    this.#key = top.key
-    this.#valueAt = this.#at
+    this.members.beginValue(top.key, this.#at)
   }
 
   /** Parses a value of any size; of a container only its beginning. `before`: see `Mistake`. */
@@ -186,7 +230,7 @@ class LargeReader {
     if (isOpening(code)) {
       this.#at++
       this.#open.push({ node: code === OPEN_BRACKET ? [] : {}, key: '', filled: false })
-      if (this.#open.length > this.#deepest) this.#flaw('too-deep')
+      if (this.#open.length > this.#deepest) this.members.flaw('too-deep')
       return
     }
     let end = first
@@ -196,7 +240,7 @@ class LargeReader {
     }
     const text = source.slice(first, end)
     const value = this.#parsed(text, before, first)
-    if (typeof value === 'number' && !Number.isFinite(value)) this.#flaw('not-finite')
+    if (typeof value === 'number' && !Number.isFinite(value)) this.members.flaw('not-finite')
     this.#at = end
     this.#put(value)
   }
@@ -242,7 +286,7 @@ class LargeReader {
         at = end - 1
       } else if (isOpening(code)) {
         depth++
-        if (above + depth > this.#deepest) this.#flaw('too-deep')
+        if (above + depth > this.#deepest) this.members.flaw('too-deep')
       } else if (isClosing(code)) {
         if (depth === 0) return at
         depth--
@@ -253,7 +297,7 @@ class LargeReader {
         let end = at + 1
         while (end < until && isNumberPart(source.charCodeAt(end))) end++
         if (end === until && end < source.length) return comma
-        if (end - at > 3 && !Number.isFinite(Number(source.slice(at, end)))) this.#flaw('not-finite')
+        if (end - at > 3 && !Number.isFinite(Number(source.slice(at, end)))) this.members.flaw('not-finite')
         at = end - 1
       }
     }
@@ -266,38 +310,9 @@ class LargeReader {
     else if (Array.isArray(top.node)) top.node.push(value)
     else {
       define(top.node, top.key, value)
-      if (this.#open.length === 1) this.#close(this.#at)
+      if (this.#open.length === 1) this.members.end(this.#at)
     }
     if (top) top.filled = true
-  }
-
-  /**
-   * Records the beginning of a member of the outermost object. If its name is not a string, a later step reports the
-   * error.
-   */
-  #meet(at: number): void {
-    const end = stringEndWithin(this.#source, at, at + this.#piece)
-    let key = ''
-    try {
-      if (end > 0) key = nameAt(this.#source, at, end)
-    } catch {}
-    this.#key = key
-    this.#keyAt = at
-    const colon = end > 0 ? this.#source.indexOf(':', end) + 1 : at
-    this.#valueAt = colon
-    if (this.#seen.has(key) && NEVER_TWICE.has(key)) this.#flaw('duplicate')
-    this.#seen.add(key)
-  }
-
-  #close(end: number): void {
-    let value = this.#valueAt
-    while (isSpace(this.#source.charCodeAt(value))) value++
-    this.#members.push({ key: this.#key, start: this.#keyAt, value, end })
-  }
-
-  /** Keeps the first problem of the text. */
-  #flaw(problem: 'too-deep' | 'duplicate' | 'not-finite'): void {
-    this.#problem ??= { ok: false, problem, at: this.#key }
   }
 
   #parsed(text: string, before: string, from: number): Json {

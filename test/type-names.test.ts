@@ -52,3 +52,15 @@ test('types: the dashboard exports no name that src exports', () => {
     [],
   )
 })
+
+test('file names: a name that tells only the form of a file is used once; the folders of formats share theirs', () => {
+  const forms = /^(?:admission|answer-reader|client|common|errors|helpers|messages|thread|types|utils)\.ts$/
+  const places = Object.groupBy(
+    files
+      .map((one) => one.replaceAll(sep, '/'))
+      .filter((one) => one.startsWith('src/') && !one.startsWith('src/protocols/')),
+    (one) => one.slice(one.lastIndexOf('/') + 1),
+  )
+  const repeated = Object.entries(places).filter(([name, found = []]) => forms.test(name) && found.length > 1)
+  assert.deepEqual(repeated, [], 'name each by its contents: `ledger-client.ts`, `worker-messages.ts`')
+})

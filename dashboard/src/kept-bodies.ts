@@ -1,5 +1,5 @@
 /** The kept bodies of a request. */
-import type { StoredBodies } from '../../src/usage/bodies/messages.ts'
+import type { StoredBodies } from '../../src/usage/bodies/recorded-calls.ts'
 import { read } from './api.ts'
 
 /** Reads the kept bodies, which is an entry of the audit log; null: they are not kept. */

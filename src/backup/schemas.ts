@@ -3,8 +3,8 @@ import { SHARED_CONTROL } from '../records/store/storage.ts'
 import { migrateSchema, readableVersion } from '../storage/sql/migrate.ts'
 import type { SharedSchema } from '../storage/sql/open-shared.ts'
 import { PostgresDatabase } from '../storage/sql/postgres/database.ts'
-import { PostgresError } from '../storage/sql/postgres/errors.ts'
-import { problemOf } from '../storage/sql/sqlite/errors.ts'
+import { PostgresError } from '../storage/sql/postgres/postgres-error.ts'
+import { problemOf } from '../storage/sql/sqlite/sqlite-problem.ts'
 import { SHARED_USAGE } from '../usage/columns/usage-schema.ts'
 
 /** `rows`: a query for a name and a number of rows; null: they are not counted. */

@@ -6,11 +6,11 @@ import type { Env } from '../config/env.ts'
 import { variable } from '../config/environment.ts'
 import { type ConfigSources, loadConfig, readEnvironment } from '../config/load.ts'
 import { problemLine } from '../config/problem.ts'
-import type { SharedControl, StoredAccounts } from '../records/store/messages.ts'
 import { sharedControl } from '../records/store/place.ts'
 import { readStoredAccounts, recordsAtStart } from '../records/store/read-accounts.ts'
 import { readSharedAccounts } from '../records/store/read-shared.ts'
-import { problemOf } from '../storage/sql/sqlite/errors.ts'
+import type { SharedControl, StoredAccounts } from '../records/store/record-operations.ts'
+import { problemOf } from '../storage/sql/sqlite/sqlite-problem.ts'
 import { CliError, type CliHost, EXIT } from './cli.ts'
 
 export type Local = {

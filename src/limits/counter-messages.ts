@@ -4,7 +4,7 @@
  */
 import type { Client } from '../core/accounts.ts'
 import type { CounterFigures } from '../gateway/accounts/budget-counters.ts'
-import type { Charge, Demand, LimitRefusal } from '../policy/accounts/admission.ts'
+import type { Charge, Demand, LimitRefusal } from '../policy/accounts/attempt-admission.ts'
 
 /** Which counters a request uses, and what it needs of them. */
 export type CounterClaim = Pick<Client, 'limits'> & {

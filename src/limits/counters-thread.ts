@@ -2,7 +2,13 @@
 import type { Budget } from '../core/accounts.ts'
 import type { SpentSum } from '../gateway/accounts/budget-counters.ts'
 import type { Emit } from '../storage/thread/thread-program.ts'
-import type { CountersEvents, CountersThreadOptions, EndedProcess, NodeSpent, SourceOperations } from './messages.ts'
+import type {
+  CountersEvents,
+  CountersThreadOptions,
+  EndedProcess,
+  NodeSpent,
+  SourceOperations,
+} from './counters-thread-messages.ts'
 import { RedisCounters } from './redis-counters.ts'
 
 export const program = (options: CountersThreadOptions, emit: Emit<CountersEvents>) => {

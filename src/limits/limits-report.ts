@@ -1,6 +1,6 @@
 /** Whether limits are shared with other gateways now, for the log and `/health`. */
 import type { Log } from '../observe/log.ts'
-import type { CountersState } from './messages.ts'
+import type { CountersState } from './counters-thread-messages.ts'
 
 export type LimitsProblem = { readonly reason: string; readonly since: number }
 

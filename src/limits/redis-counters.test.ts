@@ -5,7 +5,7 @@ import { testBudget } from '../../test/support/accounts.ts'
 import { skipRedis, startRedis, type TestRedis } from '../../test/support/redis.ts'
 import { type AccountLimits, NO_LIMITS } from '../core/accounts.ts'
 import type { CounterAnswer, CounterOperation } from './counter-messages.ts'
-import type { FromCountersThread } from './messages.ts'
+import type { FromCountersThread } from './counters-thread-messages.ts'
 import { RedisCounters } from './redis-counters.ts'
 
 /** More than a busy machine needs. */

@@ -6,11 +6,11 @@ import type { Budget } from '../core/accounts.ts'
 import { budgetCharge, type CounterSpend } from '../core/journal.ts'
 import { addNano, type Nano } from '../core/money.ts'
 import type { CounterFigures, SpentSum } from '../gateway/accounts/budget-counters.ts'
-import type { Charge } from '../policy/accounts/admission.ts'
+import type { Charge } from '../policy/accounts/attempt-admission.ts'
 import { chargedCost } from '../policy/accounts/charge.ts'
 import { digestOf, isPlain, ownersKey } from './counter-keys.ts'
 import type { CounterAnswer, CounterClaim, CounterOperation, CounterValues } from './counter-messages.ts'
-import type { CountersThreadOptions, FromCountersThread, NodeSpent } from './messages.ts'
+import type { CountersThreadOptions, FromCountersThread, NodeSpent } from './counters-thread-messages.ts'
 import {
   type ClaimedCounters,
   OwnCounters,

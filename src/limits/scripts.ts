@@ -1,5 +1,5 @@
 /**
- * The scripts that count limits and budgets in Redis. They decide as `policy/accounts/admission.ts` does, over the counters
+ * The scripts that count limits and budgets in Redis. They decide as `policy/accounts/attempt-admission.ts` does, over the counters
  * of all processes together. Times are those of Redis, in ms; amounts are whole nano-dollars.
  *
  * A slot is a hash with the requests in progress of each process. A rate is a hash with a token bucket. A budget is a hash

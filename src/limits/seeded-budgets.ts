@@ -6,7 +6,7 @@ import type { Budget } from '../core/accounts.ts'
 import type { SpentSum } from '../gateway/accounts/budget-counters.ts'
 import type { LedgerSum } from '../usage/bookkeeper/usage-database.ts'
 import type { LedgerProblem } from '../usage/bookkeeper/usage-ledger.ts'
-import type { NodeSpent } from './messages.ts'
+import type { NodeSpent } from './counters-thread-messages.ts'
 import { READING, type RestoredBudgetsOptions, spentOf } from './restored-budgets.ts'
 
 export type SeededBudgetsOptions = Omit<RestoredBudgetsOptions, 'accounts'> & {

@@ -14,11 +14,11 @@ import {
   type ReserveResult,
 } from '../gateway/accounts/authority.ts'
 import type { BudgetCell, CounterFigures, SpentSum } from '../gateway/accounts/budget-counters.ts'
-import type { Charge, Demand, LimitRefusal, RateCounter, SlotCounter } from '../policy/accounts/admission.ts'
+import type { Charge, Demand, LimitRefusal, RateCounter, SlotCounter } from '../policy/accounts/attempt-admission.ts'
 import { levelOf } from '../policy/accounts/token-bucket.ts'
 import { afterIdle } from './after-idle.ts'
 import type { CounterAnswer, CounterClaim, CounterOperation } from './counter-messages.ts'
-import type { CountersState } from './messages.ts'
+import type { CountersState } from './counters-thread-messages.ts'
 
 export type SharedAuthorityOptions = {
   readonly send: (operations: readonly CounterOperation[]) => void

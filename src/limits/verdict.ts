@@ -1,5 +1,5 @@
 /** What the values of an answer of Redis mean for a claim. */
-import { type Demand, type LimitRefusal, refusalOf } from '../policy/accounts/admission.ts'
+import { type Demand, type LimitRefusal, refusalOf } from '../policy/accounts/attempt-admission.ts'
 import type { CounterValues } from './counter-messages.ts'
 import type { ClaimedCounters } from './own-counters.ts'
 

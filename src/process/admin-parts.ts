@@ -12,7 +12,7 @@ import type { Pages } from '../server/page-request.ts'
 import type { PageOptions } from '../server/pages/source.ts'
 import type { Handlers } from '../server/routes.ts'
 import { sharedDatabase } from '../storage/sql/shared-database.ts'
-import type { UsageReader } from '../usage/reading/client.ts'
+import type { UsageReader } from '../usage/reading/usage-reader.ts'
 import { isKeyed, type Runtime } from './runtime.ts'
 import type { WorkerLink } from './workers/worker.ts'
 
@@ -128,7 +128,7 @@ const nodeDeps = (runtime: Runtime): NodeDeps => {
 
 const openReader = async (runtime: Runtime): Promise<UsageReader> => {
   const { current, gateway, keys, ledger } = runtime
-  const { UsageReader } = await import('../usage/reading/client.ts')
+  const { UsageReader } = await import('../usage/reading/usage-reader.ts')
   current.reader ??= new UsageReader({
     folder: current.config.settings.data.dir,
     database: sharedDatabase(current.config.settings),

@@ -1,7 +1,7 @@
 /** Log lines for the state of the databases of the gateway. */
 
 import type { Log } from '../observe/log.ts'
-import type { StoreChange } from '../storage/responses/client.ts'
+import type { StoreChange } from '../storage/responses/threaded-store.ts'
 import type { LedgerEvent } from '../usage/bookkeeper/usage-ledger.ts'
 import { malformedMessage } from '../usage/journal/malformed-segment.ts'
 

@@ -1,6 +1,6 @@
 import type { Accepts } from '../core/accepts.ts'
 import type { Provider } from '../core/provider.ts'
-import { flatEffort } from './quirks/messages.ts'
+import { flatEffort } from './quirks/chat-messages.ts'
 import { onlyChat } from './quirks/request.ts'
 
 /**

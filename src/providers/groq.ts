@@ -2,7 +2,7 @@ import type { Accepts } from '../core/accepts.ts'
 import type { ErrorTable } from '../core/error-table.ts'
 import { list, object } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
-import { flatEffort } from './quirks/messages.ts'
+import { flatEffort } from './quirks/chat-messages.ts'
 import { chatIds } from './quirks/model-list.ts'
 import { inOrder, onlyChat, type RequestQuirk } from './quirks/request.ts'
 

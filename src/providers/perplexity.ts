@@ -1,6 +1,6 @@
 import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
-import { alternating, systemFirst } from './quirks/messages.ts'
+import { alternating, systemFirst } from './quirks/chat-messages.ts'
 import { totalCostInDollars } from './quirks/reported-cost.ts'
 import { inOrder, olderChat, onlyChat } from './quirks/request.ts'
 

@@ -1,5 +1,5 @@
 import type { Provider } from '../core/provider.ts'
-import { acknowledgedResults, alternating, systemFirst } from './quirks/messages.ts'
+import { acknowledgedResults, alternating, systemFirst } from './quirks/chat-messages.ts'
 import { inOrder, olderChat, onlyChat } from './quirks/request.ts'
 
 export default {

@@ -21,8 +21,8 @@ import { KEY, KEY_BODY } from './entities/key.ts'
 import { PRICE } from './entities/price.ts'
 import { TEAM } from './entities/team.ts'
 import { ControlDatabase } from './store/control-database.ts'
-import type { ControlOperation } from './store/messages.ts'
 import { readStoredAccounts } from './store/read-accounts.ts'
+import type { ControlOperation } from './store/record-operations.ts'
 import { completed, recordsOf } from './store/records.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'headgate-forms-'))

@@ -12,7 +12,7 @@ import { clientAddress, proxyRanges } from '../policy/accounts/client-address.ts
 import type { IpRange } from '../policy/accounts/ip-range.ts'
 import { allowsAddress, type KeyAccessRules, keyAccessRules } from '../policy/accounts/key-access.ts'
 import { addressGroup } from '../policy/health/shed.ts'
-import type { AdminToken } from '../records/store/messages.ts'
+import type { AdminToken } from '../records/store/record-operations.ts'
 import { CREDENTIALS, credentialsOf } from './client-formats.ts'
 import { FailedAttempts } from './failed-attempts.ts'
 import { isMistyped, KeyIndex, type KnownKey } from './key-index.ts'

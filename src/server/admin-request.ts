@@ -4,9 +4,9 @@ import type { IncomingRequest, ResponseWriter } from '../core/http-exchange.ts'
 import type { Settings } from '../core/settings.ts'
 import type { AccessPolicy } from '../policy/access.ts'
 import type { HttpExchange, ResponseHeaders } from '../transport/server/http-server.ts'
-import { UNKNOWN_BYTES } from './admission.ts'
 import { collect, sizeProblem } from './body.ts'
 import type { FailedAttempts } from './failed-attempts.ts'
+import { UNKNOWN_BYTES } from './request-admission.ts'
 
 /** The path of the admin API; all its paths begin with it. */
 export const ADMIN_BASE = '/admin/api/v1'

@@ -15,7 +15,7 @@ import { clientOf } from '../policy/accounts/client.ts'
 import { isWellFormedKey, keyKindOf } from '../policy/accounts/client-key.ts'
 import { clientKeyIds } from '../records/entities/ids.ts'
 import { digestsOf } from '../records/entities/secret-digest.ts'
-import type { AdminToken } from '../records/store/messages.ts'
+import type { AdminToken } from '../records/store/record-operations.ts'
 import { slashesIn } from './mask-path.ts'
 
 const NO_DIRECTORY: Directory = { teams: new Map(), keys: new Map(), budgets: new Map(), prices: [] }

@@ -10,13 +10,20 @@ import { errorText } from '../transport/server/error-text.ts'
 import type { HttpExchange, RequestProblem, ResponseHeaders } from '../transport/server/http-server.ts'
 import { challengeFor } from './access-rules.ts'
 import { type AdminApi, type AdminRequest, type BodySender, isAdminPath, readBody } from './admin-request.ts'
-import { type ActiveRequest, type ConnectionContext, headProblem, pathOf, queryOf, UNKNOWN_BYTES } from './admission.ts'
 import { type BodyListener, bodyProblem, collect } from './body.ts'
 import { canonicalPath, withDeployment } from './deployment-path.ts'
 import { errorResponse, idHeaders } from './error-response.ts'
 import { isLocal } from './local-request.ts'
 import { DASHBOARD_BASE, isDashboardPath, isDocsPath, isNavigation, type Pages } from './page-request.ts'
 import { HttpReply, type ReplyAccounting } from './reply.ts'
+import {
+  type ActiveRequest,
+  type ConnectionContext,
+  headProblem,
+  pathOf,
+  queryOf,
+  UNKNOWN_BYTES,
+} from './request-admission.ts'
 import { newRequestId, requestIds } from './request-id.ts'
 import { type ApiRoute, allowed, findRoute, handlerOf, isCounted, isModelPath, takes } from './routes.ts'
 import type { ServerContext } from './server-context.ts'

@@ -5,8 +5,8 @@ import type { Settings } from '../core/settings.ts'
 import type { RefusedOwner } from '../gateway/accounts/refused-calls.ts'
 import type { ShedReason } from '../policy/health/shed.ts'
 import type { AdminApi } from './admin-request.ts'
-import type { Admission } from './admission.ts'
 import type { PageParts } from './page-request.ts'
+import type { Admission } from './request-admission.ts'
 import type { Handlers } from './routes.ts'
 
 /** The context that the parts of a server share. */

@@ -1,6 +1,6 @@
 /** Graceful and immediate shutdown of a server. */
 import type { HttpServer } from '../transport/server/http-server.ts'
-import type { Admission } from './admission.ts'
+import type { Admission } from './request-admission.ts'
 import type { Upgrade } from './upgrade.ts'
 
 /** How a server drains. */

@@ -7,7 +7,7 @@ import { NOON } from '../../test/support/ledger-records.ts'
 import type { Incident } from '../core/incident.ts'
 import type { IncidentNoted } from '../core/journal.ts'
 import { decodeRecord, encodeRecord } from './journal/journal-record.ts'
-import { UsageReader } from './reading/client.ts'
+import { UsageReader } from './reading/usage-reader.ts'
 
 const incident = (id: string, more: Partial<Incident> = {}): Incident => ({
   ...{ id, providers: ['groq'], models: ['llama'], base_url: null, begin: NOON, end: null, ended_by: null },

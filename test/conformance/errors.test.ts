@@ -13,7 +13,7 @@ import { isObject, type Json, type JsonObject, list, object } from '../../src/co
 import type { UpstreamProtocol } from '../../src/core/protocol.ts'
 import type { Provider } from '../../src/core/provider.ts'
 import { run } from '../../src/core/stage.ts'
-import { readerFor } from '../../src/gateway/upstream/answer-reader.ts'
+import { readerFor } from '../../src/gateway/upstream/body-reader.ts'
 import { matchingRow } from '../../src/protocols/errors/classify.ts'
 import { COMMON_ERRORS } from '../../src/protocols/errors/common-errors.ts'
 import { upstreamProtocols } from '../../src/protocols/index.ts'

@@ -20,7 +20,7 @@ import { isList, isObject, type Json, type JsonObject, list, object, text } from
 import type { AnswerContext, ClientProtocol, Protocol, StreamStep, UpstreamProtocol } from '../../src/core/protocol.ts'
 import { run } from '../../src/core/stage.ts'
 import { errorResponse } from '../../src/gateway/call/error-response.ts'
-import { readerFor } from '../../src/gateway/upstream/answer-reader.ts'
+import { readerFor } from '../../src/gateway/upstream/body-reader.ts'
 import { finalError } from '../../src/policy/reply/final-error.ts'
 import { protocols, sharedProtocols, upstreamProtocols } from '../../src/protocols/index.ts'
 import { asRecordings, type Exchange, exchanges } from '../support/exchanges.ts'

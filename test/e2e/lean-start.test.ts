@@ -36,11 +36,11 @@ const LATER = [
   ['process/workers/worker.ts', 'WORKERS'],
   ['server/admin/index.ts', 'the admin API'],
   ['process/workers/supervise.ts', 'WORKERS'],
-  ['limits/client.ts', 'redis.url'],
+  ['limits/counters-client.ts', 'redis.url'],
   ['limits/shared-authority.ts', 'redis.url'],
   ['usage/journal/journal-writer.ts', 'usage.ledger'],
-  ['usage/bookkeeper/client.ts', 'usage.ledger'],
-  ['usage/bodies/client.ts', 'bodies'],
+  ['usage/bookkeeper/ledger-client.ts', 'usage.ledger'],
+  ['usage/bodies/bodies-client.ts', 'bodies'],
 ] as const
 
 /** Without the ledger, which the first model call loads. */

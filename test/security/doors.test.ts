@@ -4,7 +4,7 @@ import { DEFAULT_TEAM, FULL_ACCESS, NO_ACCOUNTS, NO_LIMITS, type Team } from '..
 import { buildDirectory } from '../../src/policy/accounts/directory.ts'
 import { namesCredential } from '../../src/policy/accounts/named-credentials.ts'
 import { plainDigest } from '../../src/records/entities/secret-digest.ts'
-import type { AdminToken } from '../../src/records/store/messages.ts'
+import type { AdminToken } from '../../src/records/store/record-operations.ts'
 import { onBothServers, send, sendBytes } from '../support/app-server.ts'
 
 const PAGES = ['/metrics', '/providers/status'] as const

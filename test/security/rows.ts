@@ -119,7 +119,7 @@ export const ROWS: readonly Row[] = [
   {
     id: 'SEC-24',
     attack: 'absurd numbers',
-    tests: [...here('bombs'), 'src/policy/accounts/admission.test.ts', 'src/core/money.test.ts'],
+    tests: [...here('bombs'), 'src/policy/accounts/attempt-admission.test.ts', 'src/core/money.test.ts'],
     not: 'a number that an upstream can check is passed on',
   },
   { id: 'SEC-25', attack: 'large integers', tests: [...here('bombs'), 'test/e2e/bad-input.test.ts'] },

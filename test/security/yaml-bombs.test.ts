@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { tmpdir } from 'node:os'
 import { test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { ConfigChecks } from '../../src/config/checking/client.ts'
+import { ConfigChecks } from '../../src/config/checking/config-checks.ts'
 import { readTree } from '../../src/config/tree.ts'
 import { yamlExcess } from '../../src/config/yaml-limits.ts'
 

@@ -1,9 +1,9 @@
 /** The engines of the database of keys, so that one suite runs on each. */
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import type { ControlPlace, StoredAccounts } from '../../src/records/store/messages.ts'
 import { CONTROL_FILE, readStoredAccounts } from '../../src/records/store/read-accounts.ts'
 import { readSharedAccounts } from '../../src/records/store/read-shared.ts'
+import type { ControlPlace, StoredAccounts } from '../../src/records/store/record-operations.ts'
 import { SHARED_CONTROL } from '../../src/records/store/storage.ts'
 import { PostgresDatabase } from '../../src/storage/sql/postgres/database.ts'
 import { type PostgresServer, skipPostgres, startPostgres } from './postgres.ts'

@@ -2,7 +2,7 @@
 import { NO_ACCOUNTS } from '../../src/core/accounts.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import { ControlDatabase } from '../../src/records/store/control-database.ts'
-import type { ControlOperation, ControlPlace } from '../../src/records/store/messages.ts'
+import type { ControlOperation, ControlPlace } from '../../src/records/store/record-operations.ts'
 
 /** Opens the database of keys as another process: `control.db` in a folder, or a shared one. The caller closes it. `pepper`: of new keys. */
 export const openControl = async (place: string | ControlPlace, pepper: string | null = null) => {

@@ -8,7 +8,7 @@ import { Bookkeeper } from '../../src/usage/bookkeeper/bookkeeper.ts'
 import { USAGE_FILE } from '../../src/usage/journal/file.ts'
 import { encodeRecord } from '../../src/usage/journal/journal-record.ts'
 import { processName, segmentFile, thisProcess } from '../../src/usage/journal/segment-files.ts'
-import { UsageReader, type UsageReaderOptions } from '../../src/usage/reading/client.ts'
+import { UsageReader, type UsageReaderOptions } from '../../src/usage/reading/usage-reader.ts'
 import { type LedgerEngine, SQLITE, type StoredRow } from './ledger-engines.ts'
 
 export type UsageLedger = AsyncDisposable & {

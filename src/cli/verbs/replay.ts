@@ -4,7 +4,7 @@ import { type DifferencePart, difference, signedLines } from '../../core/differe
 import { isObject, type JsonObject, text } from '../../core/json.ts'
 import { answerText } from '../../core/shown-answer.ts'
 import { plain } from '../../observe/line.ts'
-import type { StoredBodies } from '../../usage/bodies/messages.ts'
+import type { StoredBodies } from '../../usage/bodies/recorded-calls.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { type GatewayClient, gatewayOf } from '../gateway-client.ts'
 import { requestLine } from '../request-lines.ts'

@@ -8,7 +8,7 @@ import { loadTexts, readEnvironment, readTexts } from '../load.ts'
 import type { Problem } from '../problem.ts'
 import { type SecretFiles, secretPaths } from '../secret-files.ts'
 import type { Tree } from '../tree.ts'
-import { type CheckedParts, type CheckedText, type CheckTask, NAME } from './messages.ts'
+import { type CheckedParts, type CheckedText, type CheckTask, NAME } from './check-task.ts'
 
 /** Problems, and warnings, of an answer. */
 const MAX_LISTED = 200

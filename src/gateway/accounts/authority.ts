@@ -13,7 +13,7 @@ import {
   release,
   reserve,
   settle,
-} from '../../policy/accounts/admission.ts'
+} from '../../policy/accounts/attempt-admission.ts'
 import type { BudgetCell, CounterFigures, SpentSum } from './budget-counters.ts'
 import type { LimitCells } from './limit-counters.ts'
 

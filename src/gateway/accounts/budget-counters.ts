@@ -5,7 +5,7 @@
 import type { Budget, Client } from '../../core/accounts.ts'
 import { type BudgetCharge, budgetCharge } from '../../core/journal.ts'
 import { addNano, type Nano } from '../../core/money.ts'
-import { type BudgetCounter, remainingOf } from '../../policy/accounts/admission.ts'
+import { type BudgetCounter, remainingOf } from '../../policy/accounts/attempt-admission.ts'
 import { type BudgetScope, counterOwner, countsClient } from '../../policy/accounts/budget-scope.ts'
 import { type AccessTarget, countsTarget } from '../../policy/accounts/key-access.ts'
 import { type Period, periodAt } from '../../policy/accounts/period.ts'

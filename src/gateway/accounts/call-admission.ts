@@ -5,7 +5,7 @@
 import type { Failure } from '../../core/failure.ts'
 import type { RateLimitNames } from '../../core/protocol.ts'
 import type { Candidate, Target } from '../../core/target.ts'
-import type { Demand, Hold, LimitRefusal } from '../../policy/accounts/admission.ts'
+import type { Demand, Hold, LimitRefusal } from '../../policy/accounts/attempt-admission.ts'
 import { addRateLimitHeaders } from '../../policy/accounts/rate-limit-headers.ts'
 import {
   budgetFailure,

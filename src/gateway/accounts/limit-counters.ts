@@ -1,6 +1,6 @@
 /** Requests in progress and rates per minute of each team and key with limits. Times in ms of the monotonic clock. */
 import type { AccountLimits, Client } from '../../core/accounts.ts'
-import type { RateCounter, SlotCounter } from '../../policy/accounts/admission.ts'
+import type { RateCounter, SlotCounter } from '../../policy/accounts/attempt-admission.ts'
 import { fullBucket, levelOf, withLimit } from '../../policy/accounts/token-bucket.ts'
 
 /** The counters that apply to a client, in the order of its `limits`. */

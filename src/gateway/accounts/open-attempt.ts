@@ -2,7 +2,7 @@
 import type { Budget, Client, Service, UsageSource } from '../../core/accounts.ts'
 import type { Nano } from '../../core/money.ts'
 import type { Candidate, Target } from '../../core/target.ts'
-import type { Hold } from '../../policy/accounts/admission.ts'
+import type { Hold } from '../../policy/accounts/attempt-admission.ts'
 import { type ChargedEnd, chargedUsage } from '../../policy/accounts/charge.ts'
 import type { AttemptCost, PricedUsage } from '../../policy/accounts/cost.ts'
 import { estimateOutput, owedOutput } from '../../policy/accounts/estimate.ts'

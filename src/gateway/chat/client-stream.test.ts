@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { answerContext } from '../../../test/support/builders.ts'
 import { openaiChat } from '../../protocols/openai-chat/index.ts'
-import { readerFor } from '../upstream/answer-reader.ts'
+import { readerFor } from '../upstream/body-reader.ts'
 import { wireOf } from './client-stream.ts'
 
 const chunk = (content: string, more: object = {}) =>

@@ -19,8 +19,8 @@ import type { OngoingCall, UpstreamListener, World } from '../../core/world.ts'
 import { truncated } from '../../protocols/errors/answer-failures.ts'
 import type { MultipleChoices } from '../../protocols/shared/choices.ts'
 import { type OutputSample, OutputSampler } from '../accounts/token-usage.ts'
-import { type AnswerBodyReader, type AnswerFormat, readerFor } from './answer-reader.ts'
 import { AttemptState, type AttemptTimeout, checkTimeouts, timeoutFailure } from './attempt-timeouts.ts'
+import { type AnswerBodyReader, type AnswerFormat, readerFor } from './body-reader.ts'
 import { redactKey, redactSecrets } from './redact.ts'
 
 /** The request of an attempt, and how to read its answer. */

@@ -6,7 +6,7 @@ import type { EncodedText } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { Dial, OngoingCall, UpstreamCall, UpstreamListener } from '../../core/world.ts'
-import { MAX_WHOLE } from './answer-reader.ts'
+import { MAX_WHOLE } from './body-reader.ts'
 
 /** Calls in flight at once. */
 export const PARTS_IN_FLIGHT = 4

@@ -4,7 +4,7 @@ import type { CounterFigures } from '../../gateway/accounts/budget-counters.ts'
 import type { Adjusted, Adjustment } from '../../usage/bookkeeper/usage-database.ts'
 import type { SharedLedgerOptions, SharedLedgerState } from '../../usage/bookkeeper/usage-ledger.ts'
 import type { CounterAnswer, CounterOperation } from '../counter-messages.ts'
-import type { CountersState } from '../messages.ts'
+import type { CountersState } from '../counters-thread-messages.ts'
 
 /** A query to the bookkeeper, which the supervisor runs for all workers. */
 export type SharedLedgerQuery = { readonly do: 'flush' } | { readonly do: 'adjust'; readonly adjustment: Adjustment }

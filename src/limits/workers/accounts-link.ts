@@ -2,7 +2,7 @@
 
 import type { Adjusted, Adjustment } from '../../usage/bookkeeper/usage-database.ts'
 import type { SharedBookkeeper } from '../../usage/bookkeeper/usage-ledger.ts'
-import type { CountersState } from '../messages.ts'
+import type { CountersState } from '../counters-thread-messages.ts'
 import { isUnknown, REDIS_TIMEOUT, SharedAuthority, SUPERVISOR_TIMEOUT } from '../shared-authority.ts'
 import type {
   AccountsFromSupervisor,

@@ -131,7 +131,7 @@ test('what budgets have spent is sent to the workers: with the budgets, and afte
   const { shared, send, answer, isGranted } = given()
   const atFirst = answer('figures')
   send(BUDGETS)
-  const figures = { budget: 'bud_a', periodStart: 0, spent: 0 }
+  const figures = { budget: 'bud_a', owner: '', periodStart: 0, spent: 0 }
   assert.deepEqual(await atFirst, { type: 'figures', figures: [{ ...figures, reserved: 0 }], taken: 0 })
   const changed = answer('figures')
   assert.equal(await isGranted(100), true)

@@ -3,13 +3,13 @@
  * journals of all of them.
  */
 import type { CounterSpend } from '../../core/journal.ts'
-import type { LedgerClient } from '../../usage/bookkeeper/client.ts'
+import type { LedgerClient } from '../../usage/bookkeeper/ledger-client.ts'
 import type { CountedPeriodOf } from '../../usage/bookkeeper/period-count.ts'
 import { type BookkeeperProgress, COMMIT, NO_PROGRESS } from '../../usage/bookkeeper/progress.ts'
 import type { LedgerSum } from '../../usage/bookkeeper/usage-database.ts'
 import type { SharedLedgerOptions, SharedLedgerState } from '../../usage/bookkeeper/usage-ledger.ts'
 import type { MalformedSegment } from '../../usage/journal/malformed-segment.ts'
-import type { CountersState } from '../messages.ts'
+import type { CountersState } from '../counters-thread-messages.ts'
 import type {
   AccountsFromWorker,
   SentBudgetRules,
@@ -153,7 +153,7 @@ export class SharedAccounts {
 
   async #createLedger({ limits, ...options }: SharedLedgerOptions): Promise<LedgerClient> {
     const [{ LedgerClient }, { thisProcess }] = await Promise.all([
-      import('../../usage/bookkeeper/client.ts'),
+      import('../../usage/bookkeeper/ledger-client.ts'),
       import('../../usage/journal/segment-files.ts'),
     ])
     const ledger = new LedgerClient({

@@ -8,7 +8,7 @@ import type { Budget } from '../../core/accounts.ts'
 import type { AccountCells, Reservation } from '../../gateway/accounts/authority.ts'
 import { BudgetCounters } from '../../gateway/accounts/budget-counters.ts'
 import { LimitCounters } from '../../gateway/accounts/limit-counters.ts'
-import type { Charge, Demand } from '../../policy/accounts/admission.ts'
+import type { Charge, Demand } from '../../policy/accounts/attempt-admission.ts'
 import { budgetScope } from '../../policy/accounts/budget-scope.ts'
 import { isUnknown, SharedAuthority, SUPERVISOR_TIMEOUT } from '../shared-authority.ts'
 import { SharedCounters } from './shared-counters.ts'
@@ -205,7 +205,9 @@ describe('shared limits', () => {
       [cells.slots[0]?.live, cells.rates[0]?.bucket.level, cells.budgets[0]?.held],
       [1, PER_MINUTE - 60, 100],
     )
-    assert.deepEqual(await second.authority.states(), [{ budget: BUDGET.id, periodStart: 0, spent: 0, reserved: 100 }])
+    assert.deepEqual(await second.authority.states(), [
+      { budget: BUDGET.id, owner: '', periodStart: 0, spent: 0, reserved: 100 },
+    ])
   })
 
   test('property: no limit is exceeded, and no request is refused while there is room', async () => {

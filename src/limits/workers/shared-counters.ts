@@ -14,7 +14,7 @@ import {
   stateOf,
 } from '../../gateway/accounts/budget-counters.ts'
 import { LimitCounters } from '../../gateway/accounts/limit-counters.ts'
-import type { Charge, LimitRefusal } from '../../policy/accounts/admission.ts'
+import type { Charge, LimitRefusal } from '../../policy/accounts/attempt-admission.ts'
 import { type BudgetScope, budgetScope } from '../../policy/accounts/budget-scope.ts'
 import { chargedCost } from '../../policy/accounts/charge.ts'
 import { levelOf } from '../../policy/accounts/token-bucket.ts'

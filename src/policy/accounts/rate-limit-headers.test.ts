@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import type { RateLimitNames } from '../../core/protocol.ts'
 import { protocols } from '../../protocols/index.ts'
-import type { RateCounter } from './admission.ts'
+import type { RateCounter } from './attempt-admission.ts'
 import { addRateLimitHeaders, type Clocks } from './rate-limit-headers.ts'
 
 const now = 10_000

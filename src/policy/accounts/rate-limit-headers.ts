@@ -3,7 +3,7 @@
  * (draft-ietf-httpapi-ratelimit-headers-11, 2026-05). Without limits there are none.
  */
 import type { RateLimitNames } from '../../core/protocol.ts'
-import type { RateCounter } from './admission.ts'
+import type { RateCounter } from './attempt-admission.ts'
 import { levelOf, untilEnough } from './token-bucket.ts'
 
 /** The two clocks: ms of the monotonic clock, and ms since 1970. */

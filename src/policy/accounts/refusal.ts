@@ -4,7 +4,7 @@
  */
 import type { Budget, PeriodName } from '../../core/accounts.ts'
 import { type Failure, fail } from '../../core/failure.ts'
-import { type BudgetCounter, type LimitRefusal, remainingOf } from './admission.ts'
+import { type BudgetCounter, type LimitRefusal, remainingOf } from './attempt-admission.ts'
 import { dayIn, END_OF_TIME } from './period.ts'
 
 /** The counter that refuses, its budget, and the end of its period (ms since 1970). */

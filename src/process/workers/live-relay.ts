@@ -1,5 +1,5 @@
 /** Passes live events among the workers while one of them needs them. */
-import type { LiveFromSupervisor, LiveFromWorker } from './messages.ts'
+import type { LiveFromSupervisor, LiveFromWorker } from './worker-messages.ts'
 
 /** A worker that can receive messages. */
 export type LiveWorker = { send(message: LiveFromSupervisor): void }

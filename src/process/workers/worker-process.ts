@@ -2,8 +2,8 @@
 
 import { type ChildProcess, fork } from 'node:child_process'
 import type { Env } from '../../config/env.ts'
-import type { FromSupervisor, FromWorker } from './messages.ts'
 import type { Pulse } from './pulse.ts'
+import type { FromSupervisor, FromWorker } from './worker-messages.ts'
 
 /** How to start a worker. */
 export type WorkerCommand = {

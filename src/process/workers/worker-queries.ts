@@ -2,7 +2,7 @@
 import { createRegistry } from '../../observe/registry.ts'
 import { addUsage } from '../../observe/usage.ts'
 import { mergeMetrics } from './merge-metrics.ts'
-import type { NodeReplyList, Query } from './messages.ts'
+import type { NodeReplyList, Query } from './worker-messages.ts'
 import type { WorkerProcess } from './worker-process.ts'
 
 /** Time limit in ms for the workers to reply to a query. */

@@ -7,7 +7,7 @@ import type { LiveBatch } from '../../observe/live/hub.ts'
 import type { Out } from '../../observe/log.ts'
 import type { SharedLedgerState } from '../../usage/bookkeeper/usage-ledger.ts'
 import { ATOMIC_WRITE_BYTES, atomicLines } from './atomic-lines.ts'
-import type { FromSupervisor, FromWorker, NodeReplyList, Query } from './messages.ts'
+import type { FromSupervisor, FromWorker, NodeReplyList, Query } from './worker-messages.ts'
 
 /** Callbacks that the worker provides. */
 export type WorkerActions = {

@@ -2,8 +2,8 @@
 import type { Accepts } from '../../core/accepts.ts'
 import { isObject, type Json, type JsonObject, list, text } from '../../core/json.ts'
 import { mapMember, withoutMember } from '../../core/json-edit.ts'
+import { flatEffort } from './chat-messages.ts'
 import { CHAT_LIMITS, RESPONSES_LIMITS } from './limits.ts'
-import { flatEffort } from './messages.ts'
 import { inOrder, onlyChat, onlyResponses, type RequestQuirk, reasoningModels } from './request.ts'
 
 /**

@@ -1,7 +1,7 @@
 /** Requests that vendors refuse while their model thinks. */
 import { isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
 import { withoutMember } from '../../core/json-edit.ts'
-import { besideCalls } from './messages.ts'
+import { besideCalls } from './chat-messages.ts'
 import type { RequestQuirk } from './request.ts'
 
 /** Members that control thinking, in chat completions and messages. */

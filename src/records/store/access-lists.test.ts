@@ -13,7 +13,7 @@ import { clientOf } from '../../policy/accounts/client.ts'
 import { buildDirectory } from '../../policy/accounts/directory.ts'
 import { allowsAddress, allowsName, allowsTarget, keyAccessRules } from '../../policy/accounts/key-access.ts'
 import { accountsYaml } from '../entities/account-yaml.ts'
-import type { ControlPlace } from './messages.ts'
+import type { ControlPlace } from './record-operations.ts'
 
 const DIMENSIONS = ['models', 'routes', 'providers', 'styles', 'ips'] as const
 

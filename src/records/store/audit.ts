@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto'
 import type { Kysely } from 'kysely'
 import type { JsonObject } from '../../core/json.ts'
-import type { AuditList, ControlContext, ControlResult } from './messages.ts'
+import type { AuditList, ControlContext, ControlResult } from './record-operations.ts'
 import { badValue, cursorOf, done, limitOf, parseCursor, timeOf } from './results.ts'
 import type { AuditRow, ControlTables } from './schema.ts'
 

@@ -1,6 +1,6 @@
 /** The connection of the thread to the database: opened when it is needed, and again after the file was lost. */
 import { ControlDatabase } from './control-database.ts'
-import type { ControlPlace, ControlSettings, ControlThreadOptions, StoredAccounts } from './messages.ts'
+import type { ControlPlace, ControlSettings, ControlThreadOptions, StoredAccounts } from './record-operations.ts'
 import { readSnapshot } from './snapshot.ts'
 
 /** ms for which Postgres is not tried again. Operations that wait would each wait for the connection. */

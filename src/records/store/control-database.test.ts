@@ -10,8 +10,8 @@ import { isWellFormedKey } from '../../policy/accounts/client-key.ts'
 import { inTransaction } from '../../storage/sql/transaction.ts'
 import { plainDigest } from '../entities/secret-digest.ts'
 import { ControlDatabase } from './control-database.ts'
-import type { ControlContext, ControlOperation, ControlPlace, ControlSettings } from './messages.ts'
 import { readStoredAccounts, SCHEMA_VERSION } from './read-accounts.ts'
+import type { ControlContext, ControlOperation, ControlPlace, ControlSettings } from './record-operations.ts'
 import { CONTROL_MIGRATIONS } from './schema.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'headgate-control-'))

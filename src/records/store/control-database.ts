@@ -15,6 +15,8 @@ import { type AuditCheck, checkAudit, deleteAuditRows, listAudit } from './audit
 import { overlapProblem } from './budget-overlap.ts'
 import { openFileStorage } from './file-storage.ts'
 import { deleteLogins, runLogin } from './logins.ts'
+import { changesSince, lastSeq, storedAccounts } from './read-accounts.ts'
+import { getRecord, listRecords } from './read-records.ts'
 import type {
   AccountsChange,
   ControlContext,
@@ -25,9 +27,7 @@ import type {
   ControlWrite,
   SharedControl,
   StoredAccounts,
-} from './messages.ts'
-import { changesSince, lastSeq, storedAccounts } from './read-accounts.ts'
-import { getRecord, listRecords } from './read-records.ts'
+} from './record-operations.ts'
 import { fileRows } from './records.ts'
 import { done, refused } from './results.ts'
 import { type ControlTables, TEMPORARY } from './schema.ts'

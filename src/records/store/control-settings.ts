@@ -2,7 +2,7 @@
 import type { FileAccounts } from '../../core/accounts.ts'
 import type { Settings } from '../../core/settings.ts'
 import { digestsOf } from '../entities/secret-digest.ts'
-import type { ControlSettings } from './messages.ts'
+import type { ControlSettings } from './record-operations.ts'
 
 export type ControlSources = {
   readonly accounts: FileAccounts

@@ -1,5 +1,5 @@
 /** Runs operations on the database in a thread, and reports changes. */
-import { isBusy, problemOf } from '../../storage/sql/sqlite/errors.ts'
+import { isBusy, problemOf } from '../../storage/sql/sqlite/sqlite-problem.ts'
 import type { Emit } from '../../storage/thread/thread-program.ts'
 import type { AuditCheck } from './audit.ts'
 import { ControlConnection } from './control-connection.ts'
@@ -11,7 +11,7 @@ import type {
   ControlSettings,
   ControlThreadOptions,
   KeyUse,
-} from './messages.ts'
+} from './record-operations.ts'
 import { refused } from './results.ts'
 import { SnapshotKeeper } from './snapshot-keeper.ts'
 

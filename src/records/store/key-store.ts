@@ -8,11 +8,12 @@ import type { AccountRecords, Directory, FileAccounts } from '../../core/account
 import type { Settings } from '../../core/settings.ts'
 import { buildDirectory } from '../../policy/accounts/directory.ts'
 import { namesCredential } from '../../policy/accounts/named-credentials.ts'
-import { problemOf } from '../../storage/sql/sqlite/errors.ts'
+import { problemOf } from '../../storage/sql/sqlite/sqlite-problem.ts'
 import type { OnStoreTime } from '../../storage/thread/on-store-time.ts'
-import { ControlClient } from './client.ts'
+import { ControlClient } from './control-client.ts'
 import { controlSettings } from './control-settings.ts'
 import { KnownRecords } from './known-records.ts'
+import { CONTROL_FILE, readAtStart } from './read-accounts.ts'
 import type {
   AccountsChange,
   AdminToken,
@@ -22,8 +23,7 @@ import type {
   ControlResult,
   Decision,
   StoredAccounts,
-} from './messages.ts'
-import { CONTROL_FILE, readAtStart } from './read-accounts.ts'
+} from './record-operations.ts'
 import { StoreAvailability, type StoreAvailabilityOptions } from './store-availability.ts'
 
 /** A record that was written. `kind` null: it was removed. `team`: the ID of the team whose viewers may know; null: none. */

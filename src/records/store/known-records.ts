@@ -1,7 +1,7 @@
 /** The records that a serving process knows: those of headgate.yaml, and those that were read from the database. */
 import { type AccountRecords, type Directory, type FileAccounts, NO_ACCOUNTS } from '../../core/accounts.ts'
 import { buildDirectory, changeDirectory } from '../../policy/accounts/directory.ts'
-import type { AccountsChange, AdminToken, Decision, StoredAccounts } from './messages.ts'
+import type { AccountsChange, AdminToken, Decision, StoredAccounts } from './record-operations.ts'
 
 export type KnownRecordsOptions = { readonly file: () => FileAccounts; readonly isShared: boolean }
 

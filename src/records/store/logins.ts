@@ -1,6 +1,6 @@
 /** Sessions of browsers as rows, so that each process accepts them, also after a restart. */
 import type { Kysely } from 'kysely'
-import type { ControlLogin, ControlResult } from './messages.ts'
+import type { ControlLogin, ControlResult } from './record-operations.ts'
 import { done, refused } from './results.ts'
 import type { ControlTables } from './schema.ts'
 

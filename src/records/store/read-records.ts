@@ -2,7 +2,7 @@
 import { type Expression, type Kysely, type SqlBool, sql } from 'kysely'
 import { isObject, type JsonObject, list } from '../../core/json.ts'
 import type { RecordKind } from '../entities/bodies.ts'
-import type { ControlResult, RecordFilter, RecordList } from './messages.ts'
+import type { ControlResult, RecordFilter, RecordList } from './record-operations.ts'
 import { byOwner, isoOrNull, shownSecret } from './records.ts'
 import { badValue, cursorOf, done, limitOf, parseCursor, refused, timeOf } from './results.ts'
 import type { ControlTables, SecretRow } from './schema.ts'

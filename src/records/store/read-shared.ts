@@ -2,8 +2,8 @@
 
 import { isReadable } from '../../storage/sql/migrate.ts'
 import { PostgresDatabase } from '../../storage/sql/postgres/database.ts'
-import type { StoredAccounts } from './messages.ts'
 import { storedAccounts } from './read-accounts.ts'
+import type { StoredAccounts } from './record-operations.ts'
 import { SHARED_CONTROL } from './storage.ts'
 
 /** Returns all accounts, or null if there is no schema; creates nothing. Throws the error of Postgres. */

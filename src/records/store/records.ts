@@ -7,7 +7,7 @@ import { memberReader } from '../entities/member.ts'
 import { PRICE_BODY, priceBodyOf, priceName, priceRuleOf } from '../entities/price.ts'
 import { teamMembersOf } from '../entities/team.ts'
 import type { TokenBody } from '../entities/token.ts'
-import type { AdminToken } from './messages.ts'
+import type { AdminToken } from './record-operations.ts'
 import type { RecordRow, SecretRow } from './schema.ts'
 
 /** Secrets of each owner, the newest first. */

@@ -1,7 +1,7 @@
 /** Results of operations, and the parameters that all lists have. */
 import type { z } from 'zod'
 import type { JsonObject } from '../../core/json.ts'
-import type { ControlError, ControlResult } from './messages.ts'
+import type { ControlError, ControlResult } from './record-operations.ts'
 
 export const done = (value: JsonObject, status = 200): ControlResult => ({ ok: true, status, value })
 

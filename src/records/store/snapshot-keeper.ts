@@ -1,8 +1,8 @@
 /** Keeps the snapshot up to date with what the thread reports. */
 
 import { makeFolder } from '../../storage/files/folder.ts'
-import { problemOf } from '../../storage/sql/sqlite/errors.ts'
-import type { AccountsChange, StoredAccounts } from './messages.ts'
+import { problemOf } from '../../storage/sql/sqlite/sqlite-problem.ts'
+import type { AccountsChange, StoredAccounts } from './record-operations.ts'
 import { writeSnapshot } from './snapshot.ts'
 
 /** ms between two writes. A write of many keys takes time: the pause is this many times as long, too. */

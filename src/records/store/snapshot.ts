@@ -5,7 +5,7 @@
 import { hash } from 'node:crypto'
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { StoredAccounts } from './messages.ts'
+import type { StoredAccounts } from './record-operations.ts'
 import { completed } from './records.ts'
 
 /** The file's name in the data folder. */

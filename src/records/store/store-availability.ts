@@ -1,5 +1,5 @@
 /** Whether the database of keys can be used, and whether the process knows its keys. */
-import type { ControlPlace } from './messages.ts'
+import type { ControlPlace } from './record-operations.ts'
 
 /** What was read: `unread`, nothing so far; `absent`, there is no file; `read`, the records of a file or a snapshot. */
 export type StoreContent = 'unread' | 'absent' | 'read'

@@ -10,7 +10,6 @@ import { KEY_SECRET, MAX_SECRETS } from '../entities/key.ts'
 import { PRICE_BODY, priceName } from '../entities/price.ts'
 import { digestsOf, storedDigest } from '../entities/secret-digest.ts'
 import { addAuditRow } from './audit.ts'
-import type { BulkAction, ControlContext, ControlResult, ControlSettings, ControlWrite } from './messages.ts'
 import {
   type AnyRecord,
   filteredRecords,
@@ -20,6 +19,7 @@ import {
   secretsOf,
   shownRecord,
 } from './read-records.ts'
+import type { BulkAction, ControlContext, ControlResult, ControlSettings, ControlWrite } from './record-operations.ts'
 import { badBody, badValue, done, durationOf, refused } from './results.ts'
 import type { ControlTables, RecordRow } from './schema.ts'
 import { valueMessage } from './value-message.ts'

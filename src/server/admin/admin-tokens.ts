@@ -1,7 +1,7 @@
 /** Admin tokens of `control.db`, for authentication. */
 import { isWellFormedKey, keyKindOf } from '../../policy/accounts/client-key.ts'
 import { pepperedDigest, plainDigest } from '../../records/entities/secret-digest.ts'
-import type { AdminToken } from '../../records/store/messages.ts'
+import type { AdminToken } from '../../records/store/record-operations.ts'
 import { type AdminActor, ROLES, type Role } from './actor.ts'
 
 export type AdminTokensOptions = {

@@ -1,8 +1,8 @@
 /** Checks the text of a configuration file against the environment of this process, without applying it. */
 
+import { type CheckedParts, NAME } from '../../config/checking/check-task.ts'
 import { pathIn } from '../../config/checking/check-text.ts'
-import { ConfigChecks } from '../../config/checking/client.ts'
-import { type CheckedParts, NAME } from '../../config/checking/messages.ts'
+import { ConfigChecks } from '../../config/checking/config-checks.ts'
 import { configure } from '../../config/configure.ts'
 import { describeChange } from '../../config/describe.ts'
 import { fileReader } from '../../config/file-reader.ts'

@@ -1,7 +1,7 @@
 /** Operations on `control.db` for the rows, and their results as answers. */
 import { bad, type Failure, type FailureKind, fail, good, type Outcome } from '../../core/failure.ts'
 import type { JsonObject } from '../../core/json.ts'
-import type { ControlContext, ControlError, ControlOperation } from '../../records/store/messages.ts'
+import type { ControlContext, ControlError, ControlOperation } from '../../records/store/record-operations.ts'
 import type { Control } from './deps.ts'
 import type { AdminCall, Answered } from './row.ts'
 

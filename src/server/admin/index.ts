@@ -1,6 +1,6 @@
 /** The admin API: loaded at the first request to it. */
 
-import type { AdminToken } from '../../records/store/messages.ts'
+import type { AdminToken } from '../../records/store/record-operations.ts'
 import type { AdminApi } from '../admin-request.ts'
 import { AdminTokens } from './admin-tokens.ts'
 import { Authentication } from './authentication.ts'

@@ -3,7 +3,7 @@ import { fail } from '../../core/failure.ts'
 import { isObject, type JsonObject, list } from '../../core/json.ts'
 import { statusPage } from '../../gateway/endpoints/pages.ts'
 import { processView } from '../../observe/alerts/view.ts'
-import type { ControlOperation, RunOperation } from '../../records/store/messages.ts'
+import type { ControlOperation, RunOperation } from '../../records/store/record-operations.ts'
 import type { AdminDeps } from './deps.ts'
 
 /** A query to a process. Plain JSON data. */

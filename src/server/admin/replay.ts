@@ -4,7 +4,7 @@ import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.
 import type { ResponseWriter } from '../../core/http-exchange.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { mergePatch } from '../../core/merge-patch.ts'
-import type { StoredBodies } from '../../usage/bodies/messages.ts'
+import type { StoredBodies } from '../../usage/bodies/recorded-calls.ts'
 import { newRequestId } from '../request-id.ts'
 import { findRoute, type Handlers } from '../routes.ts'
 

@@ -2,7 +2,7 @@
 import { createHmac, hash, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { JsonObject } from '../../core/json.ts'
 import { SESSION_AGE } from '../../records/store/logins.ts'
-import type { ControlContext, RunOperation } from '../../records/store/messages.ts'
+import type { ControlContext, RunOperation } from '../../records/store/record-operations.ts'
 import type { AdminActor } from './actor.ts'
 
 /** Sessions kept in memory; the one used longest ago is dropped first. */

@@ -1,7 +1,7 @@
 /** Streams an export of usage to the client. */
 import { createGzip } from 'node:zlib'
 import type { ResponseWriter } from '../../core/http-exchange.ts'
-import type { UsageExport } from '../../usage/reading/client.ts'
+import type { UsageExport } from '../../usage/reading/usage-reader.ts'
 
 /** Writes an export as it is read; a slow client slows the reading. */
 export const writeExport = async (first: string | null, source: UsageExport, reply: ResponseWriter, gzip: boolean) => {

@@ -8,9 +8,9 @@ import { join } from 'node:path'
 import { isObject, parseJson } from '../../core/json.ts'
 import type { StoredResponse } from '../../core/stored-response.ts'
 import { isAlive } from '../files/process-alive.ts'
-import { isBusy, isFull } from '../sql/sqlite/errors.ts'
+import { isBusy, isFull } from '../sql/sqlite/sqlite-problem.ts'
 import { type Database, FILE, type Limits, openDatabase } from './database.ts'
-import type { StoreThreadOptions } from './messages.ts'
+import type { StoreThreadOptions } from './store-queries.ts'
 
 /** Log size in bytes for a checkpoint once no write has come for `quiet` ms; from `most` on it happens at once. */
 const LOG = { moved: 4 * 1_048_576, most: 32 * 1_048_576, quiet: 10 }

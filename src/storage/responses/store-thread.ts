@@ -1,9 +1,9 @@
 import type { StoredResponse } from '../../core/stored-response.ts'
-import { isBusy } from '../sql/sqlite/errors.ts'
+import { isBusy } from '../sql/sqlite/sqlite-problem.ts'
 import type { Emit, ThreadCall } from '../thread/thread-program.ts'
 import type { Database, Limits } from './database.ts'
-import type { HoldingQuery, ResponseQuery, StoreEvents, StoreThreadOptions } from './messages.ts'
 import { ResponseFile } from './response-file.ts'
+import type { HoldingQuery, ResponseQuery, StoreEvents, StoreThreadOptions } from './store-queries.ts'
 
 /** Answers a call. */
 type Settle = () => void

@@ -5,7 +5,7 @@
  */
 import { getCompileCacheDir } from 'node:module'
 import type { ResourceLimits, Worker } from 'node:worker_threads'
-import { problemOf } from '../sql/sqlite/errors.ts'
+import { problemOf } from '../sql/sqlite/sqlite-problem.ts'
 import type {
   ArgumentOf,
   DataOf,

@@ -1,6 +1,6 @@
 /** Serves a program in its thread. Loaded by `thread-entry.mjs`. */
 import type { MessagePort } from 'node:worker_threads'
-import { problemOf } from '../sql/sqlite/errors.ts'
+import { problemOf } from '../sql/sqlite/sqlite-problem.ts'
 import type { FromThread, ThreadAnswer, ThreadCall, ThreadProgram, ToThread } from './thread-program.ts'
 
 type Method = (argument: unknown, call: ThreadCall) => unknown

@@ -2,7 +2,7 @@ import { connect as connectPlain, isIP, type OnReadOpts, type Socket } from 'nod
 import type { SecureContext } from 'node:tls'
 import type { Failure } from '../../core/failure.ts'
 import type { ForwardProxy } from '../../core/forward-proxy.ts'
-import { connectFailure, connectTimedOut } from './errors.ts'
+import { connectFailure, connectTimedOut } from './connection-failures.ts'
 import { emptyHeadCache, type HeadCache } from './heads.ts'
 import { brokenHop, openTunnel, type ProxyStage, proxyTimedOut } from './proxy-hop.ts'
 

@@ -6,11 +6,11 @@ import type { Socket } from 'node:net'
 import { type Failure, fail } from '../../core/failure.ts'
 import { dropEndListeners } from '../net/end-listeners.ts'
 import { joinMessage, WriteBuffer } from '../net/write-buffer.ts'
-import { type AnswerSink, HttpAnswerReader } from './answer-reader.ts'
 import { type Connecting, type ConnectingOptions, connectTo, type Destination, isTunnel } from './connect.ts'
 import type { ConnectionListener, ConnectionPool, UpstreamConnection } from './connection.ts'
-import { callFailure, readFailure } from './errors.ts'
+import { callFailure, readFailure } from './connection-failures.ts'
 import { type OutgoingHead, requestHead } from './heads.ts'
+import { type AnswerSink, HttpAnswerReader } from './http-answer-reader.ts'
 import type { OutgoingCall } from './outgoing-call.ts'
 
 /** The read buffer of all connections: its content is consumed before the next read. */

@@ -4,10 +4,10 @@ import type { Socket } from 'node:net'
 import { Client, type Dispatcher } from 'undici'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
-import { MAX_INTERIM } from './answer-reader.ts'
 import { type Connecting, connectTo, type Destination } from './connect.ts'
 import type { ConnectionListener, ConnectionPool, OpenConnection, UpstreamConnection } from './connection.ts'
-import { callFailure } from './errors.ts'
+import { callFailure } from './connection-failures.ts'
+import { MAX_INTERIM } from './http-answer-reader.ts'
 import type { OutgoingCall } from './outgoing-call.ts'
 
 /** undici requires a reason; it is never read. */

@@ -9,7 +9,7 @@ import { openSizedFile, type SizedFile } from '../../storage/files/sized-file.ts
 import type { SchemaVersions } from '../../storage/sql/migrate.ts'
 import { inTransaction } from '../../storage/sql/transaction.ts'
 import { BODIES_FILE } from './file.ts'
-import type { BodiesLimits, BodiesQuery, RawCall, StoredBodies } from './messages.ts'
+import type { BodiesLimits, BodiesQuery, RawCall, StoredBodies } from './recorded-calls.ts'
 
 /** A call to be stored. */
 export type StoredCall = Pick<RawCall, 'id' | 'received' | 'team' | 'key'> & { readonly bodies: StoredBodies }

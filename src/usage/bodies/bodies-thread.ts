@@ -1,6 +1,6 @@
 /** Redacts and stores the bodies of calls in a thread. */
 import { BodiesDatabase, type StoredCall } from './bodies-database.ts'
-import type { BodiesQuery, BodiesRules, BodiesThreadOptions, RawCall, StoredBodies } from './messages.ts'
+import type { BodiesQuery, BodiesRules, BodiesThreadOptions, RawCall, StoredBodies } from './recorded-calls.ts'
 import { type Redactor, redactor } from './redaction.ts'
 import { storedBody, storedHeaders, storedResponse } from './stored-body.ts'
 

@@ -14,7 +14,7 @@ import type { Settings } from '../../core/settings.ts'
 import type { UpstreamListener } from '../../core/world.ts'
 import { RequestBodies } from './body-keeper.ts'
 import { BODIES_FILE } from './file.ts'
-import type { StoredBodies } from './messages.ts'
+import type { StoredBodies } from './recorded-calls.ts'
 
 const closers: (() => unknown)[] = []
 after(async () => {

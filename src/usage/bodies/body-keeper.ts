@@ -12,11 +12,11 @@ import type { BodyKeeper, CallBodies, KeptAttempt } from '../../core/kept-bodies
 import type { Settings } from '../../core/settings.ts'
 import type { UpstreamListener } from '../../core/world.ts'
 import type { OnStoreTime } from '../../storage/thread/on-store-time.ts'
-import type { BodiesClient, BodiesResult } from './client.ts'
+import type { BodiesClient, BodiesResult } from './bodies-client.ts'
 import { EventTimes } from './event-times.ts'
 import { BODIES_FILE } from './file.ts'
 import { headersFrom, headersOf, type KeptHeaders, sizeOfHeaders } from './kept-headers.ts'
-import type { BodiesQuery, KeptResponse, RawAttempt, RawBody, RawCall } from './messages.ts'
+import type { BodiesQuery, KeptResponse, RawAttempt, RawBody, RawCall } from './recorded-calls.ts'
 
 export type BodyKeeperOptions = {
   readonly folder: string
@@ -117,7 +117,7 @@ export class RequestBodies implements BodyKeeper {
 
   #load(): Promise<BodiesClient> {
     const { folder, settings, onTime } = this.#options
-    this.#client ??= import('./client.ts').then(
+    this.#client ??= import('./bodies-client.ts').then(
       (loaded) => new loaded.BodiesClient({ folder, rules: settings, onTime }),
     )
     return this.#client

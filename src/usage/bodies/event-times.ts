@@ -1,6 +1,6 @@
 /** Time, size and type of each event of a stream, without its text. */
 import type { TextOrBytes } from '../../core/encoded-text.ts'
-import type { KeptEvents } from './messages.ts'
+import type { KeptEvents } from './recorded-calls.ts'
 
 /** Events of one stream, and different types of them, that are recorded. */
 const MAX_EVENTS = 2_000

@@ -1,7 +1,7 @@
 /** Turns the bytes of a body into what may be stored: texts redacted, media replaced by type, length and hash. */
 import { createHash } from 'node:crypto'
 import type { KeptHeaders } from './kept-headers.ts'
-import type { KeptResponse, RawBody, StoredBody } from './messages.ts'
+import type { KeptResponse, RawBody, StoredBody } from './recorded-calls.ts'
 import { type FoundSpan, looksRandom, markOf, type Redactor, withoutSpans } from './redaction.ts'
 
 /** Characters at the end of a truncated text that are dropped: a secret may have been cut there. */

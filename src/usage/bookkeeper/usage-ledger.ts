@@ -11,7 +11,7 @@ import type { OnStoreTime } from '../../storage/thread/on-store-time.ts'
 import { USAGE_FILE } from '../journal/file.ts'
 import type { JournalWriter } from '../journal/journal-writer.ts'
 import type { BookkeeperEvent } from './bookkeeper.ts'
-import type { LedgerClient, LedgerClientOptions } from './client.ts'
+import type { LedgerClient, LedgerClientOptions } from './ledger-client.ts'
 import type { CountedPeriodOf } from './period-count.ts'
 import { type BookkeeperProgress, COMMIT, NO_PROGRESS } from './progress.ts'
 import type { Adjusted, Adjustment, LedgerSum, UsageLimits } from './usage-database.ts'
@@ -217,7 +217,7 @@ export class UsageLedger implements Journal {
   async #create(): Promise<LoadedLedger> {
     const [{ JournalWriter }, { LedgerClient }, { processName, thisProcess }] = await Promise.all([
       import('../journal/journal-writer.ts'),
-      import('./client.ts'),
+      import('./ledger-client.ts'),
       import('../journal/segment-files.ts'),
     ])
     const { worker, settings } = this.#options

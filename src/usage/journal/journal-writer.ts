@@ -15,7 +15,7 @@ import type {
   RequestEnded,
 } from '../../core/journal.ts'
 import { makeFolder } from '../../storage/files/folder.ts'
-import { problemOf } from '../../storage/sql/sqlite/errors.ts'
+import { problemOf } from '../../storage/sql/sqlite/sqlite-problem.ts'
 import { encodeRecord } from './journal-record.ts'
 import { journalSize, segmentFile } from './segment-files.ts'
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { type AddressInfo, createServer } from 'node:net'
 import fc from 'fast-check'
 import { Client } from 'undici'
-import { HttpAnswerReader, type Progress } from '../../../src/transport/client/answer-reader.ts'
+import { HttpAnswerReader, type Progress } from '../../../src/transport/client/http-answer-reader.ts'
 import { changed, slicings, type Target } from '../engine.ts'
 
 type ReadAnswers = {

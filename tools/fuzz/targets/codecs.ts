@@ -8,7 +8,7 @@ import { isList, isObject, type Json, object, parseJson } from '../../../src/cor
 import type { Frame, SameFormat, StreamStep, UpstreamProtocol } from '../../../src/core/protocol.ts'
 import { chain, run, type Stage } from '../../../src/core/stage.ts'
 import { wireOf } from '../../../src/gateway/chat/client-stream.ts'
-import { readerFor } from '../../../src/gateway/upstream/answer-reader.ts'
+import { readerFor } from '../../../src/gateway/upstream/body-reader.ts'
 import { applyErrorTable } from '../../../src/protocols/errors/classify.ts'
 import { maskSecrets } from '../../../src/protocols/errors/mask-secrets.ts'
 import { sse, sseFrames } from '../../../src/protocols/framing/sse.ts'

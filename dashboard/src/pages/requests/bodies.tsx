@@ -3,7 +3,7 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChild } from 'preact'
 import { useMemo } from 'preact/hooks'
-import type { KeptEvents, StoredBodies, StoredBody } from '../../../../src/usage/bodies/messages.ts'
+import type { KeptEvents, StoredBodies, StoredBody } from '../../../../src/usage/bodies/recorded-calls.ts'
 import { hasRole, useResource } from '../../api.ts'
 import { bytes, count } from '../../format.ts'
 import { readBodies } from '../../kept-bodies.ts'

@@ -1,6 +1,6 @@
 /** A request as a curl command for any common shell. Pure. */
 import { REQUEST_STYLES, type RequestStyle, STYLE_PATHS } from '../../../../src/core/request-styles.ts'
-import type { StoredBodies } from '../../../../src/usage/bodies/messages.ts'
+import type { StoredBodies } from '../../../../src/usage/bodies/recorded-calls.ts'
 import { bodyIn } from '../../example-body.ts'
 import type { ListedRequest } from '../../request-row.ts'
 

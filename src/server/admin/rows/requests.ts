@@ -1,7 +1,7 @@
 /** Requests of the ledger with their attempts and kept bodies. */
 import { z } from 'zod'
 import { bad, fail, good, type Outcome } from '../../../core/failure.ts'
-import type { StoredBodies } from '../../../usage/bodies/messages.ts'
+import type { StoredBodies } from '../../../usage/bodies/recorded-calls.ts'
 import { REQUESTS_PARAMETERS, RUNNING_PARAMETERS } from '../../../usage/reading/parameters.ts'
 import type { FoundRequest } from '../../../usage/reading/queries.ts'
 import { noteAudit, noteOnce } from '../control.ts'

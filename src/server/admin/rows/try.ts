@@ -2,7 +2,7 @@
 import { bad, good, type Outcome } from '../../../core/failure.ts'
 import type { HeaderLookup } from '../../../core/headers.ts'
 import type { ResponseWriter } from '../../../core/http-exchange.ts'
-import { memoryOwnerOf } from '../../admission.ts'
+import { memoryOwnerOf } from '../../request-admission.ts'
 import { ROUTES, type RouteName } from '../../routes.ts'
 import type { AdminDeps } from '../deps.ts'
 import { type AdminCall, type AdminRow, type Answered, row } from '../row.ts'

@@ -2,8 +2,8 @@
 import type { MessagePort } from 'node:worker_threads'
 import pg from 'pg'
 import type { SqlRow, SqlValue } from '../database.ts'
-import { BAD_URL } from './errors.ts'
-import type { ConnectionData, PostgresAnswer, PostgresCall, PostgresResult } from './messages.ts'
+import { BAD_URL } from './postgres-error.ts'
+import type { ConnectionData, PostgresAnswer, PostgresCall, PostgresResult } from './postgres-messages.ts'
 
 /** Type OIDs that are read as numbers: int2, int4, int8, float4, float8, numeric. Amounts are at most 2^53. */
 const NUMBERS: ReadonlySet<number> = new Set([20, 21, 23, 700, 701, 1700])

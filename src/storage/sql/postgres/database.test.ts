@@ -4,7 +4,7 @@ import { type PostgresServer, skipPostgres, startPostgres } from '../../../../te
 import { runAll } from '../database.ts'
 import { inTransaction } from '../transaction.ts'
 import { PostgresDatabase } from './database.ts'
-import { PostgresError } from './errors.ts'
+import { PostgresError } from './postgres-error.ts'
 import { withNumbers, withTypes } from './translate.ts'
 
 test('postgres: placeholders and types of SQLite are translated', () => {

@@ -6,7 +6,7 @@
 import { getCompileCacheDir } from 'node:module'
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads'
 import type { SqlDatabase, SqlRow, SqlStatement, SqlValue } from '../database.ts'
-import { PostgresError } from './errors.ts'
+import { PostgresError } from './postgres-error.ts'
 import type {
   ConnectionData,
   PostgresAnswer,
@@ -14,7 +14,7 @@ import type {
   PostgresConnectionOptions,
   PostgresProblem,
   PostgresResult,
-} from './messages.ts'
+} from './postgres-messages.ts'
 import { withNumbers } from './translate.ts'
 
 export type PostgresOptions = Pick<PostgresConnectionOptions, 'url' | 'schema'>

@@ -1,4 +1,4 @@
-import type { PostgresProblem } from './messages.ts'
+import type { PostgresProblem } from './postgres-messages.ts'
 
 /** An error of Postgres or of the connection to it. The message contains no address, user or password. */
 export class PostgresError extends Error {

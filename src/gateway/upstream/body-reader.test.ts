@@ -5,7 +5,7 @@ import type { StreamStep } from '../../core/protocol.ts'
 import { run } from '../../core/stage.ts'
 import { singleFrames } from '../../protocols/framing/sse.ts'
 import { openaiChat } from '../../protocols/openai-chat/index.ts'
-import { type AnswerBodyReader, readerFor } from './answer-reader.ts'
+import { type AnswerBodyReader, readerFor } from './body-reader.ts'
 
 const whole = JSON.stringify({
   choices: [{ index: 0, message: { role: 'assistant', content: 'héllo' }, finish_reason: 'stop' }],

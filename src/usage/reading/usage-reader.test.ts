@@ -163,7 +163,7 @@ test('reader: a thread that ends is started again', async (t) => {
 })
 
 const inProcess = (args: readonly string[], after: string) => {
-  const code = `import { UsageReader } from ${JSON.stringify(import.meta.resolve('./client.ts'))}
+  const code = `import { UsageReader } from ${JSON.stringify(import.meta.resolve('./usage-reader.ts'))}
     const names = { key: () => null, team: () => null }
     const reader = new UsageReader({ folder: '/nowhere', timezone: 'UTC', keepHours: () => 90, date: () => 0,
       flush: async () => null, names })

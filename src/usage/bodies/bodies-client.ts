@@ -6,7 +6,7 @@
 import { ThreadClient } from '../../storage/thread/connect-thread.ts'
 import type { OnStoreTime } from '../../storage/thread/on-store-time.ts'
 import type { program } from './bodies-thread.ts'
-import type { BodiesQuery, BodiesRules, RawCall, StoredBodies } from './messages.ts'
+import type { BodiesQuery, BodiesRules, RawCall, StoredBodies } from './recorded-calls.ts'
 
 export type BodiesClientOptions = {
   readonly folder: string

@@ -9,7 +9,13 @@ import { ThreadClient } from '../storage/thread/connect-thread.ts'
 import type { OnStoreTime } from '../storage/thread/on-store-time.ts'
 import type { CounterAnswer, CounterOperation } from './counter-messages.ts'
 import type { program } from './counters-thread.ts'
-import type { CountersState, CountersThreadOptions, FromCountersThread, NodeSpent, RedisState } from './messages.ts'
+import type {
+  CountersState,
+  CountersThreadOptions,
+  FromCountersThread,
+  NodeSpent,
+  RedisState,
+} from './counters-thread-messages.ts'
 
 export type CountersClientOptions = Pick<CountersThreadOptions, 'url' | 'node' | 'shares'> & {
   readonly onAnswers: (source: number, answers: readonly CounterAnswer[]) => void

@@ -11,7 +11,7 @@ import type { ResponseStore, StoredResponse } from '../../core/stored-response.t
 import { ThreadClient, type ThreadResult } from '../thread/connect-thread.ts'
 import type { OnStoreTime } from '../thread/on-store-time.ts'
 import type { Limits } from './database.ts'
-import type { ResponseQuery } from './messages.ts'
+import type { ResponseQuery } from './store-queries.ts'
 import type { program } from './store-thread.ts'
 
 export type StoreOptions = {

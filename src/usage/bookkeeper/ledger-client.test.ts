@@ -12,7 +12,7 @@ import { USAGE_FILE } from '../journal/file.ts'
 import { JournalWriter } from '../journal/journal-writer.ts'
 import { listSegments, processName, thisProcess } from '../journal/segment-files.ts'
 import type { BookkeeperEvent } from './bookkeeper.ts'
-import { LedgerClient } from './client.ts'
+import { LedgerClient } from './ledger-client.ts'
 
 const closers: (() => unknown)[] = []
 after(async () => {
@@ -196,7 +196,7 @@ const inProcess = (folder: string, args: readonly string[], after: string) => {
     syncs: false,
     process: thisProcess(),
   }
-  const code = `import { LedgerClient } from ${JSON.stringify(import.meta.resolve('./client.ts'))}
+  const code = `import { LedgerClient } from ${JSON.stringify(import.meta.resolve('./ledger-client.ts'))}
     const limits = { keepDays: 1, keepHours: 1, maxMegabytes: 1 }
     const client = new LedgerClient({ ...${JSON.stringify(options)}, limits: () => limits, report() {} })
     client.start()

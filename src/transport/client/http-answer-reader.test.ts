@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { HttpAnswerReader, type Progress } from './answer-reader.ts'
 import { emptyHeadCache } from './heads.ts'
+import { HttpAnswerReader, type Progress } from './http-answer-reader.ts'
 
 type ReadAnswer = {
   status?: number

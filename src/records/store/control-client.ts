@@ -15,7 +15,7 @@ import type {
   ControlSettings,
   ControlThreadOptions,
   StoredAccounts,
-} from './messages.ts'
+} from './record-operations.ts'
 import { refused } from './results.ts'
 
 export type ControlClientOptions = ControlPlace & {

@@ -1,5 +1,5 @@
 import { type Failure, type FailureKind, fail } from '../../core/failure.ts'
-import type { AnswerProblem } from './answer-reader.ts'
+import type { AnswerProblem } from './http-answer-reader.ts'
 
 /** The failure kind and description of a network error code. Messages are not used: they vary. */
 type NetworkCause = { readonly kind: FailureKind; readonly what: string }

@@ -1,8 +1,8 @@
 /** Checks texts in a thread with limits of time and memory, one at a time. */
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import { ThreadClient } from '../../storage/thread/connect-thread.ts'
+import { type CheckedText, type CheckTask, NAME } from './check-task.ts'
 import type { program } from './check-thread.ts'
-import { type CheckedText, type CheckTask, NAME } from './messages.ts'
 
 export type ConfigChecksOptions = {
   /** ms until the modules of the thread are loaded, and then until its result. */

@@ -17,7 +17,7 @@ import {
   reserve,
   type SlotCounter,
   settle,
-} from './admission.ts'
+} from './attempt-admission.ts'
 import { fullBucket, levelOf } from './token-bucket.ts'
 
 const now = 1_000

@@ -13,9 +13,15 @@ import { NO_ACCOUNTS } from '../../core/accounts.ts'
 import { runAll } from '../../storage/sql/database.ts'
 import { inTransaction } from '../../storage/sql/transaction.ts'
 import { plainDigest } from '../entities/secret-digest.ts'
-import { ControlClient } from './client.ts'
-import type { AccountsChange, ControlContext, ControlPlace, ControlResult, StoredAccounts } from './messages.ts'
+import { ControlClient } from './control-client.ts'
 import { CONTROL_FILE, readStoredAccounts } from './read-accounts.ts'
+import type {
+  AccountsChange,
+  ControlContext,
+  ControlPlace,
+  ControlResult,
+  StoredAccounts,
+} from './record-operations.ts'
 
 const closers: (() => unknown)[] = []
 after(async () => {
@@ -90,7 +96,7 @@ const until = async (condition: () => boolean, what: string) => {
 
 /** Creates keys one after the other, and prints the name and secret of each once it is answered. */
 const WRITER = `
-import { ControlClient } from ${JSON.stringify(new URL('./client.ts', import.meta.url).href)}
+import { ControlClient } from ${JSON.stringify(new URL('./control-client.ts', import.meta.url).href)}
 import { NO_ACCOUNTS } from ${JSON.stringify(new URL('../../core/accounts.ts', import.meta.url).href)}
 const place = JSON.parse(process.argv[1])
 const ignore = () => {}

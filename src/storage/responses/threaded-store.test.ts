@@ -9,8 +9,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import type { Failure } from '../../core/failure.ts'
 import type { StoredResponse } from '../../core/stored-response.ts'
-import { type StoreChange, type ThreadedStore, threadedStore } from './client.ts'
 import { FILE, openDatabase } from './database.ts'
+import { type StoreChange, type ThreadedStore, threadedStore } from './threaded-store.ts'
 
 const closers: (() => unknown)[] = []
 after(async () => {
@@ -351,7 +351,7 @@ test('store: a folder without access is a problem without a path, and the thread
 
 test('store: without a thread nothing is stored', () => {
   const { folder } = given()
-  const code = `import { threadedStore } from ${JSON.stringify(import.meta.resolve('./client.ts'))}
+  const code = `import { threadedStore } from ${JSON.stringify(import.meta.resolve('./threaded-store.ts'))}
     const store = threadedStore({ folder: ${JSON.stringify(folder)}, limits: () => (${JSON.stringify(limits)}), date: Date.now, changed() {} })
     process.stdout.write((await store.put(${JSON.stringify(one)})).message)`
   const args = ['--permission', '--allow-fs-read=*', '--input-type=module', '-e', code]
@@ -361,7 +361,7 @@ test('store: without a thread nothing is stored', () => {
 
 test('store: its thread does not keep the process alive', () => {
   const { folder } = given()
-  const code = `import { threadedStore } from ${JSON.stringify(import.meta.resolve('./client.ts'))}
+  const code = `import { threadedStore } from ${JSON.stringify(import.meta.resolve('./threaded-store.ts'))}
     const store = threadedStore({ folder: ${JSON.stringify(folder)}, limits: () => (${JSON.stringify(limits)}), date: Date.now, changed() {} })
     await store.put(${JSON.stringify(one)}); process.stdout.write('over')`
   const { stdout, signal } = spawnSync(process.execPath, ['--input-type=module', '-e', code], { timeout: 60_000 })

@@ -7,7 +7,7 @@ import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.
 import type { NodeIncident } from '../../core/incident.ts'
 import { ThreadClient } from '../../storage/thread/connect-thread.ts'
 import { exportText } from './export-text.ts'
-import type { NamedQuery, ReadingThreadOptions } from './messages.ts'
+import type { NamedQuery, ReadingThreadOptions } from './named-query.ts'
 import type {
   Activity,
   ActivityQuery,

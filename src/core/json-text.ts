@@ -10,8 +10,11 @@ import { atOnce, PIECE, type Steps } from './steps.ts'
 export type Span = { readonly key: string; readonly start: number; readonly value: number; readonly end: number }
 
 export type Survey =
-  /** `long`: a number may have too many digits for a double (see `parseJson`). */
-  | { readonly ok: true; readonly members: readonly Span[]; readonly long: boolean }
+  /**
+   * `long`: a number may have too many digits for a double (see `parseJson`). `entries`: at least as many as all lists of
+   * the text have together.
+   */
+  | { readonly ok: true; readonly members: readonly Span[]; readonly long: boolean; readonly entries: number }
   | { readonly ok: false; readonly problem: 'too-deep' | 'duplicate' | 'not-finite'; readonly at: string }
 
 /** Members that determine the target or the cost. With a duplicate, policy and upstream could read different values. */
@@ -120,6 +123,8 @@ export const survey = (source: string, deepest: number): Survey => {
   let value = -1
   let expectKey = false
   let long = false
+  // A list has an entry for its bracket and one for each comma.
+  let entries = 0
   const close = (end: number) => {
     if (start === -1) return
     let last = end
@@ -143,12 +148,14 @@ export const survey = (source: string, deepest: number): Survey => {
       } else at = end - 1
     } else if (code === 123 || code === 91) {
       depth++
+      entries++
       if (depth > deepest) return { ok: false, problem: 'too-deep', at: key }
       if (depth === 1) expectKey = code === 123
     } else if (code === 125 || code === 93) {
       if (depth === 1) close(at)
       depth--
     } else if (code === 44) {
+      entries++
       if (depth === 1) {
         close(at)
         expectKey = true
@@ -162,7 +169,7 @@ export const survey = (source: string, deepest: number): Survey => {
       at = end - 1
     }
   }
-  return { ok: true, members, long }
+  return { ok: true, members, long, entries }
 }
 
 export const isSpace = (code: number): boolean => code === 32 || code === 10 || code === 13 || code === 9

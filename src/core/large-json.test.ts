@@ -12,7 +12,7 @@ const expected = (source: string, deepest: number): LargeJson => {
   try {
     const value = parseJson(source)
     const found = survey(source, deepest)
-    return { ok: true, value, survey: found.ok ? { ...found, long: false } : found }
+    return { ok: true, value, survey: found.ok ? { ...found, long: false, entries: Number.POSITIVE_INFINITY } : found }
   } catch (error) {
     return { ok: false, error: describeJsonError(error, source) }
   }

@@ -97,9 +97,12 @@ class MemberSurvey {
     this.#source = source
   }
 
-  /** `long` is false because the digits are already kept; true would request a second pass that keeps them. */
+  /**
+   * `long` is false because the digits are already kept; true would request a second pass that keeps them. The entries are
+   * not counted.
+   */
   result(): Survey {
-    return this.#problem ?? { ok: true, members: this.#members, long: false }
+    return this.#problem ?? { ok: true, members: this.#members, long: false, entries: Number.POSITIVE_INFINITY }
   }
 
   /**

@@ -48,3 +48,10 @@ test('lone surrogates: other escapes are not searched further', () => {
   for (const text of [String.raw`{"a":"\u00e9\n\u001b[0m"}`, '{"a":"😀"}', String.raw`{"a":"\\d83d C:\\users"}`])
     assert.equal(hasSurrogateEscapes(text), false)
 })
+
+test('lone surrogates: found after any number of other escapes, near or far', () => {
+  for (const before of ['', 'x'.repeat(40), String.raw`\n`, String.raw`\u00e9`, `${'x'.repeat(40)}\\n`])
+    for (const count of [0, 1, 7, 8, 9, 50])
+      for (const half of [String.raw`\ud83d`, String.raw`\uDC00`])
+        assert.equal(hasSurrogateEscapes(`{"a":"${before.repeat(count)}${half}"}`), true, `${count} × ${before}`)
+})

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { JsonObject } from '../core/json.ts'
+import { survey } from '../core/json-text.ts'
 import { extentProblem, isShort } from './request-size.ts'
 
 const limits = { messages: 4, parts: 6, tools: 3 }
@@ -54,16 +55,22 @@ for (const [name, body, problem] of cases)
     else {
       assert.equal(found?.kind, 'invalid_value')
       assert.match(found?.message ?? '', problem)
-      assert.equal(isShort(JSON.stringify(body).length, limits), false)
+      assert.equal(isShort(entriesOf(JSON.stringify(body)), limits), false)
     }
   })
 
-test('extent: a body short enough to skip the count is within all limits', () => {
+/** The entries of all lists, as the survey of a text counts them. */
+const entriesOf = (source: string): number => {
+  const found = survey(source, 64)
+  return found.ok ? found.entries : Number.POSITIVE_INFINITY
+}
+
+test('extent: a body with few enough entries to skip the count is within all limits', () => {
   for (const [limit, shortest] of [
     [{ messages: 4, parts: 9, tools: 9 }, '{"input":[1,1,1,1,1]}'],
     [{ messages: 9, parts: 4, tools: 9 }, '{"input":[{"output":[1,1,1,1,1]}]}'],
     [{ messages: 9, parts: 9, tools: 4 }, '{"tools":[1,1,1,1,1]}'],
   ] as const)
-    assert.equal(isShort(shortest.length, limit), false)
-  assert.equal(isShort('{"x":[]}'.length, { messages: 4, parts: 4, tools: 4 }), true)
+    assert.equal(isShort(entriesOf(shortest), limit), false)
+  assert.equal(isShort(entriesOf('{"x":[],"text":"[1,2,3,4,5]"}'), { messages: 4, parts: 4, tools: 4 }), true)
 })

@@ -14,12 +14,9 @@ const MESSAGES = ['messages', 'input', 'prompt'] as const
 const PARTS = ['content', 'output', 'summary', 'tool_calls', 'reasoning_details', 'tools'] as const
 const TOOLS = ['tools', 'functions'] as const
 
-/**
- * Whether a JSON text of this length is within the limits whatever it contains: each entry of a list takes at least two
- * characters. Most requests are so short that their entries need no count.
- */
-export const isShort = (length: number, { messages, parts, tools }: ExtentLimits): boolean =>
-  length <= 2 * Math.min(messages, parts, tools)
+/** Whether a body is within the limits because all its lists together have at most this many entries, as most bodies do. */
+export const isShort = (entries: number, { messages, parts, tools }: ExtentLimits): boolean =>
+  entries <= Math.min(messages, parts, tools)
 
 /**
  * The failure of a body with too many entries: 400 `invalid_value` with the count, the limit and the setting. Null: it is

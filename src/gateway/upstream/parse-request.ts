@@ -135,7 +135,8 @@ const checked = (source: EncodedText, read: LargeJson, limits: ExtentLimits): Ou
   if (!read.ok) return bad(source.text.trim() === '' ? EMPTY : invalid(read.error))
   const { value: body, survey: surveyed } = read
   if (!isObject(body)) return bad(NOT_AN_OBJECT)
-  const problem = isShort(source.text.length, limits) ? null : extentProblem(body, limits)
+  const isCounted = surveyed.ok && isShort(surveyed.entries, limits)
+  const problem = isCounted ? null : extentProblem(body, limits)
   if (problem) return bad(problem)
   if (!surveyed.ok) return bad(surveyFailure(surveyed.problem, surveyed.at))
   return good({ source, body, members: surveyed.members })

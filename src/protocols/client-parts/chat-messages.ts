@@ -21,13 +21,16 @@ export const readMessages = (fields: RequestFields, problems: DecodeState): Mess
   if (entries.length === 0) fields.invalid('messages', 'a list with at least one message')
   const calls = noCalls()
   const messages: Message[] = []
-  for (const [index, entry] of entries.entries()) {
+  // An iterator with indices would allocate a list for each message.
+  let index = 0
+  for (const entry of entries) {
     const plain = plainTextMessage(entry, 'messages', index)
     if (plain) messages.push(plain)
     else {
       const message = entryOf(entry, `messages[${index}]`, problems)
       if (message) append(messages, readMessage(message, { index, calls, problems }))
     }
+    index++
   }
   return messages
 }

@@ -1,7 +1,7 @@
 /** Adapts a chat request to the members, messages and abilities that a provider accepts (`core/accepts.ts`). */
 import type { Ability, Accepts, MemberLimits, ReasoningMember } from '../../core/accepts.ts'
 import type { ChatRequest, Part } from '../../core/chat.ts'
-import { isList, isObject, type Json, type JsonObject, text } from '../../core/json.ts'
+import { isList, isObject, type Json, type JsonObject, list, text } from '../../core/json.ts'
 import { mapMember, withoutMember } from '../../core/json-edit.ts'
 import type { Loss } from '../../core/protocol.ts'
 import { objectParameters } from './function-parameters.ts'
@@ -32,14 +32,18 @@ export const acceptedBody = (
 }
 
 const acceptedMessages = (remaining: JsonObject, accepts: Accepts | undefined, dropped: ReportDropped): JsonObject => {
-  // Only assistant messages carry rejected members, unless the provider's message schema is closed.
-  const concerns = (message: JsonObject) => message.role === 'assistant' || accepts?.messages !== undefined
+  // Nearly all messages are accepted as they are: those are found without a closure for each.
+  if (!list(remaining.messages).some((message) => isObject(message) && isConcerned(message, accepts))) return remaining
   return mapMember(remaining, 'messages', (message, index) =>
-    isObject(message) && concerns(message)
+    isObject(message) && isConcerned(message, accepts)
       ? acceptedMessage(message, accepts, (member) => dropped(`messages[${index}].${member}`))
       : message,
   )
 }
+
+/** Whether the message may have rejected members: reasoning of the assistant, or any where the message schema is closed. */
+const isConcerned = (message: JsonObject, accepts: Accepts | undefined): boolean =>
+  accepts?.messages !== undefined || (message.role === 'assistant' && hasReasoning(message))
 
 /** Completes the parameters of functions, in chat completions and in the responses format. Nothing changes for the model. */
 const withObjectParameters = (body: JsonObject): JsonObject =>
@@ -132,6 +136,10 @@ const withText = (content: Json | undefined, more: string): Json => {
 
 const MEMBERS: readonly ReasoningMember[] = ['reasoning_content', 'reasoning', 'reasoning_details']
 
+/** Reads the members by their names: a loop over them takes several times as long. */
+const hasReasoning = ({ reasoning_content, reasoning, reasoning_details }: JsonObject): boolean =>
+  reasoning_content !== undefined || reasoning !== undefined || reasoning_details !== undefined
+
 /**
  * Moves the reasoning of an earlier turn to a member that the provider accepts. Signatures of other formats, packed by
  * the gateway (`isGatewayDetail`), are dropped: no chat completions provider can verify them.
@@ -141,7 +149,7 @@ const withReasoning = (
   taken: readonly ReasoningMember[] | undefined,
   dropped: ReportDropped,
 ): JsonObject => {
-  if (MEMBERS.every((member) => message[member] === undefined)) return message
+  if (!hasReasoning(message)) return message
   const open = withoutPackedDetails(message, dropped)
   if (!taken) return open
   const refused = MEMBERS.filter((member) => open[member] !== undefined && !taken.includes(member))

@@ -3,7 +3,8 @@ import { describe, type TestContext, test } from 'node:test'
 import { fail } from '../../core/failure.ts'
 import type { ResponseWriter } from '../../core/http-exchange.ts'
 import type { GatewayEvent, Trace } from '../../core/trace.ts'
-import { type LiveBatch, LiveHub } from './hub.ts'
+import type { LiveBatch } from './event-batch.ts'
+import { LiveHub } from './hub.ts'
 import { LIVE_TOPICS, type LiveTopic, liveEventOf } from './live-event.ts'
 
 const circuit = (name: string): GatewayEvent => ({

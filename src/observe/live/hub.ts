@@ -3,11 +3,12 @@
  * listener, in this or another worker, and for a minute after it, so that a listener can continue after a lost connection.
  */
 import type { GatewayEvent } from '../../core/trace.ts'
+import { BudgetEvents } from './budget-events.ts'
+import { EventBatch, type LiveBatch } from './event-batch.ts'
+import { EventHistory, KEPT } from './event-history.ts'
 import { frameOf, type ListenOptions, LiveListener } from './listener.ts'
 import { isUsual, type LiveEvent, type LiveView, liveEventOf } from './live-event.ts'
-
-/** Events for the other workers. `lost`: events that are missing in between. */
-export type LiveBatch = { readonly events: readonly LiveEvent[]; readonly lost: number }
+import { RequestSample } from './request-sample.ts'
 
 export type LiveHubOptions = LiveView & {
   /** Differs after a restart of the gateway; the same in all of its workers. */
@@ -22,30 +23,21 @@ export type LiveHubOptions = LiveView & {
 const MAX_LISTENERS = 50
 /** Of one actor: a program that leaks streams must leave places to others. Ten viewers with four tabs each may share a token. */
 const MAX_OF_ACTOR = 40
-/** ms and number of events that are kept. */
-const KEPT = { ms: 60_000, events: 2_000 }
 /** ms between two checks of the listeners, and checks between two heartbeats. */
 const TICK = { ms: 1_000, beat: 10 }
-/** Events for the other workers are collected for this time in ms, and at most this many. */
-const BATCH = { ms: 100, events: 500 }
 /** ms between two writes to a listener while there are many events; the first one is written at once. */
 const WRITES = 250
-/** Usual requests a second, and at once after a pause, that are events for clients that want a sample. */
-const SAMPLE = 50
-/** ms by which the events of several workers may be out of order. */
-const SKEW = 1_000
-
-type Kept = { readonly at: number; readonly event: LiveEvent }
-
 /** Why a listener is not added. `actor_full`: its actor has as many as it may have. */
 export type ListenRefusal = 'full' | 'actor_full' | 'closed'
 
 export class LiveHub {
   readonly #options: LiveHubOptions
   readonly #listeners = new Set<LiveListener>()
-  #ring: Kept[] = []
-  /** The ring has every event since then; null: nothing is kept. */
-  #since: number | null = null
+  readonly #history = new EventHistory()
+  readonly #sample = new RequestSample()
+  readonly #budgets = new BudgetEvents()
+  /** For the other workers; null: there are none. */
+  readonly #batch: EventBatch | null
   #isFollowed = false
   #isClosed = false
   #count = 0
@@ -53,30 +45,23 @@ export class LiveHub {
   #ticker: NodeJS.Timeout | undefined
   /** Ends the ring a minute after the last listener. */
   #ending: NodeJS.Timeout | undefined
-  #batch: LiveEvent[] = []
-  #lost = 0
-  #sending: NodeJS.Timeout | undefined
   #writing: NodeJS.Timeout | undefined
   /** The last write to the listeners. */
   #written = 0
-  /** The last state of each budget; null: not read yet. */
-  #budgets: Map<string, string> | null = null
-  #isReadingBudgets = false
-  /** Usual requests that the sample has place for, and since when. */
-  #places = SAMPLE
-  #sampledAt = 0
   /** The last time at which no event was made of a request. */
   #skippedAt = 0
 
   constructor(options: LiveHubOptions) {
     this.#options = options
+    const { others } = options
+    this.#batch = others && new EventBatch((batch) => others.send(batch))
   }
 
   /** Handles an event of this process. */
   observe(event: GatewayEvent): void {
-    if (this.#since === null && !this.#isFollowed) return
+    if (!this.#history.areKept && !this.#isFollowed) return
     const now = this.#options.date()
-    const isExtra = event.event === 'request' && isUsual(event.trace) && !this.#isInSample(now)
+    const isExtra = event.event === 'request' && isUsual(event.trace) && !this.#sample.take(now)
     if (isExtra && !this.#isFollowed && this.#listeners.size > 0 && this.#areSampled()) {
       this.#skippedAt = now
       for (const listener of this.#listeners) listener.skip()
@@ -84,17 +69,17 @@ export class LiveHub {
     }
     const made = { id: this.#nextId(), ...liveEventOf(event, this.#options), ...(isExtra && { isExtra }) }
     this.#add(made)
-    if (this.#isFollowed) this.#forward(made)
+    if (this.#isFollowed) this.#batch?.add(made)
   }
 
   /** Adds an event that each worker makes itself: of its configuration, and of the records that it reads. */
   note(event: Omit<LiveEvent, 'id'>): void {
-    if (this.#since !== null) this.#add({ id: this.#nextId(), ...event })
+    if (this.#history.areKept) this.#add({ id: this.#nextId(), ...event })
   }
 
   /** Events of the other workers. */
   receive({ events, lost }: LiveBatch): void {
-    if (this.#since === null) return
+    if (!this.#history.areKept) return
     if (lost > 0) for (const listener of this.#listeners) listener.gap(lost)
     for (const event of events) this.#add(event)
   }
@@ -102,7 +87,7 @@ export class LiveHub {
   /** Whether another worker needs the events of this one. */
   follow(on: boolean): void {
     this.#isFollowed = on
-    if (on) this.#open()
+    if (on) this.#history.open(this.#options.date())
     else this.#closeIfUnused()
   }
 
@@ -114,14 +99,14 @@ export class LiveHub {
     if (own.length >= MAX_OF_ACTOR) return 'actor_full'
     clearTimeout(this.#ending)
     this.#ending = undefined
-    if (this.#since === null) this.#open()
+    this.#history.open(this.#options.date())
     if (this.#listeners.size === 0) this.#options.others?.follow(true)
     const { after, reply } = options
     const listener = new LiveListener(options, teams)
     this.#listeners.add(listener)
     this.#ticker ??= setInterval(() => this.#tick(), TICK.ms).unref()
     reply.onDisconnect(() => this.#remove(listener))
-    listener.beat(this.#beatData())
+    listener.beat(beatOf(this.#options))
     if (after !== null) this.#replay(listener, after)
     return null
   }
@@ -134,25 +119,14 @@ export class LiveHub {
       listener.end()
     }
     clearTimeout(this.#ending)
-    clearTimeout(this.#sending)
+    this.#batch?.close()
     clearTimeout(this.#writing)
     this.#isFollowed = false
-    this.#drop()
+    this.#history.drop()
   }
 
   #nextId(): string {
     return `${this.#options.date()}-${this.#options.worker}-${++this.#count}`
-  }
-
-  /** Whether a usual request is one of the sample. */
-  #isInSample(now: number): boolean {
-    // The clock may have been set back.
-    const passed = Math.max(0, now - this.#sampledAt)
-    this.#sampledAt = now
-    this.#places = Math.min(SAMPLE, this.#places + (passed * SAMPLE) / 1_000)
-    if (this.#places < 1) return false
-    this.#places--
-    return true
   }
 
   #areSampled(): boolean {
@@ -160,15 +134,11 @@ export class LiveHub {
     return true
   }
 
-  #open(): void {
-    this.#since ??= this.#options.date()
-  }
-
   #remove(listener: LiveListener): void {
     if (!this.#listeners.delete(listener) || this.#listeners.size > 0) return
     clearInterval(this.#ticker)
     this.#ticker = undefined
-    this.#budgets = null
+    this.#budgets.forget()
     if (this.#isClosed) return
     this.#ending = setTimeout(() => {
       this.#ending = undefined
@@ -178,23 +148,12 @@ export class LiveHub {
   }
 
   #closeIfUnused(): void {
-    if (this.#listeners.size === 0 && this.#ending === undefined && !this.#isFollowed) this.#drop()
-  }
-
-  #drop(): void {
-    this.#ring = []
-    this.#since = null
+    if (this.#listeners.size === 0 && this.#ending === undefined && !this.#isFollowed) this.#history.drop()
   }
 
   #add(event: LiveEvent): void {
     const now = this.#options.date()
-    this.#ring.push({ at: now, event })
-    let old = 0
-    while (old < this.#ring.length && this.#isOld(this.#ring[old], now, this.#ring.length - old)) old++
-    if (old > 0) {
-      this.#since = (this.#ring[old - 1]?.at ?? now) + 1
-      this.#ring.splice(0, old)
-    }
+    this.#history.add(event, now)
     const text = frameOf(event)
     for (const listener of this.#listeners) listener.push(event, text)
     this.#writeSoon(now)
@@ -214,84 +173,27 @@ export class LiveHub {
     else write()
   }
 
-  #isOld(kept: Kept | undefined, now: number, size: number): boolean {
-    return kept !== undefined && (now - kept.at > KEPT.ms || size > KEPT.events)
-  }
-
-  /** The events after a cursor. Those of other workers near it are sent again, since workers send theirs a moment later. */
+  /** Sends the events after a cursor. A listener that wants all requests misses those that were skipped. */
   #replay(listener: LiveListener, after: string): void {
-    const last = cursorOf(after)
-    const since = Math.max(this.#since ?? Number.POSITIVE_INFINITY, listener.isSampled ? 0 : this.#skippedAt + 1)
-    const isComplete = last !== null && last.at >= since
+    const { events, isComplete } = this.#history.after(after, listener.isSampled ? 0 : this.#skippedAt + 1)
     if (!isComplete) listener.gap(null)
-    for (const { event } of this.#ring) {
-      const one = cursorOf(event.id)
-      if (!one || !last || (one.worker === last.worker ? isAfter(one, last) : one.at >= last.at - SKEW))
-        listener.push(event, frameOf(event))
-    }
+    for (const event of events) listener.push(event, frameOf(event))
     listener.flush()
-  }
-
-  #beatData(): string {
-    const { date, instance, node } = this.#options
-    return JSON.stringify({ at: new Date(date()).toISOString(), instance, ...(node !== undefined && { node }) })
-  }
-
-  #forward(event: LiveEvent): void {
-    const { others } = this.#options
-    if (!others) return
-    if (this.#batch.length < BATCH.events) this.#batch.push(event)
-    else this.#lost++
-    this.#sending ??= setTimeout(() => {
-      this.#sending = undefined
-      others.send({ events: this.#batch, lost: this.#lost })
-      this.#batch = []
-      this.#lost = 0
-    }, BATCH.ms).unref()
   }
 
   #tick(): void {
     const isBeat = ++this.#ticks % TICK.beat === 0
     for (const listener of [...this.#listeners]) {
-      if (isBeat) listener.beat(this.#beatData())
+      if (isBeat) listener.beat(beatOf(this.#options))
       listener.check().then((isOver) => {
         if (!isOver) return
         this.#remove(listener)
         listener.end()
       })
     }
-    void this.#sendBudgets()
-  }
-
-  /** Sends the budgets whose state has changed. */
-  async #sendBudgets(): Promise<void> {
-    const wanting = [...this.#listeners].filter(({ topics }) => topics.includes('budgets'))
-    const [first] = wanting
-    if (!first || this.#isReadingBudgets) return
-    this.#isReadingBudgets = true
-    try {
-      const found = await first.budgets()
-      const known = this.#budgets
-      this.#budgets = new Map([...(known ?? []), ...found.map(({ id, data }) => [id, data] as const)])
-      if (known === null) return
-      for (const { id, teams, data } of found) {
-        if (known.get(id) === data) continue
-        const event = { id: '', topic: 'budgets', name: 'budget', teams, data } as const
-        for (const listener of wanting) listener.push(event, frameOf(event))
-      }
-      for (const listener of wanting) listener.flush()
-    } finally {
-      this.#isReadingBudgets = false
-    }
+    void this.#budgets.send(this.#listeners)
   }
 }
 
-type EventCursor = { readonly at: number; readonly worker: number; readonly number: number }
-
-const cursorOf = (id: string): EventCursor | null => {
-  const [, at, worker, number] = /^([0-9]{1,16})-([0-9]{1,6})-([0-9]{1,16})$/.exec(id) ?? []
-  return at === undefined ? null : { at: Number(at), worker: Number(worker), number: Number(number) }
-}
-
-const isAfter = (one: EventCursor, last: EventCursor): boolean =>
-  one.at > last.at || (one.at === last.at && one.number > last.number)
+const beatOf = ({ date, instance, node }: LiveHubOptions): string =>
+  JSON.stringify({ at: new Date(date()).toISOString(), instance, ...(node !== undefined && { node }) })

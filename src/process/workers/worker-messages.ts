@@ -1,7 +1,7 @@
 /** Messages between the workers and their supervisor, over the IPC channel of `fork`. */
 
 import type { AccountsFromSupervisor, AccountsFromWorker } from '../../limits/workers/account-messages.ts'
-import type { LiveBatch } from '../../observe/live/hub.ts'
+import type { LiveBatch } from '../../observe/live/event-batch.ts'
 
 /** A question of one worker to all of them. */
 export type Query =

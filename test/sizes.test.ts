@@ -42,7 +42,6 @@ const ABOVE_THE_CAP: { readonly [name: string]: readonly [lines: number, members
 
   ResponsesAnswerWriter: [427, 52],
   ChunkWriter: [247, 41],
-  Supervisor: [225, 31],
   MessagesStreamWriter: [204, 32],
 
   Simulation: [633, 46],

@@ -20,7 +20,8 @@ import { removeRunFile, writeRunFile } from '../../runtime/run-file.ts'
 import { malformedMessage } from '../../usage/journal/malformed-segment.ts'
 import { atomicLines } from './atomic-lines.ts'
 import { LiveRelay } from './live-relay.ts'
-import { hangOf, pulseOf, type Watch } from './pulse.ts'
+import type { Watch } from './pulse.ts'
+import { Watchdog } from './watchdog.ts'
 import type { FromWorker } from './worker-messages.ts'
 import { type WorkerExit, WorkerProcess } from './worker-process.ts'
 import { WorkerQueries } from './worker-queries.ts'
@@ -43,9 +44,6 @@ const RESTART = { first: 100, max: 30_000, uptime: 60_000 }
 /** ms added to a worker's announced shutdown time before it is killed. */
 const MARGIN = 10_000
 
-/** A stopped or blocked worker is replaced within 5 s; no event loop turn takes 4 s. */
-const WATCH: Watch = { every: 1_000, misses: 3, busy: 4_000 }
-
 /** Delay in ms before a restart, after `deaths` crashes in a row. */
 export const restartDelay = (deaths: number): number => doubled(deaths - 1, RESTART.first, RESTART.max)
 
@@ -58,7 +56,6 @@ export const supervise = (options: Supervised): void => {
 /** The state of the supervisor process. It ends the process itself. */
 class Supervisor {
   readonly #options: Supervised
-  readonly #watch: Watch
   readonly #workers: readonly WorkerProcess[]
   readonly #queries: WorkerQueries
   readonly #accounts: SharedAccounts
@@ -84,7 +81,6 @@ class Supervisor {
 
   constructor(options: Supervised) {
     this.#options = options
-    this.#watch = options.watch ?? WATCH
     this.#workers = Array.from({ length: options.workers }, (_, at) => new WorkerProcess(at + 1))
     this.#accounts = new SharedAccounts({
       serving: () => this.#serving(),
@@ -105,7 +101,12 @@ class Supervisor {
     // A debugger may pause a worker on purpose.
     const { NODE_OPTIONS = '' } = this.#options.env
     const debugged = [...process.execArgv, NODE_OPTIONS].some((option) => option.includes('--inspect'))
-    if (!debugged) setInterval(() => this.#checkWorkers(), this.#watch.every)
+    if (!debugged)
+      new Watchdog({
+        watch: this.#options.watch,
+        serving: () => this.#serving(),
+        onHang: (hang) => this.#log?.error('worker_hangs', hang),
+      }).start()
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => this.#end(signal))
     // Reload, or shut down if the terminal has been closed.
     process.on('SIGHUP', () => {
@@ -225,26 +226,6 @@ class Supervisor {
     this.#failed = true
     for (const worker of this.#workers) worker.kill()
     if (this.#allEnded()) process.exit(1)
-  }
-
-  /**
-   * One heartbeat. Heartbeats are counted instead of reading a clock, so a suspended machine kills no worker. At most one
-   * worker is killed per heartbeat: if all are silent, the cause may be the machine.
-   */
-  #checkWorkers(): void {
-    for (const worker of this.#serving()) {
-      const pid = worker.child?.pid ?? 0
-      worker.pulses.push(pulseOf(pid))
-      const why = hangOf(worker.pulses, this.#watch)
-      if (why !== null) {
-        const silent = (worker.pulses.length - 1) * this.#watch.every
-        this.#log?.error('worker_hangs', { worker: worker.number, pid, why, silent_ms: silent })
-        worker.pulses.length = 0
-        worker.kill()
-        return
-      }
-      worker.send({ type: 'ping' })
-    }
   }
 
   #killAfter(worker: WorkerProcess, ms: number): void {

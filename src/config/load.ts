@@ -1,5 +1,6 @@
 /** Reads the environment, `.env` and the file, and builds the configuration. */
 
+import { createHash } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 import { isAbsolute, join, relative, resolve } from 'node:path'
 import type { Providers } from '../core/provider.ts'
@@ -147,18 +148,27 @@ export const readEnvironment = async ({
   return withFileVariables(joined, '', files, providers).env
 }
 
+export const hashOf = ({ dotenv, file, files, problems }: ConfigTexts): string =>
+  createHash('sha256')
+    .update(JSON.stringify([dotenv, file, [...(files ?? [])], problems]))
+    .digest('hex')
+
+/** `hash`: of the texts that it was made from. */
+export type LoadedTexts = Loaded & { readonly hash: string }
+
 /** Builds the configuration from texts. */
 export const loadTexts = (
   read: ConfigTexts,
   { env, providers, stored }: Pick<ConfigSources, 'env' | 'providers' | 'stored'>,
-): Loaded => {
+): LoadedTexts => {
   const loaded = configure({ env, dotenv: read.dotenv, file: read.file, files: read.files, providers, stored })
   const warnings = [...read.warnings, ...loaded.warnings]
-  if (read.problems.length === 0) return { ...loaded, warnings }
+  const hash = hashOf(read)
+  if (read.problems.length === 0) return { ...loaded, warnings, hash }
   const problems = loaded.ok ? read.problems : [...read.problems, ...loaded.problems]
-  return { ok: false, problems, launch: loaded.launch, warnings }
+  return { ok: false, problems, launch: loaded.launch, warnings, hash }
 }
 
 /** The whole configuration, or all of its problems. */
-export const loadConfig = async (sources: ConfigSources): Promise<Loaded> =>
+export const loadConfig = async (sources: ConfigSources): Promise<LoadedTexts> =>
   loadTexts(await readTexts(sources), sources)

@@ -216,3 +216,26 @@ test('describeChange: shows key IDs, never keys', () => {
     /^providers\.openai\.keys: [0-9a-f]{4}×1 → [0-9a-f]{4}×3$/,
   )
 })
+
+test('watch: a start builds the configuration once, and again only for other texts or on request', async (t) => {
+  const folder = await mkdtemp(join(tmpdir(), 'headgate-watch-'))
+  await writeFile(join(folder, 'headgate.yaml'), 'teams: { search: {} }\n')
+  let built = 0
+  const stored = () => {
+    built++
+    return null
+  }
+  const sources = { env: {}, folder, providers, stored }
+  const running = await loadConfig(sources)
+  assert.ok(running.ok)
+  const watching = watchConfig({ ...sources, running, onReload: () => {}, interval: INTERVAL, settle: SETTLE })
+  t.after(async () => {
+    watching.stop()
+    await rm(folder, { recursive: true })
+  })
+  assert.equal(built, 1)
+  // Waits for the check of the start, then reloads.
+  await watching.reload()
+  await watching.reload()
+  assert.equal(built, 2)
+})

@@ -2,13 +2,19 @@
  * Detects changes of the configuration on disk and loads the new one. It polls and hashes the content, because file system
  * notifications miss the second rename of an editor, network mounts, and the link swap of a Kubernetes ConfigMap.
  */
-import { createHash } from 'node:crypto'
 import { unwatchFile, watchFile } from 'node:fs'
 import { resolve } from 'node:path'
 import type { FullConfig } from '../core/config.ts'
-import type { Loaded } from './configure.ts'
 import { describeChange } from './describe.ts'
-import { type ConfigSources, type ConfigTexts, loadTexts, pathsOf, readTexts } from './load.ts'
+import {
+  type ConfigSources,
+  type ConfigTexts,
+  hashOf,
+  type LoadedTexts,
+  loadTexts,
+  pathsOf,
+  readTexts,
+} from './load.ts'
 import type { Problem } from './problem.ts'
 
 export type Reloaded =
@@ -35,7 +41,7 @@ type Signals = {
   off(name: 'SIGHUP', run: () => void): unknown
 }
 
-type Running = Extract<Loaded, { ok: true }>
+type Running = Extract<LoadedTexts, { ok: true }>
 
 export type WatchOptions = ConfigSources & {
   /** The running configuration. */
@@ -48,11 +54,6 @@ export type WatchOptions = ConfigSources & {
   /** The source of SIGHUP; a test's own. */
   readonly signals?: Signals
 }
-
-const hashOf = ({ dotenv, file, files, problems }: ConfigTexts): string =>
-  createHash('sha256')
-    .update(JSON.stringify([dotenv, file, [...(files ?? [])], problems]))
-    .digest('hex')
 
 const LAUNCH = [
   'port',
@@ -86,7 +87,7 @@ export const watchConfig = ({
   ...sources
 }: WatchOptions): Watching => {
   let current = running
-  let seen: string | undefined
+  let seen = running.hash
   let stopped = false
   let busy: Promise<void> | undefined
   let next: { requested: boolean } | undefined
@@ -126,16 +127,16 @@ export const watchConfig = ({
       : undefined
   }
 
-  const load = (read: ConfigTexts): Loaded => {
+  const load = (read: ConfigTexts): LoadedTexts => {
     const missing = gone(read)
-    if (missing) return { ok: false, problems: [missing], launch: undefined, warnings: [] }
+    if (missing) return { ok: false, problems: [missing], launch: undefined, warnings: [], hash: seen }
     try {
       return loadTexts(read, sources)
     } catch (error) {
       // An internal error must not affect the running configuration.
       const found = `an internal error (${error instanceof Error ? error.message : String(error)})`
       const problem = { where: read.file?.name ?? 'configuration', found, allowed: 'the configuration as it was' }
-      return { ok: false, problems: [problem], launch: undefined, warnings: [] }
+      return { ok: false, problems: [problem], launch: undefined, warnings: [], hash: seen }
     }
   }
 

@@ -1,7 +1,6 @@
 /** The parts of the running process, and what its modules share. */
 
-import type { Loaded } from '../config/configure.ts'
-import type { ConfigSources } from '../config/load.ts'
+import type { ConfigSources, LoadedTexts } from '../config/load.ts'
 import type { reloadState } from '../config/reload-state.ts'
 import type { Watching } from '../config/watch.ts'
 import type { FullConfig } from '../core/config.ts'
@@ -39,7 +38,7 @@ export const terminal = process.stdout.isTTY === true
 export const paint = paintFor(process.env, terminal)
 
 /** A valid configuration at the start of the process. */
-type Started = Extract<Loaded, { readonly ok: true }>
+type Started = Extract<LoadedTexts, { readonly ok: true }>
 
 /** What changes while the process runs. */
 export type Current = {

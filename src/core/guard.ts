@@ -1,0 +1,85 @@
+/**
+ * The list through which a request and its answer pass: guards, the response cache, the stated cost. The order is that of the
+ * list, in both directions.
+ */
+import type { Client } from './accounts.ts'
+import type { ChatEvent, Usage } from './chat.ts'
+import type { TextOrBytes } from './encoded-text.ts'
+import type { Failure } from './failure.ts'
+import type { HeaderLookup } from './headers.ts'
+import type { AnswerContext } from './protocol.ts'
+import type { Stage } from './stage.ts'
+import type { Candidate, Plan } from './target.ts'
+import type { Trace } from './trace.ts'
+
+/** A member of the list. It belongs to one call; absent functions cost nothing. */
+export type Guard = {
+  /** Changes with the rules of the guard: an answer in the response cache belongs to the revisions of all guards. */
+  readonly revision?: string
+  /** Checks the request before the response cache and the choice of a target. Null: it goes on unchanged. */
+  readonly request?: (texts: () => readonly RequestText[]) => GuardVerdict | null | Promise<GuardVerdict | null>
+  /**
+   * Checks or changes the answer: a stage for each choice. Text may be held back until `close`, `finish` or `end`. A `failure`
+   * event ends the answer, and the upstream is cancelled. An answer that passes stages is encoded, never passed through.
+   */
+  readonly events?: () => Stage<ChatEvent, ChatEvent>
+  /** Follows the answer as it is written. Null: this one is not followed. */
+  readonly written?: (answer: WrittenAnswer) => AnswerFollower | null
+}
+
+/** A text of a request which a model reads. */
+export type RequestText = {
+  readonly text: string
+  /** Of the message; null: outside of messages. */
+  readonly role: string | null
+  /** `arguments`: a value in the arguments of a tool call. `tools`: in a declaration of a tool or a schema. */
+  readonly kind: 'text' | 'arguments' | 'tools'
+}
+
+/** What a guard does with a request. */
+export type GuardVerdict =
+  /** The client receives the failure. */
+  | { readonly refuse: Failure }
+  /** New texts by the texts that they replace, wherever these occur. */
+  | { readonly replace: ReadonlyMap<string, string> }
+  /** The guard answers: no target is called. */
+  | { readonly answer: () => Promise<void> }
+
+/** An answer that is about to be written. */
+export type WrittenAnswer = {
+  readonly candidate: Candidate
+  /** The context of a stream. Null: the answer is one body. */
+  readonly stream: AnswerContext | null
+}
+
+/** Follows an answer as it is written. An answer that is no stream is one piece. */
+export type AnswerFollower = {
+  /** The events of the piece that is written next. Not called for answers without events, such as embeddings. */
+  events(events: readonly ChatEvent[]): void
+  /** Returns what is written instead. Bytes are valid during the call only. */
+  piece(piece: TextOrBytes): TextOrBytes
+  /** The answer is complete. */
+  complete(answer: CompleteAnswer): void
+  /** Releases what is kept. Called once on every path, after `complete`. */
+  discard(): void
+}
+
+/** `headers`: of the answer itself, such as its content type. */
+export type CompleteAnswer = {
+  readonly headers: Readonly<Record<string, string>>
+  readonly used: { readonly usage: Usage; readonly estimated?: true } | null
+  readonly trace: Trace
+}
+
+/** Chooses the guards of a call, in order. */
+export type ChooseGuards = (call: GuardedCall) => readonly Guard[]
+
+/** The call for which guards are chosen. */
+export type GuardedCall = {
+  readonly id: string
+  readonly client: Client
+  /** The kind of call, as in the log. */
+  readonly style: string
+  readonly plan: Plan
+  readonly headers: HeaderLookup
+}

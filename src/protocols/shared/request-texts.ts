@@ -1,0 +1,119 @@
+/**
+ * Finds and changes the texts of a request which a model reads, in the client's own body. All formats share this: a member that
+ * is not known to be something else is a text. So a format's own parts, and those that clients mix, are read too.
+ */
+import type { RequestText } from '../../core/guard.ts'
+import { isList, isObject, type Json, type JsonObject, readJson, text } from '../../core/json.ts'
+import { exceedsDepth, MAX_DEPTH } from './tool-arguments.ts'
+
+/** Returns the text that replaces this one, or the same. */
+type ChangeText = (found: RequestText) => string
+
+/** Changes the texts of a body. Returns the same object if none changes. */
+export const changedTexts = (body: JsonObject, change: ChangeText): JsonObject =>
+  mappedMembers(body, (value, name) => (NOT_READ.has(name) ? value : changed(value, name, placeOf(name, change))))
+
+/** Members of a request that no model reads: they identify the call, or control it. */
+const NOT_READ: ReadonlySet<string> = new Set([
+  ...['model', 'user', 'metadata', 'client_metadata', 'safety_identifier', 'prompt_cache_key', 'service_tier', 'speed'],
+  ...['previous_response_id', 'conversation', 'container', 'include', 'inference_geo', 'truncation', 'encoding_format'],
+  ...['tool_choice', 'modalities', 'audio', 'reasoning', 'reasoning_effort', 'thinking', 'verbosity', 'stream_options'],
+])
+
+/** Members of a request that declare tools or the form of the answer. */
+const DECLARING: ReadonlySet<string> = new Set(['tools', 'functions', 'response_format', 'text', 'output_config'])
+
+/** Where a value stands. `free`: the client has chosen the names of the members, so each of them is read. */
+type TextPlace = Omit<RequestText, 'text'> & { readonly free: boolean; readonly change: ChangeText }
+
+const placeOf = (member: string, change: ChangeText): TextPlace => ({
+  role: null,
+  kind: DECLARING.has(member) ? 'tools' : 'text',
+  free: false,
+  change,
+})
+
+const changed = (value: Json, name: string, place: TextPlace): Json => {
+  if (typeof value === 'string') return changedText(value, name, place)
+  if (isList(value)) return mappedList(value, (item) => changed(item, name, place))
+  if (!isObject(value)) return value
+  if (place.free) return mappedMembers(value, (member, key) => changed(member, key, place))
+  if (place.kind === 'tools') return mappedMembers(value, (member, key) => changedDeclaration(member, key, place))
+  // A signature is valid for the text beside it only.
+  if (SIGNATURES.some((signature) => typeof value[signature] === 'string')) return value
+  const inside = { ...place, role: text(value.role) ?? place.role }
+  return mappedMembers(value, (member, key) => changedMember(value, member, key, inside))
+}
+
+const SIGNATURES = ['signature', 'encrypted_content', 'thought_signature']
+
+const changedMember = (parent: JsonObject, value: Json, name: string, place: TextPlace): Json => {
+  if (name === 'arguments' && typeof value === 'string') return changedArguments(value, place)
+  if (name === 'input' && isCall(parent)) return changed(value, name, { ...place, kind: 'arguments', free: true })
+  // The name of an author is a text; that of a function identifies it.
+  if (name === 'name' && parent.role === undefined) return value
+  return IDENTIFIERS.has(name) || name.endsWith('_id') ? value : changed(value, name, place)
+}
+
+/** A member of a tool or of a schema. Names of properties, and lists of them, are no texts. */
+const changedDeclaration = (value: Json, name: string, place: TextPlace): Json => {
+  if (VALUES.has(name)) return changed(value, name, { ...place, free: true })
+  if (NAMED_SCHEMAS.has(name) && isObject(value)) return mappedMembers(value, (schema) => changed(schema, name, place))
+  return changed(value, name, place)
+}
+
+/** Members of a schema that have values of the arguments. */
+const VALUES: ReadonlySet<string> = new Set(['enum', 'const', 'default', 'examples'])
+
+/** Members of a schema whose own members are schemas, by names that the client has chosen. */
+const NAMED_SCHEMAS: ReadonlySet<string> = new Set(['properties', '$defs', 'definitions'])
+
+/** Members of tools and schemas that are texts. */
+const DESCRIPTIONS: ReadonlySet<string> = new Set(['description', 'title'])
+
+/** Members with a value of the format, an identifier, or bytes. */
+const IDENTIFIERS: ReadonlySet<string> = new Set([
+  ...['type', 'role', 'id', 'status', 'phase', 'detail', 'format', 'media_type', 'mime_type', 'cache_control'],
+  ...['data', 'file_data', 'signature', 'encrypted_content', 'thought_signature'],
+])
+
+/** A call of a tool, whose input is an object, or text without a form. */
+const isCall = ({ type }: JsonObject): boolean => typeof type === 'string' && /(?:tool_use|tool_call)$/.test(type)
+
+const changedText = (value: string, name: string, { role, kind, free, change }: TextPlace): string => {
+  if (value === '') return value
+  const isText = free || (kind === 'tools' ? DESCRIPTIONS.has(name) : !value.startsWith('data:'))
+  return isText ? change({ text: value, role, kind }) : value
+}
+
+/** Arguments are JSON in a string. Escapes in it may hide a text, so its values are read. */
+const changedArguments = (source: string, place: TextPlace): string => {
+  const inside: TextPlace = { ...place, kind: 'arguments', free: true }
+  const value = readJson(source)
+  const isReadable = (isObject(value) || isList(value)) && !exceedsDepth(value, MAX_DEPTH)
+  if (!isReadable) return changedText(source, 'arguments', inside)
+  const after = changed(value, 'arguments', inside)
+  return after === value ? source : JSON.stringify(after)
+}
+
+const mappedList = (list: readonly Json[], map: (item: Json) => Json): readonly Json[] => {
+  let copy: Json[] | null = null
+  for (const [index, item] of list.entries()) {
+    const after = map(item)
+    if (after === item) continue
+    copy ??= [...list]
+    copy[index] = after
+  }
+  return copy ?? list
+}
+
+const mappedMembers = (object: JsonObject, map: (value: Json, name: string) => Json): JsonObject => {
+  let copy: Map<string, Json | undefined> | null = null
+  for (const [name, value] of Object.entries(object)) {
+    const after = value === undefined ? value : map(value, name)
+    if (after === value) continue
+    copy ??= new Map(Object.entries(object))
+    copy.set(name, after)
+  }
+  return copy ? Object.fromEntries(copy) : object
+}

@@ -67,11 +67,13 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'gateway/health': [],
   'gateway/call': ['gateway/accounts'],
   'gateway/upstream': ['gateway/accounts'],
+  'gateway/guards': ['gateway/accounts', 'gateway/call', 'gateway/upstream'],
   'gateway/routing': ['gateway/accounts', 'gateway/call', 'gateway/health', 'gateway/upstream'],
   'gateway/sharing': ['gateway/accounts', 'gateway/call', 'gateway/upstream'],
   'gateway/chat': [
     'gateway/accounts',
     'gateway/call',
+    'gateway/guards',
     'gateway/health',
     'gateway/upstream',
     'gateway/routing',
@@ -80,6 +82,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'gateway/endpoints': [
     'gateway/accounts',
     'gateway/call',
+    'gateway/guards',
     'gateway/health',
     'gateway/upstream',
     'gateway/routing',

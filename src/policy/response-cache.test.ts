@@ -249,6 +249,7 @@ const PARTS: CacheKeyParts = {
   query: '',
   forwarded: [null, null],
   target: { provider: 'a', model: 'm', baseUrl: 'http://a.test' },
+  revisions: [],
 }
 const same: readonly (readonly [name: string, style: string, one: JsonObject, other: JsonObject])[] = [
   ['member order', 'chat', { a: 1, b: { c: 2, d: 3 } }, { b: { d: 3, c: 2 }, a: 1 }],
@@ -320,6 +321,8 @@ const parts: readonly Partial<CacheKeyParts>[] = [
   { target: { ...PARTS.target, provider: 'b' } },
   { target: { ...PARTS.target, model: 'n' } },
   { target: { ...PARTS.target, baseUrl: 'http://b.test' } },
+  { revisions: ['mask 1'] },
+  { revisions: ['mask 2'] },
 ]
 test('cache: everything around the body is part of the key', () =>
   assert.equal(new Set(parts.map((one) => cacheKeyText({ ...PARTS, ...one }, {}))).size, parts.length))

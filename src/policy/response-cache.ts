@@ -128,6 +128,8 @@ export type CacheKeyParts = {
   readonly forwarded: readonly (string | null)[]
   /** The first target of the plan, and its address: the model name of the request may have several meanings. */
   readonly target: { readonly provider: string; readonly model: string; readonly baseUrl: string }
+  /** Of the guards that requests and answers pass. */
+  readonly revisions: readonly string[]
 }
 
 /** Changes with the format of stored answers and with the rules of the cache. */
@@ -135,11 +137,11 @@ const VERSION = 1
 
 /** The text whose digest is the key of an answer. */
 export const cacheKeyText = (
-  { scope, style, facts, path, query, forwarded, target }: CacheKeyParts,
+  { scope, style, facts, path, query, forwarded, target, revisions }: CacheKeyParts,
   body: JsonObject,
 ): string => {
   const { provider, model, baseUrl } = target
-  const parts = [VERSION, scope, style, path, query, forwarded, provider, model, baseUrl]
+  const parts = [VERSION, scope, style, path, query, forwarded, provider, model, baseUrl, ...revisions]
   return `${JSON.stringify(parts)}\n${canonicalJson(distinctive(body, facts))}`
 }
 

@@ -111,6 +111,11 @@ export class Recorder {
     this.#extraHeaders = { ...this.#extraHeaders, ...headers }
   }
 
+  /** The response headers that do not depend on a target, for a header block that is sent before one has answered. */
+  earlyHeaders(): Readonly<Record<string, string>> {
+    return { 'x-request-id': this.id, ...this.#extraHeaders }
+  }
+
   /** The `x-headgate-*` response headers, from the events so far, in a new object. */
   headers(): Record<string, string> {
     const attempts = this.#events.filter((event) => event.type === 'attempt')

@@ -359,7 +359,8 @@ const isMissingPath = ({ status, upstream }: Failure): boolean => {
 const severalChoices = (inbound: InboundRequest, format: UpstreamProtocol): MultipleChoices | undefined => {
   const count = choicesOf(inbound.request)
   if (count === 1 || !format.choices) return undefined
-  return { format, split: format.choices.split, count, passes: sameFormat(inbound.protocol, format) !== undefined }
+  const passes = !inbound.hasGuardedAnswer && sameFormat(inbound.protocol, format) !== undefined
+  return { format, split: format.choices.split, count, passes }
 }
 
 /** Whether a skipped event could lose only text: no tool call and no structured output. */

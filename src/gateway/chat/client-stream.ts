@@ -10,6 +10,7 @@ import type { Sink } from '../../core/stage.ts'
 import type { Cancel, World } from '../../core/world.ts'
 import type { CallDeps } from '../call/call-lifecycle.ts'
 import { type ActiveCalls, Cancellation, DRAIN } from '../call/cancellation.ts'
+import { type MakeStages, pipeThrough } from '../guards/guarded-answer.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
 
 /** Response headers of a server-sent event stream. */
@@ -49,6 +50,8 @@ export type ClientStreamOptions = {
 export type StreamedAnswer = {
   readonly writer: StreamWriter
   readonly answerStream: AnswerStream
+  /** Creates the stages of guards which the answer passes; null: there are none. */
+  readonly makeStages: MakeStages | null
   readonly headers: Readonly<Record<string, string>>
   readonly listener: StreamListener
 }
@@ -108,13 +111,13 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   }
 
   /** Sends an answer. If a keep-alive has already sent the header block, a comment carries the headers instead. */
-  send({ writer, answerStream, headers, listener }: StreamedAnswer): void {
+  send({ writer, answerStream, makeStages, headers, listener }: StreamedAnswer): void {
     if (this.#over) return listener.ended(fail('client_gone', 'The client disconnected before the answer began.'))
     this.#listener = listener
     this.#answerStream = answerStream
     this.#start(writer, headers)
     // Writing the header block may have revealed that the client disconnected.
-    if (!this.#over) answerStream.pipeTo(this)
+    if (!this.#over) pipeThrough(makeStages, answerStream, this)
   }
 
   /** Writes a comment between two events. */

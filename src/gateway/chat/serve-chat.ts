@@ -1,61 +1,34 @@
 /** Serves one chat call, from the received request to the end of its answer: parse, plan, route, answer, record. */
 
-import { type ChatEvent, type ChatRequest, fold } from '../../core/chat.ts'
-import type { Config } from '../../core/config.ts'
-import type { Failure, Outcome } from '../../core/failure.ts'
-import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
-import type { AnswerContext, ClientProtocol, StreamStep, StreamWriter } from '../../core/protocol.ts'
+import { type ChatEvent, fold } from '../../core/chat.ts'
+import type { Failure } from '../../core/failure.ts'
+import type { AnswerFollower } from '../../core/guard.ts'
+import type { AnswerContext, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { ownTurn, PIECE } from '../../core/steps.ts'
-import type { Candidate, Plan } from '../../core/target.ts'
+import type { Candidate } from '../../core/target.ts'
 import type { TraceEvent } from '../../core/trace.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
-import { type CacheableBody, chatBypass } from '../../policy/response-cache.ts'
 import { singleFrames } from '../../protocols/framing/sse.ts'
 import { append } from '../../protocols/shared/append.ts'
 import { choicesOf } from '../../protocols/shared/choices.ts'
-import { type Eventual, whenKnown } from '../accounts/authority.ts'
-import { textDemand } from '../accounts/demand.ts'
 import { InputCount, usageOf } from '../accounts/token-usage.ts'
-import { type CallScope, type OngoingAnswer, type RunningCall, runCall } from '../call/call-lifecycle.ts'
+import { type CallScope, type OngoingAnswer, runCall } from '../call/call-lifecycle.ts'
 import type { Cancellation } from '../call/cancellation.ts'
 import { randomLetters } from '../call/ids.ts'
 import { type Recorder, recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../call/recorder.ts'
+import { complete, discard, FollowedWriter, followed, followersOf, NO_FOLLOWERS } from '../guards/followed-answer.ts'
+import { type MakeStages, pipeThrough, stagesOf } from '../guards/guarded-answer.ts'
 import type { AttemptPermit } from '../health/upstream-health.ts'
-import { keyOrder, type ModelCallDeps, planFor } from '../routing/planner.ts'
+import { keyOrder } from '../routing/planner.ts'
 import type { RouteContext } from '../routing/route-context.ts'
 import { type NotRouted, type Routed, route } from '../routing/router.ts'
-import {
-  type AnswerStoring,
-  type CacheDeps,
-  type CacheUse,
-  RecordedStream,
-  sendCached,
-  useCache,
-} from '../sharing/cached-call.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
 import { type InboundRequest, sameFormat } from '../upstream/outbound-request.ts'
-import { parseInTurns } from '../upstream/parse-request.ts'
 import { chatAttempts } from './chat-call.ts'
 import { ClientStream, STREAM_HEADERS, type StreamListener } from './client-stream.ts'
 import type { ContinuedFlow } from './continuation.ts'
 import { continuable } from './continuation-targets.ts'
-import { CostWriter } from './cost-writer.ts'
-import type { StoredTurn } from './turn.ts'
-
-/** A turn of a stored conversation, and the writer that stores its answer. */
-export type StartedTurn = { readonly turn: StoredTurn; readonly responseWriter: ResponseWriter }
-
-/** One chat call of a client. */
-export type ChatCall = {
-  readonly protocol: ClientProtocol
-  readonly received: IncomingRequest
-  readonly responseWriter: ResponseWriter
-  /** Makes the request a turn of a stored conversation. Absent: the protocol has no stored conversations. */
-  readonly startTurn?: (inbound: InboundRequest) => Promise<Outcome<StartedTurn>>
-}
-
-/** The dependencies of chat calls. */
-export type ChatDeps = ModelCallDeps & CacheDeps
+import { type CallContext, type ChatCall, type ChatDeps, type PlannedCall, planCall } from './plan-call.ts'
 
 /** Serves a chat call. Resolves when its answer has ended; upstream and client errors are answers too. */
 export const serveChat = (gateway: ChatDeps, call: ChatCall): Promise<void> => {
@@ -65,54 +38,34 @@ export const serveChat = (gateway: ChatDeps, call: ChatCall): Promise<void> => {
   )
 }
 
-type CallContext = ChatCall & RunningCall & { readonly gateway: ChatDeps }
-
-/** A call that was parsed and has a plan. */
-type PlannedCall = CallContext & {
-  readonly config: Config
-  readonly plan: Plan
-  /** The client's own request. */
-  readonly request: ChatRequest
-  /** The same, with the earlier turns of a stored conversation. */
-  readonly inbound: InboundRequest
-  readonly turn: StoredTurn | undefined
-  /** The body of the client's own request. */
-  readonly ownBody: CacheableBody
-  /** The answer is recorded for later turns. */
-  readonly isRecorded: boolean
-}
-
 // biome-ignore lint/suspicious/noConfusingVoidType: a call that has ended returns nothing
 const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
   const planning = planCall(call)
   // A short request without a stored conversation is planned at once.
   const planned = planning instanceof Promise ? await planning : planning
   if (!planned) return
-  const { gateway, received, responseWriter, cancellation, recorder, config, request, inbound, turn } = planned
-  const cache = cacheFor(planned)
-  if (cache?.hit) return sendCached(gateway, planned, cache.hit)
-  if (cache?.failure) return writeAndRecordError(planned, cache.failure, null)
+  const { gateway, received, responseWriter, cancellation, recorder, config, request, inbound, turn, guards } = planned
   const { world } = gateway
   const { settings } = config
   // No client waits for a background response; the timeouts of each attempt still apply.
   gateway.activeCalls.startDeadline(world, cancellation, turn?.storage.background ? 0 : settings.timeout.request)
-  const headers = { 'x-request-id': received.id, ...cache?.headers }
   const inputCount = new InputCount(request)
   const stream = request.stream
     ? new ClientStream(gateway, {
         responseWriter,
         settings,
-        headers,
+        headers: recorder.earlyHeaders(),
         cancellation,
         opening: () => call.protocol.encodeStream(answerContextFor(planned, null, { inputCount, stream: null })),
       })
     : null
-  const resources: CallResources = { cancellation, stream, routed: null, recorded: null }
+  const makeStages = stagesOf(guards)
+  const resources: CallResources = { cancellation, stream, routed: null, followers: NO_FOLLOWERS }
   let ongoing = false
   try {
     const routeContext = routeContextFor(planned)
     const attempts = chatAttempts(gateway, {
-      inbound,
+      inbound: planned.sent,
       settings,
       turn,
       memoryOwner: received.memoryOwner,
@@ -127,107 +80,29 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
     if (!routed.ok) return refuse(planned, stream, routed, answerContext)
     recorder.answeredBy(routed)
     turn?.answeredBy(routed.target, routed.prepared, routed.answerStream)
-    // The beginning of an answer that keep-alives have begun is not in what would be stored.
-    const stored = answerContext.begun ? undefined : cache?.storing
-    const storing = stored?.accepts(routed.target.candidate) ? stored : null
+    const answer = { candidate: routed.target.candidate, stream: stream && answerContext }
+    const followers = followersOf(guards, answer)
+    resources.followers = followers
     if (!stream) {
-      const steps = stepsOnce(routed.answerStream)
-      const body = bodyOf(routed, inbound, answerContext, steps)
+      const read = readOnce(routed.answerStream, makeStages)
+      const refusal = makeStages && read().failure
+      if (refusal) return refuseAnswer(planned, routed, refusal)
+      const own = bodyOf(routed, inbound, answerContext, { read, isGuarded: makeStages !== null })
+      const body = followed(followers, own, () => read().steps.flatMap(({ events }) => events))
       if (large) await ownTurn(world.turn, true)
-      return sendWhole(planned, routed, body, storing && { storing, steps })
+      return sendWhole(planned, routed, body, followers)
     }
-    const continued = continuable(gateway, { routeContext, inbound, turn, recorder, stream }, routed)
-    const direct = writerFor(inbound, routed, continued, answerContext)
-    const recorded = storing && new RecordedStream(direct, storing)
-    resources.recorded = recorded
+    const continued = continuable(gateway, { routeContext, inbound: planned.sent, turn, recorder, stream }, routed)
+    const passes = continued === null && makeStages === null
+    const writer = writerFor(inbound, routed, passes, answerContext)
     if (!turn && received.body.text.length <= COUNT_AT_ONCE) inputCount.count()
-    const streaming = new StreamingCall(routed, { continued, stream, cancellation, inputCount, recorder, recorded })
-    const writer = recorded ?? direct
-    const { statesCost } = call.protocol
-    const withCost = statesCost && received.headers('x-headgate-metadata') === 'body'
-    streaming.begin(
-      withCost ? new CostWriter(writer, recorder.account, { statesCost, context: answerContext }) : writer,
-    )
+    const streaming = new StreamingCall(routed, { continued, stream, cancellation, inputCount, recorder, followers })
+    streaming.begin(followers.length === 0 ? writer : new FollowedWriter(writer, followers), makeStages)
     ongoing = true
     return streaming
   } finally {
     if (!ongoing) release(resources)
   }
-}
-
-/** Parses the request, starts its turn and plans its targets. Null: an error was sent to the client. */
-const planCall = (call: CallContext): Eventual<PlannedCall | null> => {
-  const { gateway, protocol, received } = call
-  const config = gateway.config()
-  const parsing = parseInTurns(protocol, received, config.settings.limit, gateway.world.turn)
-  return whenKnown(parsing, (parsed) => planParsed(call, config, parsed))
-}
-
-const planParsed = (
-  call: CallContext,
-  config: Config,
-  parsed: Outcome<InboundRequest>,
-): Eventual<PlannedCall | null> => {
-  const { recorder, startTurn } = call
-  if (!parsed.ok) {
-    writeAndRecordError(call, parsed.failure, null)
-    return null
-  }
-  const { request } = parsed.value
-  const blocked = recorder.received({ model: request.model, stream: request.stream, members: parsed.value.body })
-  if (blocked) {
-    writeAndRecordError(call, blocked, null)
-    return null
-  }
-  return startTurn
-    ? startTurn(parsed.value).then((started) => planTurn(call, config, parsed.value, started))
-    : planTurn(call, config, parsed.value, undefined)
-}
-
-/** `started`: the turn of a stored conversation. */
-const planTurn = (
-  call: CallContext,
-  config: Config,
-  parsed: InboundRequest,
-  started: Outcome<StartedTurn> | undefined,
-): PlannedCall | null => {
-  const { gateway, protocol, received, recorder } = call
-  const { request } = parsed
-  if (started?.ok === false) {
-    writeAndRecordError(call, started.failure, null)
-    return null
-  }
-  const { turn, responseWriter } = started?.value ?? { turn: undefined, responseWriter: call.responseWriter }
-  const plan = planFor(gateway, config, { model: request.model, style: protocol.style, client: received.client })
-  if (!plan.ok) {
-    writeAndRecordError({ ...call, responseWriter }, plan.failure, null)
-    return null
-  }
-  const own = turn?.inbound ?? parsed
-  const inbound = received.query === '' ? own : { ...own, query: received.query }
-  const hasStoredTurns = turn !== undefined && turn.inbound !== parsed
-  const body = hasStoredTurns ? null : received.body
-  recorder.account.describe(textDemand({ request: inbound.request, members: inbound.body, body, plan: plan.value }))
-  const ownBody = { source: parsed.source.text, body: parsed.body }
-  const isRecorded = responseWriter !== call.responseWriter
-  return { ...call, responseWriter, config, plan: plan.value, request, inbound, turn, ownBody, isRecorded }
-}
-
-/** The response cache for this call; null: it is off. */
-const cacheFor = (call: PlannedCall): CacheUse | null => {
-  const { gateway, protocol, received, config, plan, recorder, request, ownBody, turn } = call
-  // A turn that is stored has an ID of its own, which no other request may receive. Turns are stored by default.
-  const stored = call.isRecorded || (request.settings.store?.value ?? turn !== undefined)
-  return useCache(gateway, {
-    received,
-    config,
-    plan,
-    style: protocol.style,
-    facts: protocol,
-    recorder,
-    request: ownBody,
-    bypass: (rules) => chatBypass({ ...ownBody, request, stored }, rules),
-  })
 }
 
 const routeContextFor = ({
@@ -289,12 +164,12 @@ const COUNT_AT_ONCE = 2_048
 type CallResources = {
   readonly cancellation: Cancellation
   readonly stream: ClientStream | null
-  recorded: RecordedStream | null
+  followers: readonly AnswerFollower[]
   routed: Pick<Routed, 'answerStream' | 'permit'> | null
 }
 
-const release = ({ cancellation, stream, routed, recorded }: CallResources): void => {
-  recorded?.discard()
+const release = ({ cancellation, stream, routed, followers }: CallResources): void => {
+  discard(followers)
   cancellation.clearDeadline()
   stream?.stop()
   // Both have ended already, except after an internal error.
@@ -325,36 +200,44 @@ const abandon = (call: PlannedCall, stream: ClientStream | null, routed: Routed 
   recordDisconnect(call, reason)
 }
 
+/** A guard refuses the answer, which has been received in full. */
+const refuseAnswer = (call: PlannedCall, { permit, answerStream }: Routed, refusal: Failure): void => {
+  const { recorder } = call
+  permit.done()
+  recorder.used(usageOf(answerStream, new InputCount(call.request)))
+  recorder.account.settleAll('answered', undefined)
+  writeAndRecordError(call, refusal, null)
+}
+
 /** Sends a whole answer. */
 const sendWhole = (
   call: PlannedCall,
   { permit, answerStream }: Routed,
   body: string,
-  cached: { readonly storing: AnswerStoring; readonly steps: () => readonly StreamStep[] } | null,
+  followers: readonly AnswerFollower[],
 ): void => {
   const { recorder } = call
   permit.done()
   const used = usageOf(answerStream, new InputCount(call.request))
   recorder.used(used)
   writeAndRecordAnswer(call, body)
-  cached?.storing.storeChat({ body, headers: JSON_HEADERS, used, trace: recorder.trace }, () =>
-    cached.steps().flatMap(({ events }) => events),
-  )
+  complete(followers, { headers: JSON_HEADERS, used, trace: recorder.trace })
 }
 
 const JSON_HEADERS = { 'content-type': 'application/json' }
 
 /**
  * The writer of a stream: passes the upstream's frames through if it uses the client's format, otherwise encodes the
- * events. An answer that another target may continue is always encoded, since frames of two upstreams do not join.
+ * events. An answer that another target may continue is always encoded, since frames of two upstreams do not join; one that
+ * passes guards too (`passes`), since they change its events.
  */
 const writerFor = (
   { protocol }: InboundRequest,
   { answerStream, prepared }: Routed,
-  continued: ContinuedFlow | null,
+  passes: boolean,
   context: AnswerContext,
 ): StreamWriter => {
-  const same = answerStream.whole === null && !continued ? sameFormat(protocol, prepared.protocol) : undefined
+  const same = answerStream.whole === null && passes ? sameFormat(protocol, prepared.protocol) : undefined
   if (same) return same.passStream(context)
   const several = choicesOf(context.request) > 1 ? protocol.encodeChoices : undefined
   return several ? several.stream(context) : protocol.encodeStream(context)
@@ -367,8 +250,7 @@ type StreamingState = {
   readonly cancellation: Cancellation
   readonly inputCount: InputCount
   readonly recorder: Recorder
-  /** The stream is stored in the response cache; null: it is not. */
-  readonly recorded: RecordedStream | null
+  readonly followers: readonly AnswerFollower[]
 }
 
 /** A stream in progress. It holds only what its end needs: thousands may be open at once. */
@@ -380,14 +262,14 @@ class StreamingCall implements StreamListener, OngoingAnswer {
   readonly #continued: ContinuedFlow | null
   readonly #inputCount: InputCount
   readonly #recorder: Recorder
-  readonly #recorded: RecordedStream | null
+  readonly #followers: readonly AnswerFollower[]
   #scope: CallScope | null = null
   /** How it ended; undefined: it is in progress. */
   #failure: Failure | null | undefined
 
   constructor(
     { answerStream, permit }: Routed,
-    { continued, stream, cancellation, inputCount, recorder, recorded }: StreamingState,
+    { continued, stream, cancellation, inputCount, recorder, followers }: StreamingState,
   ) {
     this.#cancellation = cancellation
     this.#stream = stream
@@ -396,10 +278,10 @@ class StreamingCall implements StreamListener, OngoingAnswer {
     this.#continued = continued
     this.#inputCount = inputCount
     this.#recorder = recorder
-    this.#recorded = recorded
+    this.#followers = followers
   }
 
-  begin(writer: StreamWriter): void {
+  begin(writer: StreamWriter, makeStages: MakeStages | null): void {
     const recorder = this.#recorder
     this.#cancellation.onCancel((reason) => {
       if (reason.kind !== 'client_gone') return this.#answer.failWith(reason)
@@ -409,7 +291,7 @@ class StreamingCall implements StreamListener, OngoingAnswer {
     recorder.responseStarted = true
     const headers = recorder.headers()
     recorder.releaseDetails()
-    this.#stream.send({ writer, answerStream: this.#answer, headers, listener: this })
+    this.#stream.send({ writer, answerStream: this.#answer, makeStages, headers, listener: this })
   }
 
   get #answer(): AnswerStream {
@@ -454,7 +336,7 @@ class StreamingCall implements StreamListener, OngoingAnswer {
       const skipped = this.#answer.droppedEvents()
       if (skipped > 0) recorder.note({ type: 'dropped_events', count: skipped })
       if (!failure) {
-        this.#recorded?.store({ headers: STREAM_HEADERS, used, trace: recorder.trace })
+        complete(this.#followers, { headers: STREAM_HEADERS, used, trace: recorder.trace })
         return recorder.end('answered', 200)
       }
       const isLeft = failure.kind === 'client_gone'
@@ -463,22 +345,28 @@ class StreamingCall implements StreamListener, OngoingAnswer {
       recorder.end(isLeft ? 'client_gone' : 'interrupted', 200, failure)
     } finally {
       const routed = { answerStream: this.#answerStream, permit: this.#permit }
-      release({ cancellation: this.#cancellation, stream: this.#stream, routed, recorded: this.#recorded })
+      release({ cancellation: this.#cancellation, stream: this.#stream, routed, followers: this.#followers })
     }
   }
 }
 
-/** The body of a whole answer: the upstream's own text if it uses the client's format, otherwise encoded from its events. */
+/** How the steps of a whole answer are read. */
+type WholeReading = { readonly read: () => WholeSteps; readonly isGuarded: boolean }
+
+/**
+ * The body of a whole answer: the upstream's own text if it uses the client's format and passes no guards, otherwise encoded from
+ * its events.
+ */
 const bodyOf = (
   { answerStream, prepared }: Routed,
   { protocol }: InboundRequest,
   context: AnswerContext,
-  stepsOf: () => readonly StreamStep[],
+  { read, isGuarded }: WholeReading,
 ): string => {
-  const same = sameFormat(protocol, prepared.protocol)
+  const same = isGuarded ? undefined : sameFormat(protocol, prepared.protocol)
   if (same && answerStream.whole !== null)
     return same.passAnswer?.(answerStream.whole, context, answerStream.body) ?? answerStream.whole
-  const steps = stepsOf()
+  const { steps } = read()
   const frames = steps.flatMap(({ frame }) => (frame ? singleFrames(frame) : []))
   const assembled = same?.assembleAnswer(frames) ?? null
   if (assembled !== null) return same?.passAnswer?.(assembled, context) ?? assembled
@@ -489,25 +377,32 @@ const bodyOf = (
   return JSON.stringify(encoded)
 }
 
-/** The steps of an answer that was received whole, read on first use. */
-const stepsOnce = (answerStream: AnswerStream): (() => readonly StreamStep[]) => {
-  let steps: readonly StreamStep[] | undefined
+/** The steps of an answer that was received whole, and the failure with which a guard has ended it. */
+type WholeSteps = { readonly steps: readonly StreamStep[]; readonly failure: Failure | undefined }
+
+/** Reads the answer on first use. */
+const readOnce = (answerStream: AnswerStream, makeStages: MakeStages | null): (() => WholeSteps) => {
+  let known: WholeSteps | undefined
   return () => {
-    steps ??= stepsOf(answerStream)
-    return steps
+    known ??= readAnswer(answerStream, makeStages)
+    return known
   }
 }
 
-const stepsOf = (answerStream: AnswerStream): readonly StreamStep[] => {
+const readAnswer = (answerStream: AnswerStream, makeStages: MakeStages | null): WholeSteps => {
   const steps: StreamStep[] = []
-  answerStream.pipeTo({
-    push: (more) => {
+  let failure: Failure | undefined
+  const sink = {
+    push: (more: readonly StreamStep[]) => {
       append(steps, more)
       return true
     },
-    end: () => {},
-  })
-  return steps
+    end: (why?: Failure) => {
+      failure = why
+    },
+  }
+  pipeThrough(makeStages, answerStream, sink)
+  return { steps, failure }
 }
 
 /** The events of each choice, in the order of their indexes. Empty: the answer has one choice. */

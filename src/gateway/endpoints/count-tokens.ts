@@ -7,6 +7,7 @@
 
 import type { ErrorTable } from '../../core/error-table.ts'
 import { bad, type Failure, fail, good, type Outcome, rowOf } from '../../core/failure.ts'
+import type { Guard } from '../../core/guard.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import type { Json } from '../../core/json.ts'
 import { DEEPEST, survey } from '../../core/json-text.ts'
@@ -14,8 +15,10 @@ import type { ClientProtocol, TokenCounting, UpstreamProtocol } from '../../core
 import type { Candidate, Plan } from '../../core/target.ts'
 import { estimateTokens } from '../../policy/routing/estimate-tokens.ts'
 import { jsonDemand } from '../accounts/demand.ts'
-import { runCall } from '../call/call-lifecycle.ts'
+import { type RunningCall, runCall } from '../call/call-lifecycle.ts'
 import { type Recorder, recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../call/recorder.ts'
+import { asReceived, type ChatParsing, chatWithTexts, checkRequest } from '../guards/check-request.ts'
+import { guardsFor } from '../guards/choose-guards.ts'
 import type { ModelCallDeps } from '../routing/planner.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
 import type { RoutingDeps } from '../routing/route-context.ts'
@@ -53,9 +56,9 @@ export const countTokens = (
     if (blocked) return writeAndRecordError(call, blocked, 0)
     const whole = withHistory ? await withHistory(parsed.value) : parsed
     if (!whole.ok) return writeAndRecordError(call, whole.failure, null)
-    const inbound = { ...countable(whole.value, counting), query: received.query }
     const { client } = received
-    const plan = planFor(gateway, config, { model: inbound.request.model, style: protocol.style, client })
+    const { model } = whole.value.request
+    const plan = planFor(gateway, config, { model, style: protocol.style, client })
     if (!plan.ok) return writeAndRecordError(call, plan.failure, null)
 
     const { account } = recorder
@@ -63,7 +66,7 @@ export const countTokens = (
       jsonDemand({
         body: received.body,
         members: body,
-        model: inbound.request.model,
+        model,
         plan: plan.value,
         output: 'free',
       }),
@@ -71,6 +74,12 @@ export const countTokens = (
     // Without a target the answer is an estimate, which is a request of the client all the same.
     const limited = await account.admission.enter()
     if (limited) return writeAndRecordError(call, limited, 0)
+    const guards = guardsFor(gateway, { received, plan: plan.value, style: STYLE })
+    const parsing = { protocol: decoder, path: received.path, limits: config.settings.limit, turn: gateway.world.turn }
+    const sent = guards.length === 0 ? whole.value : await maskedBy(guards, whole.value, parsing)
+    // What a guard refuses leaves the gateway for no count.
+    if (!sent) return writeEstimate(call, counting, whole.value)
+    const inbound = { ...countable(sent, counting), query: received.query }
     const requests = countingRequests(gateway, inbound, plan.value)
     const routed = await routeJson(readOnlyDeps(gateway), {
       received,
@@ -90,9 +99,26 @@ export const countTokens = (
       return writeAndRecordError(call, routed.failure, 0)
     const counted = routed.ok ? routed.answerStream.whole : null
     if (counted !== null) return writeAndRecordAnswer(call, counted)
-    const estimate = JSON.stringify(counting.encodeAnswer(estimateTokens(inbound.request)))
-    writeAndRecordAnswer(call, estimate, { headers: estimateHeaders(recorder) })
+    writeEstimate(call, counting, inbound)
   })
+
+const writeEstimate = (call: RunningCall, counting: TokenCounting, { request }: InboundRequest): void => {
+  const estimate = JSON.stringify(counting.encodeAnswer(estimateTokens(request)))
+  writeAndRecordAnswer(call, estimate, { headers: estimateHeaders(call.recorder) })
+}
+
+/** The request with the texts that guards have replaced; null: a guard refuses it. */
+const maskedBy = async (
+  guards: readonly Guard[],
+  inbound: InboundRequest,
+  parsing: ChatParsing,
+): Promise<InboundRequest | null> => {
+  const own = await asReceived(inbound, parsing)
+  const verdict = await checkRequest(guards, own.body)
+  if (!verdict) return inbound
+  const changed = 'replace' in verdict ? await chatWithTexts(own, verdict.replace, parsing) : null
+  return changed?.ok ? changed.value : null
+}
 
 /** The request with the members that the endpoint accepts: OpenAI refuses others (`max_output_tokens`, `stream`, `store`). */
 const countable = (inbound: InboundRequest, { accepts }: TokenCounting): InboundRequest => {

@@ -12,13 +12,14 @@ import type {
 } from '../../core/embeddings.ts'
 import type { EncodedText } from '../../core/encoded-text.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
+import type { Guard } from '../../core/guard.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import { type Json, type JsonObject, list } from '../../core/json.ts'
 import { rewrite } from '../../core/json-text.ts'
 import { pathSegment } from '../../core/path-segment.ts'
 import type { Loss } from '../../core/protocol.ts'
 import type { Embeds, EmbedsLimits } from '../../core/provider.ts'
-import type { Candidate } from '../../core/target.ts'
+import type { Candidate, Plan } from '../../core/target.ts'
 import { bodyBypass } from '../../policy/response-cache.ts'
 import { estimateText } from '../../policy/routing/estimate-tokens.ts'
 import { draftEmbeddings } from '../../policy/routing/plan-embeddings.ts'
@@ -29,10 +30,13 @@ import { smallerBatch } from '../../protocols/errors/batch-limit.ts'
 import { protocols } from '../../protocols/index.ts'
 import { withinLimits } from '../../protocols/shared/limits.ts'
 import { jsonDemand } from '../accounts/demand.ts'
-import { runCall } from '../call/call-lifecycle.ts'
+import { type RunningCall, runCall } from '../call/call-lifecycle.ts'
 import { recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../call/recorder.ts'
+import { passGuards, withTexts } from '../guards/check-request.ts'
+import { guardsFor, revisionsOf } from '../guards/choose-guards.ts'
+import { complete, discard, followed, followersOf } from '../guards/followed-answer.ts'
 import { keyOrder, type ModelCallDeps, planFor } from '../routing/planner.ts'
-import { type CacheDeps, sendCached, useCache } from '../sharing/cached-call.ts'
+import { type CacheDeps, cacheGuard } from '../sharing/cached-call.ts'
 import { clientHeadersFor, withheldHeaders } from '../upstream/client-headers.ts'
 import { lossPaths, providerHeaders } from '../upstream/outbound-request.ts'
 import { type ParsedEmbeddings, parseEmbeddingsInTurns } from '../upstream/parse-embeddings.ts'
@@ -70,20 +74,6 @@ export const serveEmbeddings = (
       drafting: draftEmbeddings,
     })
     if (!plan.ok) return writeAndRecordError(call, plan.failure, null)
-    const own = { source: parsed.value.source.text, body: parsed.value.body }
-    const cache = useCache(gateway, {
-      received,
-      config,
-      plan: plan.value,
-      style: EMBEDDINGS,
-      facts: NO_FACTS,
-      recorder,
-      request: own,
-      bypass: () => bodyBypass(own),
-    })
-    if (cache?.hit) return sendCached(gateway, call, cache.hit)
-    if (cache?.failure) return writeAndRecordError(call, cache.failure, null)
-
     recorder.account.describe(
       jsonDemand({
         body: received.body,
@@ -93,8 +83,11 @@ export const serveEmbeddings = (
         output: 'none',
       }),
     )
+    const guards = guardsOf(gateway, { received, call, plan: plan.value, parsed: parsed.value })
+    const sent = guards.length === 0 ? parsed.value : await guarded(gateway, { call, guards, parsed: parsed.value })
+    if (!sent) return
     const { refusals } = gateway.health
-    const inbound = { ...parsed.value, headers: received.headers }
+    const inbound = { ...sent, headers: received.headers }
     const routed = await routeJson(gateway, {
       received,
       running: call,
@@ -115,14 +108,60 @@ export const serveEmbeddings = (
     if (usage) recorder.used({ usage })
     recorder.answeredBy(withIgnoredDimensions(routed, request))
     const { answer, passes } = routed.value
-    const text =
+    const own =
       passes && routed.answerStream.whole !== null ? routed.answerStream.whole : bodyOf(answer, request, routed)
     const estimated = answer.input === undefined && { 'x-headgate-estimated': 'true' }
+    const followers = followersOf(guards, { candidate: routed.target.candidate, stream: null })
+    const text = followed(followers, own, null)
     writeAndRecordAnswer(call, text, { headers: { ...recorder.answerHeaders(), ...estimated } })
-    if (!cache?.storing?.accepts(routed.target.candidate)) return
     const headers = { 'content-type': 'application/json', ...estimated }
-    cache.storing.store({ body: text, headers, used: usage ? { usage } : null, trace: recorder.trace })
+    complete(followers, { headers, used: usage ? { usage } : null, trace: recorder.trace })
+    discard(followers)
   })
+
+/** A call that has a plan. */
+type PlannedEmbeddings = {
+  readonly received: IncomingRequest
+  readonly call: RunningCall
+  readonly plan: Plan
+  readonly parsed: ParsedEmbeddings
+}
+
+const guardsOf = (gateway: EmbeddingsDeps, { received, call, plan, parsed }: PlannedEmbeddings): readonly Guard[] => {
+  const chosen = guardsFor(gateway, { received, plan, style: EMBEDDINGS })
+  const own = { source: parsed.source.text, body: parsed.body }
+  const cache = cacheGuard(gateway, {
+    received,
+    config: gateway.config(),
+    plan,
+    style: EMBEDDINGS,
+    facts: NO_FACTS,
+    recorder: call.recorder,
+    reply: call,
+    request: own,
+    revisions: revisionsOf(chosen),
+    bypass: () => bodyBypass(own),
+  })
+  return cache ? [...chosen, cache] : chosen
+}
+
+type GuardedEmbeddings = Pick<PlannedEmbeddings, 'call' | 'parsed'> & { readonly guards: readonly Guard[] }
+
+/** What targets receive; null: the call has been answered. */
+const guarded = (
+  { config, world: { turn } }: EmbeddingsDeps,
+  { call, guards, parsed }: GuardedEmbeddings,
+): Promise<ParsedEmbeddings | null> => {
+  const { limit } = config().settings
+  const parse = (source: EncodedText) => parseEmbeddingsInTurns(source, limit, turn)
+  return passGuards({
+    guards,
+    request: parsed,
+    body: parsed.body,
+    reply: call,
+    change: (replace) => withTexts(parsed, replace, { parse, turn }),
+  })
+}
 
 // ── The request ─────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -9,7 +9,7 @@ import type { ResponseWriter } from '../../core/http-exchange.ts'
 import { type JsonObject, number, object, parseObject, text } from '../../core/json.ts'
 import type { ResponseStatus, ResponseStore } from '../../core/stored-response.ts'
 import { partialOutput } from '../../protocols/openai-responses/partial-output.ts'
-import type { ChatDeps } from '../chat/serve-chat.ts'
+import type { ChatDeps } from '../chat/plan-call.ts'
 import { eventsIn } from './recording-writer.ts'
 
 /** The dependencies of the responses API. */

@@ -21,7 +21,7 @@ import { namedUsers } from '../../policy/accounts/blocked-users.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
 import { storesAnswersIn } from '../../policy/routing/choose-protocol.ts'
 import { protocols } from '../../protocols/index.ts'
-import type { StoredTurn } from '../chat/turn.ts'
+import type { ChangeContinuation, StoredTurn } from '../chat/turn.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
 import type { InboundRequest, OutboundRequest } from '../upstream/outbound-request.ts'
 import { parseInTurns } from '../upstream/parse-request.ts'
@@ -84,21 +84,35 @@ type TurnInput = {
 
 /** A turn, started by `turnFor`. */
 export class ConversationTurn implements StoredTurn {
-  readonly inbound: InboundRequest
   readonly storage: StorageInfo
   readonly #deps: TurnDeps
   readonly #items: readonly JsonObject[]
-  readonly #upstream: UpstreamContinuation | null
+  #inbound: InboundRequest
+  #upstream: UpstreamContinuation | null
   #itemsWithIds: readonly JsonObject[] | null = null
   #upstreamExpired = false
   #maker: Maker | null = null
 
   constructor(deps: TurnDeps, { inbound, kept, items, upstream }: TurnInput) {
     this.#deps = deps
-    this.inbound = inbound
+    this.#inbound = inbound
     this.storage = kept
     this.#items = items
     this.#upstream = upstream
+  }
+
+  get inbound(): InboundRequest {
+    return this.#inbound
+  }
+
+  async send(inbound: InboundRequest, change: ChangeContinuation): Promise<Failure | null> {
+    this.#inbound = inbound
+    const upstream = this.#upstream
+    if (!upstream) return null
+    const changed = await change(upstream.inbound)
+    if (!changed.ok) return changed.failure
+    this.#upstream = { ...upstream, inbound: changed.value }
+    return null
   }
 
   inboundFor({ candidate, key }: Target): InboundRequest {

@@ -2,6 +2,7 @@
 import type { Client } from '../../core/accounts.ts'
 import type { Config } from '../../core/config.ts'
 import { bad, good, type Outcome } from '../../core/failure.ts'
+import type { ChooseGuards } from '../../core/guard.ts'
 import type { ProviderKey } from '../../core/provider.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
 import { allowsName, type KeyAccessRules, restrictionsOf } from '../../policy/accounts/key-access.ts'
@@ -32,6 +33,8 @@ export type ModelCallDeps = RouterDeps &
   Planner & {
     /** The current configuration. A request keeps the one it started with. */
     readonly config: () => Config
+    /** Absent: there are no guards. */
+    readonly guards?: ChooseGuards
   }
 
 /** A cached plan for a model name. `plan`: present if it is the same for all requests. */

@@ -1,16 +1,15 @@
-/** The response cache in one call: finds a stored answer, or stores the answer of the call. */
+/** The response cache in one call, as a member of the list of guards: answers from the cache, or stores the answer of the call. */
 
 import type { CacheRules } from '../../core/accounts.ts'
 import type { ChatEvent } from '../../core/chat.ts'
 import type { Config } from '../../core/config.ts'
 import { type TextOrBytes, textOf } from '../../core/encoded-text.ts'
-import { type Failure, fail } from '../../core/failure.ts'
+import { fail } from '../../core/failure.ts'
+import type { AnswerFollower, CompleteAnswer, Guard, GuardVerdict, WrittenAnswer } from '../../core/guard.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { formatDollars } from '../../core/money.ts'
-import type { StreamStep, StreamWriter } from '../../core/protocol.ts'
 import type { Instance } from '../../core/provider.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
-import type { Trace } from '../../core/trace.ts'
 import type { World } from '../../core/world.ts'
 import type { PriceBook } from '../../policy/accounts/price-book.ts'
 import {
@@ -22,7 +21,6 @@ import {
   isChanged,
   requestControl,
 } from '../../policy/response-cache.ts'
-import type { TokenUsage } from '../accounts/token-usage.ts'
 import { printable, type RecordedReply, type Recorder, writeAndRecordError } from '../call/recorder.ts'
 import { forwardedValues } from '../upstream/client-headers.ts'
 import { type CachedAnswer, mayFit, type ResponseCache } from './response-cache.ts'
@@ -44,63 +42,81 @@ export type CacheableCall = {
   /** What the client's format says of its bodies. */
   readonly facts: CacheFacts
   readonly recorder: Recorder
+  /** Where an answer from the cache is sent. */
+  readonly reply: RecordedReply
   /** The client's own request. */
   readonly request: CacheableBody
+  /** The revisions of the guards that an answer has passed. */
+  readonly revisions: readonly string[]
   /** Why the request may not use the cache; null: it may. */
   readonly bypass: (rules: CacheRules) => BypassReason | null
 }
 
-/** The cache in one call. */
-export type CacheUse = {
-  /** For a header block that is sent before a target has answered. */
-  readonly headers: Readonly<Record<string, string>>
-  /** Sent instead of a call; null: the call is served. */
-  readonly hit: FoundAnswer | null
-  /** The request is refused, because it accepts an answer from the cache only. */
-  readonly failure: Failure | null
-  /** Stores the answer of the call; null: it is not stored. */
-  readonly storing: AnswerStoring | null
+/** The cache as a member of the list; null: it is off for the client and its route. */
+export const cacheGuard = (gateway: CacheDeps, call: CacheableCall): Guard | null => {
+  const rules = rulesFor(call.received, call.config, call.plan)
+  return rules && rules.ttl !== 0 ? new CacheGuard(gateway, call, rules) : null
+}
+
+class CacheGuard implements Guard {
+  readonly #gateway: CacheDeps
+  readonly #call: CacheableCall
+  readonly #rules: CacheRules
+  /** Where the answer of the call is stored; null: nowhere. */
+  #storing: AnswerStoring | null = null
+
+  constructor(gateway: CacheDeps, call: CacheableCall, rules: CacheRules) {
+    this.#gateway = gateway
+    this.#call = call
+    this.#rules = rules
+  }
+
+  /** Looks the request up, and adds the headers of the cache to the response. */
+  readonly request = (): GuardVerdict | null => {
+    const { cache } = this.#gateway
+    const { received, plan, recorder, reply } = this.#call
+    const rules = this.#rules
+    const control = requestControl(rules.requestControl ? received.headers('cache-control') : undefined)
+    const metadata = received.headers('x-headgate-metadata') === undefined ? null : 'metadata'
+    const why = control.read || control.write ? (metadata ?? this.#call.bypass(rules)) : 'no-store'
+    const [first] = plan.candidates
+    const name = why === null && first ? cache.nameOf(keyOf(this.#call, rules, first)) : null
+    const maxAge = 1_000 * Math.min(rules.ttl, control.maxAge ?? rules.ttl)
+    const hit = name !== null && control.read ? cache.find(name, maxAge) : null
+    const result = hit ? 'hit' : why === null ? 'miss' : 'bypass'
+    recorder.note({ type: 'cache', result, ...(why !== null && { why }) })
+    const age = hit ? Math.floor(hit.age / 1_000) : 0
+    recorder.addHeaders({
+      'x-headgate-cache': hit ? `hit; age=${age}` : why === null ? 'miss' : `bypass; why=${why}`,
+      'cache-control': 'private, no-store',
+      ...(hit && { age: String(age) }),
+    })
+    if (hit && first) {
+      const found = { answer: hit.answer, instance: first.instance }
+      return { answer: () => sendCached(this.#gateway, reply, found) }
+    }
+    if (control.onlyIfCached) return { refuse: NOT_CACHED }
+    if (name !== null && first && control.write)
+      this.#storing = new AnswerStoring(cache, { name, rules, first, received })
+    return null
+  }
+
+  readonly written = ({ candidate, stream }: WrittenAnswer): AnswerFollower | null => {
+    // The beginning of an answer that keep-alives have begun is not in what would be stored.
+    const isWhole = stream?.begun === undefined
+    return isWhole && this.#storing?.accepts(candidate) ? new RecordedAnswer(this.#storing) : null
+  }
 }
 
 /** A stored answer, and the instance that gave it. */
 type FoundAnswer = { readonly answer: CachedAnswer; readonly instance: Instance }
-
-/** The cache for a call; null: it is off for the client and its route. Adds the headers of the cache to the response. */
-export const useCache = ({ cache }: Pick<CacheDeps, 'cache'>, call: CacheableCall): CacheUse | null => {
-  const { received, config, plan, recorder } = call
-  const rules = rulesFor(received, config, plan)
-  if (!rules || rules.ttl === 0) return null
-  const control = requestControl(rules.requestControl ? received.headers('cache-control') : undefined)
-  const metadata = received.headers('x-headgate-metadata') === undefined ? null : 'metadata'
-  const why = control.read || control.write ? (metadata ?? call.bypass(rules)) : 'no-store'
-  const [first] = plan.candidates
-  const name = why === null && first ? cache.nameOf(keyOf(call, rules, first)) : null
-  const maxAge = 1_000 * Math.min(rules.ttl, control.maxAge ?? rules.ttl)
-  const hit = name !== null && control.read ? cache.find(name, maxAge) : null
-  const result = hit ? 'hit' : why === null ? 'miss' : 'bypass'
-  recorder.note({ type: 'cache', result, ...(why !== null && { why }) })
-  const age = hit ? Math.floor(hit.age / 1_000) : 0
-  const headers = {
-    'x-headgate-cache': hit ? `hit; age=${age}` : why === null ? 'miss' : `bypass; why=${why}`,
-    'cache-control': 'private, no-store',
-    ...(hit && { age: String(age) }),
-  }
-  recorder.addHeaders(headers)
-  const stores = name !== null && first && control.write && !hit
-  return {
-    headers,
-    hit: hit && first ? { answer: hit.answer, instance: first.instance } : null,
-    failure: control.onlyIfCached && !hit ? NOT_CACHED : null,
-    storing: stores ? new AnswerStoring(cache, { name, rules, first, received }) : null,
-  }
-}
 
 /** The rules of the key or its team, otherwise those of the route. */
 const rulesFor = ({ client }: IncomingRequest, { routes }: Config, { route }: Plan): CacheRules | null =>
   client.cache ?? (route === undefined ? undefined : routes.get(route)?.cache) ?? null
 
 const keyOf = (
-  { received, config, style, facts, request }: CacheableCall,
+  { received, config, style, facts, request, revisions }: CacheableCall,
   rules: CacheRules,
   { instance, model }: Candidate,
 ): string =>
@@ -113,6 +129,7 @@ const keyOf = (
       query: received.query,
       forwarded: forwardedValues(config, received.headers),
       target: { provider: instance.id, model, baseUrl: instance.baseUrl },
+      revisions,
     },
     request.body,
   )
@@ -127,7 +144,7 @@ const NOT_CACHED = fail(
 )
 
 /** Sends an answer from the cache as the complete response, unless a limit of the client refuses the request. */
-export const sendCached = async (
+const sendCached = async (
   { prices, world }: Pick<CacheDeps, 'prices' | 'world'>,
   call: RecordedReply,
   { answer, instance }: FoundAnswer,
@@ -160,16 +177,8 @@ type StoringTerms = {
   readonly received: IncomingRequest
 }
 
-/** A complete answer that may be stored. */
-type FinishedAnswer = {
-  readonly body: string
-  readonly headers: Readonly<Record<string, string>>
-  readonly used: TokenUsage | null
-  readonly trace: Trace
-}
-
 /** Stores the answer of one call under the name of its request. */
-export class AnswerStoring {
+class AnswerStoring {
   readonly cache: ResponseCache
   readonly #name: string
   readonly #ttl: number
@@ -190,75 +199,51 @@ export class AnswerStoring {
   }
 
   /** Stores a complete answer of the first target, unless it was changed on its way. */
-  store({ body, headers, used, trace }: FinishedAnswer): void {
+  store(body: string, { headers, used, trace }: CompleteAnswer): void {
     if (isChanged(trace)) return
     const { instance, model } = this.#first
     const answer = { ...this.#owner, body, headers, used, provider: instance.id, model }
     this.cache.put(this.#name, answer, this.#ttl)
   }
-
-  /** Stores a whole chat answer if its events show that it may be stored. */
-  storeChat(answer: FinishedAnswer, events: () => readonly ChatEvent[]): void {
-    if (!mayFit(answer.body.length)) return
-    const check = new AnswerCheck()
-    check.add(events())
-    if (check.problem === null) this.store(answer)
-  }
 }
 
-/** The writer of a stream that also keeps what it writes, without keep-alives, to store it at the end. */
-export class RecordedStream implements StreamWriter {
-  readonly #writer: StreamWriter
+/** Keeps an answer as it is written, to store it at its end. */
+class RecordedAnswer implements AnswerFollower {
   readonly #storing: AnswerStoring
-  readonly #check = new AnswerCheck()
+  /** Null: the answer has no events. */
+  #check: AnswerCheck | null = null
   /** Null: the answer is not stored. */
   #pieces: string[] | null = []
   #size = 0
 
-  constructor(writer: StreamWriter, storing: AnswerStoring) {
-    this.#writer = writer
+  constructor(storing: AnswerStoring) {
     this.#storing = storing
   }
 
-  push(step: StreamStep): readonly TextOrBytes[] {
-    const pieces = this.#writer.push(step)
-    this.#check.add(step.events)
-    this.#keep(pieces)
-    return pieces
+  events(events: readonly ChatEvent[]): void {
+    this.#check ??= new AnswerCheck()
+    this.#check.add(events)
   }
 
-  end(): readonly TextOrBytes[] {
-    const pieces = this.#writer.end()
-    this.#keep(pieces)
-    return pieces
+  piece(piece: TextOrBytes): TextOrBytes {
+    if (!this.#pieces) return piece
+    // Bytes are valid only during this call.
+    const text = textOf(piece)
+    this.#pieces.push(text)
+    this.#size += text.length
+    const isWithinLimits = this.#storing.cache.take(text.length) && mayFit(this.#size)
+    if (!isWithinLimits) this.discard()
+    return piece
   }
 
-  keepAlive(): string {
-    return this.#writer.keepAlive()
+  complete(answer: CompleteAnswer): void {
+    const isStorable = this.#check === null || this.#check.problem === null
+    if (this.#pieces && isStorable) this.#storing.store(this.#pieces.join(''), answer)
   }
 
-  /** Stores the stream, which has ended without a failure. */
-  store(answer: Omit<FinishedAnswer, 'body'>): void {
-    if (this.#pieces && this.#check.problem === null) this.#storing.store({ ...answer, body: this.#pieces.join('') })
-    this.discard()
-  }
-
-  /** Releases what was kept. */
   discard(): void {
     this.#pieces = null
     this.#storing.cache.give(this.#size)
     this.#size = 0
-  }
-
-  #keep(pieces: readonly TextOrBytes[]): void {
-    for (const piece of pieces) {
-      if (!this.#pieces) return
-      // Bytes are valid only during this call.
-      const text = textOf(piece)
-      this.#pieces.push(text)
-      this.#size += text.length
-      const isWithinLimits = this.#storing.cache.take(text.length) && mayFit(this.#size)
-      if (!isWithinLimits) this.discard()
-    }
   }
 }

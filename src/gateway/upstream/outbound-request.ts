@@ -56,6 +56,8 @@ export type InboundRequest = {
   readonly isEncryptedElsewhere?: (encrypted: string) => boolean
   /** The upstream streams the answer although the client did not request a stream. */
   readonly asStream?: true
+  /** Each choice of the answer passes the stages of guards, so its events are needed. */
+  readonly hasGuardedAnswer?: true
   /** The last message is the beginning of the answer. Only targets that support prefill can continue it. */
   readonly continues?: true
 }

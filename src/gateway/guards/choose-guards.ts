@@ -1,0 +1,22 @@
+/** Chooses the guards of one call. */
+import type { ChooseGuards, Guard } from '../../core/guard.ts'
+import type { IncomingRequest } from '../../core/http-exchange.ts'
+import type { Plan } from '../../core/target.ts'
+
+/** A call of a client. `style`: its kind, as in the log. */
+type GuardableCall = { readonly received: IncomingRequest; readonly plan: Plan; readonly style: string }
+
+/** The guards of a call, in order. */
+export const guardsFor = (
+  { guards }: { readonly guards?: ChooseGuards },
+  { received, plan, style }: GuardableCall,
+): readonly Guard[] =>
+  guards?.({ id: received.id, client: received.client, style, plan, headers: received.headers }) ?? NO_GUARDS
+
+const NO_GUARDS: readonly Guard[] = []
+
+/** The revisions of all guards, in order. */
+export const revisionsOf = (guards: readonly Guard[]): readonly string[] =>
+  guards.length === 0 ? NO_REVISIONS : guards.flatMap(({ revision }) => revision ?? [])
+
+const NO_REVISIONS: readonly string[] = []

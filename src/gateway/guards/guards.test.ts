@@ -1,0 +1,487 @@
+/** A guard on the whole request path, without sockets: all styles, whole and streamed, in each format of a provider. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type AnswerContent, answerBody, piecesOf } from '../../../test/support/answers.ts'
+import {
+  CapturedReply,
+  gatewayHarness,
+  instance,
+  respondWith,
+  type SettingsInput,
+} from '../../../test/support/gateway.ts'
+import { FORBIDDEN, MASK, SECRET, STOP_WORD, withMasking } from '../../../test/support/masking-guard.ts'
+import type { ScriptedCall } from '../../../test/support/still-world.ts'
+import type { UpstreamRequest } from '../../../test/support/upstream.ts'
+import { ANONYMOUS, type Client } from '../../core/accounts.ts'
+import { type ClientProtocolName, fold } from '../../core/chat.ts'
+import type { ChooseGuards } from '../../core/guard.ts'
+import type { IncomingRequest } from '../../core/http-exchange.ts'
+import { type JsonObject, parseObject } from '../../core/json.ts'
+import type { ProtocolSupport } from '../../core/provider.ts'
+import { protocols } from '../../protocols/index.ts'
+import { serveChat } from '../chat/serve-chat.ts'
+import { countTokens } from '../endpoints/count-tokens.ts'
+import { serveEmbeddings } from '../endpoints/embeddings.ts'
+import { compact } from '../responses/compact.ts'
+import { createResponse } from '../responses/create-response.ts'
+
+const UPSTREAMS = ['openai-chat', 'openai-responses', 'anthropic-messages'] as const
+type Upstream = (typeof UPSTREAMS)[number]
+
+const CACHED: Client = {
+  ...ANONYMOUS,
+  id: 'key_ann',
+  team: { id: 'team_one', name: 'one' },
+  cache: { ttl: 300, scope: 'key', anyTemperature: true, tools: true, requestControl: true },
+}
+
+const asked = (call: ScriptedCall): UpstreamRequest => {
+  const json = parseObject(call.body ?? '') ?? {}
+  const { pathname: path } = new URL(call.url)
+  const about = { number: 0, method: 'POST', headers: {}, key: undefined, connection: 0 }
+  return { ...about, path, body: call.body ?? '', json, model: 'm', stream: json.stream === true }
+}
+
+/** Answers in the format of the request; a stream in two chunks that are cut at `cut`. */
+const answering =
+  (content: AnswerContent, cut = 0) =>
+  (call: ScriptedCall) => {
+    const request = asked(call)
+    if (!request.stream) return respondWith.json(call, 200, JSON.stringify(answerBody(request, content)))
+    const bytes = Buffer.from(piecesOf(request, content).join(''))
+    call.head(200, { 'content-type': 'text/event-stream' })
+    for (const part of [bytes.subarray(0, cut), bytes.subarray(cut)])
+      if (part.length > 0) call.sendBytes(Buffer.from(part))
+    call.end()
+  }
+
+type Options = {
+  readonly upstream?: Upstream
+  readonly guards?: ChooseGuards
+  readonly client?: Client
+  readonly settings?: SettingsInput
+}
+
+const harness = (
+  script: (call: ScriptedCall) => void,
+  { upstream = 'openai-chat', guards = withMasking(), client = ANONYMOUS, settings = {} }: Options = {},
+) => {
+  const speaks: readonly ProtocolSupport[] = [{ protocol: upstream }]
+  const embeds = { protocol: 'openai-embeddings', models: ['m'] } as const
+  const made = gatewayHarness([instance('a', ['k1'], { speaks, embeds })], script, settings)
+  const gateway = { ...made.gateway, guards }
+  const { world } = made
+  let number = 0
+  const serving = async (
+    body: object,
+    serve: (received: IncomingRequest, reply: CapturedReply) => Promise<void>,
+  ): Promise<CapturedReply> => {
+    const reply = new CapturedReply()
+    const id = `req_${number++}`
+    const received = { id, method: 'POST', path: '/v1/x', query: '', headers: () => undefined }
+    const owned = { ...client, owner: 'me' }
+    reply.done = serve({ ...received, body: { text: JSON.stringify(body) }, client: owned }, reply)
+    for (let turn = 0; turn < 4 && reply.ending === null; turn++) await world.advance(1)
+    return reply
+  }
+  const send = (body: object, style: ClientProtocolName) =>
+    serving(body, (received, responseWriter) =>
+      style === 'openai-responses'
+        ? createResponse(gateway, received, responseWriter)
+        : serveChat(gateway, { protocol: protocols[style], received, responseWriter }),
+    )
+  return { ...made, gateway, serving, send }
+}
+
+// ── Requests in each style ─────────────────────────────────────────────────────────────────────────────────────────
+
+const tool = { name: 'save', description: `as ${SECRET}`, parameters: { type: 'object', properties: { note: {} } } }
+const call = JSON.stringify({ note: `it is ${SECRET}`, count: 1.5 })
+const claudeTool = { name: tool.name, description: tool.description, input_schema: tool.parameters }
+
+/** The secret in instructions, messages, calls, results, names and declarations; each four times at least. */
+const REQUESTS: Readonly<Record<ClientProtocolName, JsonObject>> = {
+  'openai-chat': {
+    model: 'm',
+    messages: [
+      { role: 'system', content: `Never say ${SECRET}.` },
+      { role: 'user', name: SECRET, content: [{ type: 'text', text: `My word is ${SECRET}` }] },
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: [{ id: 'c1', type: 'function', function: { name: 'save', arguments: call } }],
+      },
+      { role: 'tool', tool_call_id: 'c1', content: `saved ${SECRET}` },
+    ],
+    tools: [{ type: 'function', function: tool }],
+  },
+  'openai-responses': {
+    model: 'm',
+    store: false,
+    instructions: `Never say ${SECRET}.`,
+    input: [
+      { type: 'message', role: 'user', content: [{ type: 'input_text', text: `My word is ${SECRET}` }] },
+      { type: 'function_call', call_id: 'c1', name: 'save', arguments: call },
+      { type: 'function_call_output', call_id: 'c1', output: `saved ${SECRET}` },
+    ],
+    tools: [{ type: 'function', ...tool }],
+  },
+  'anthropic-messages': {
+    model: 'm',
+    max_tokens: 100,
+    system: [{ type: 'text', text: `Never say ${SECRET}.` }],
+    messages: [
+      { role: 'user', content: `My word is ${SECRET}` },
+      {
+        role: 'assistant',
+        content: [{ type: 'tool_use', id: 'c1', name: 'save', input: { note: SECRET, type: SECRET } }],
+      },
+      { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'c1', content: `saved ${SECRET}` }] },
+    ],
+    tools: [claudeTool],
+  },
+  'openai-completions': { model: 'm', prompt: `${SECRET}, ${SECRET}: `, max_tokens: 5 },
+}
+const STYLES = Object.keys(protocols) as readonly ClientProtocolName[]
+const hasTools = (style: ClientProtocolName): boolean => style !== 'openai-completions'
+
+/** All strings in a value, also those of JSON within a string. */
+const textsIn = (value: unknown): readonly string[] => {
+  if (typeof value === 'string') return [value, ...textsIn(parseObject(value))]
+  return typeof value === 'object' && value !== null ? Object.values(value).flatMap(textsIn) : []
+}
+
+const NOTE = { note: `keep ${MASK}!`, count: 2 }
+const ANSWER: AnswerContent = {
+  text: `You said ${MASK}, and [MASK_ELSE] is not it. ${MASK}`,
+  tools: [{ id: 'c2', name: 'save', arguments: JSON.stringify(NOTE) }],
+}
+const TEXT_ONLY: AnswerContent = { text: ANSWER.text ?? '' }
+
+/** What the client decodes: the text, and the arguments of the call. */
+const seen = (style: ClientProtocolName, { text }: CapturedReply, stream: boolean) => {
+  if (style === 'openai-completions') {
+    const parts = stream ? framesIn(text) : [JSON.parse(text)]
+    return { text: parts.map((part) => part.choices?.[0]?.text ?? '').join(''), note: undefined }
+  }
+  const { decodeStream, decodeAnswer } = protocols[style]
+  const decoder = decodeStream()
+  const events = stream
+    ? [...sseFrames(text).flatMap((frame) => decoder.push(frame)), ...decoder.end()]
+    : decodeAnswer(JSON.parse(text))
+  const answer = fold(events)
+  assert.equal(answer.failure, undefined, JSON.stringify(answer.failure))
+  const textOf = (type: string) =>
+    answer.blocks
+      .filter((block) => block.type === type)
+      .map((block) => block.text)
+      .join('')
+  const note = textOf('tool-call')
+  return { text: textOf('text'), note: note === '' ? undefined : JSON.parse(note) }
+}
+
+const sseFrames = (text: string) =>
+  text
+    .split('\n\n')
+    .map((block) => block.split('\n').filter((line) => !line.startsWith(':')))
+    .flatMap((lines) => {
+      const data = lines.find((line) => line.startsWith('data: '))?.slice(6)
+      const event = lines.find((line) => line.startsWith('event: '))?.slice(7)
+      return data === undefined ? [] : [{ data, ...(event !== undefined && { event }) }]
+    })
+const framesIn = (text: string) => sseFrames(text).flatMap(({ data }) => (data === '[DONE]' ? [] : [JSON.parse(data)]))
+
+const RESTORED = {
+  text: `You said ${SECRET}, and [MASK_ELSE] is not it. ${SECRET}`,
+  note: { note: `keep ${SECRET}!`, count: 2 },
+}
+
+for (const style of STYLES)
+  for (const upstream of UPSTREAMS)
+    for (const stream of [false, true])
+      for (const cached of [false, true])
+        test(`guards: a word is masked and restored, ${style} at ${upstream}, ${stream ? 'streamed' : 'whole'}${cached ? ', from the cache' : ''}`, async () => {
+          const content = hasTools(style) && !cached ? ANSWER : TEXT_ONLY
+          const { send, world } = harness(answering(content), { upstream, client: cached ? CACHED : ANONYMOUS })
+          const body = { ...REQUESTS[style], ...(stream && { stream: true }) }
+          const reply = await send(body, style)
+          assert.equal(reply.status, 200, reply.text)
+          const expected = { ...RESTORED, note: content.tools && RESTORED.note }
+          assert.deepEqual(seen(style, reply, stream), expected)
+          const sent = textsIn(JSON.parse(world.calls[0]?.body ?? ''))
+          assert.ok(!sent.some((text) => text.includes(SECRET)), JSON.stringify(sent))
+          assert.ok(sent.filter((text) => text.includes(MASK)).length >= (hasTools(style) ? 4 : 1))
+          assert.ok(!reply.text.includes(MASK))
+          if (!cached) return
+          // An answer to another request than the client's is not stored.
+          if (reply.headers['x-headgate-dropped']) return
+          const again = await send(body, style)
+          assert.match(again.headers['x-headgate-cache'] ?? '', /^hit/)
+          assert.equal(world.calls.length, 1)
+          assert.deepEqual(seen(style, again, stream), expected)
+        })
+
+test('guards: a body of the same format differs in its strings only', async () => {
+  const { send, world } = harness(answering(TEXT_ONLY))
+  const body = { ...REQUESTS['openai-chat'], unknown_member: [1, { a: null }], seed: 7 }
+  await send(body, 'openai-chat')
+  const masked = JSON.parse(
+    JSON.stringify({ ...body, model: 'm' })
+      .replaceAll(JSON.stringify(JSON.stringify(SECRET).slice(1, -1)).slice(1, -1), MASK)
+      .replaceAll(JSON.stringify(SECRET).slice(1, -1), MASK),
+  )
+  assert.deepEqual(JSON.parse(world.calls[0]?.body ?? ''), masked)
+})
+
+const SHORT: AnswerContent = {
+  text: `a ${MASK}`,
+  tools: [{ id: 'c2', name: 'save', arguments: JSON.stringify({ n: MASK }) }],
+}
+
+for (const style of STYLES)
+  test(`guards: a stream cut anywhere is restored: ${style}`, async () => {
+    const content = hasTools(style) ? SHORT : { text: SHORT.text ?? '' }
+    let cut = 1
+    let length = 2
+    const upstream = style === 'openai-completions' ? 'openai-chat' : style
+    const { send } = harness(
+      (call) => {
+        length = Buffer.from(piecesOf(asked(call), content).join('')).length
+        answering(content, cut)(call)
+      },
+      { upstream },
+    )
+    const body = { ...REQUESTS[style], stream: true }
+    const expected = { text: `a ${SECRET}`, note: content.tools && { n: SECRET } }
+    for (; cut < length; cut += 9)
+      assert.deepEqual(seen(style, await send(body, style), true), expected, `cut at ${cut}`)
+  })
+
+// ── Refusals ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const forbidden = (body: JsonObject): JsonObject =>
+  JSON.parse(JSON.stringify(body).replaceAll('saved', FORBIDDEN).replaceAll(': "', `: ${FORBIDDEN}"`))
+
+for (const style of STYLES)
+  for (const stream of [false, true])
+    for (const later of [false, true])
+      test(`guards: a refused request reaches no target: ${style}, ${stream ? 'streamed' : 'whole'}${later ? ', refused later' : ''}`, async () => {
+        const { send, world, events } = harness(answering(TEXT_ONLY), { guards: withMasking(later), client: CACHED })
+        const body = style === 'openai-completions' ? { model: 'm', prompt: FORBIDDEN } : forbidden(REQUESTS[style])
+        for (let turn = 0; turn < 2; turn++) {
+          const reply = await send({ ...body, ...(stream && { stream: true }) }, style)
+          assert.equal(reply.status, 400, reply.text)
+          assert.match(reply.text, /forbidden word/)
+          assert.equal(reply.headers['x-headgate-attempts'], '0')
+        }
+        assert.equal(world.calls.length, 0)
+        const ends = events.flatMap((event) => (event.event === 'request' ? event.trace.slice(-1) : []))
+        assert.deepEqual(
+          ends.map((end) => end.type === 'ended' && end.how),
+          ['refused', 'refused'],
+        )
+      })
+
+for (const style of STYLES)
+  for (const stream of [false, true])
+    test(`guards: a refused answer ends and cancels the upstream: ${style}, ${stream ? 'streamed' : 'whole'}`, async () => {
+      const content = { text: `before ${STOP_WORD} after` }
+      const { send, world, gateway } = harness(
+        (call) => {
+          const request = asked(call)
+          if (!request.stream) return answering(content)(call)
+          // The rest of the stream never comes.
+          call.head(200, { 'content-type': 'text/event-stream' })
+          call.send(piecesOf(request, content).slice(0, -2).join(''))
+        },
+        { client: CACHED },
+      )
+      const reply = await send({ ...REQUESTS[style], ...(stream && { stream: true }) }, style)
+      assert.match(reply.text, /stop word/)
+      assert.ok(!reply.text.includes('after'), reply.text)
+      assert.equal(reply.status, stream ? 200 : 400)
+      if (stream) assert.ok(reply.text.includes('befor') && world.calls[0]?.aborted, reply.text)
+      assert.equal(reply.ending, 'ended')
+      assert.equal(gateway.cache.size, 0)
+      assert.equal(gateway.activeCalls.size, 0)
+      assert.equal(world.calls.length, 1)
+    })
+
+// ── Other calls ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+test('guards: several choices pass stages of their own', async () => {
+  for (const stream of [false, true]) {
+    const choices = [`a ${MASK}`, `b ${MASK}`]
+    const { send, world } = harness((call) => {
+      const chunk = (index: number, content: string, finish: string | null) =>
+        `data: ${JSON.stringify({ id: 'x', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index, delta: { content }, finish_reason: finish }] })}\n\n`
+      if (stream)
+        return respondWith.stream(
+          call,
+          [
+            ...[0, 1, 2].flatMap((part) =>
+              choices.map((text, index) => chunk(index, text.slice(part * 6, part * 6 + 6), null)),
+            ),
+            ...choices.map((_, index) => chunk(index, '', 'stop')),
+            'data: [DONE]\n\n',
+          ].join(''),
+        )
+      const all = choices.map((content, index) => ({
+        index,
+        message: { role: 'assistant', content },
+        finish_reason: 'stop',
+      }))
+      respondWith.json(
+        call,
+        200,
+        JSON.stringify({ id: 'x', object: 'chat.completion', created: 1, model: 'm', choices: all }),
+      )
+    })
+    const reply = await send({ model: 'm', n: 2, stream, messages: [{ role: 'user', content: SECRET }] }, 'openai-chat')
+    assert.equal(world.calls.length, 1)
+    const parts = stream ? framesIn(reply.text) : [reply.json]
+    const texts = ['', '']
+    for (const part of parts)
+      for (const { index, delta, message } of part.choices) texts[index] += (delta ?? message).content ?? ''
+    assert.deepEqual(texts, [`a ${SECRET}`, `b ${SECRET}`])
+  }
+})
+
+test('guards: embeddings are masked for good, and cached as the client asked', async () => {
+  const vectors = {
+    object: 'list',
+    model: 'm',
+    data: [{ object: 'embedding', index: 0, embedding: [1] }],
+    usage: { prompt_tokens: 1, total_tokens: 1 },
+  }
+  const { serving, gateway, world } = harness((call) => respondWith.json(call, 200, JSON.stringify(vectors)), {
+    client: CACHED,
+  })
+  const send = (input: string) =>
+    serving({ model: 'a/m', input }, (received, reply) => serveEmbeddings(gateway, received, reply))
+  const reply = await send(`of ${SECRET}`)
+  assert.equal(reply.status, 200, reply.text)
+  assert.equal(JSON.parse(world.calls[0]?.body ?? '').input, `of ${MASK}`)
+  assert.match((await send(`of ${SECRET}`)).headers['x-headgate-cache'] ?? '', /^hit/)
+  assert.equal((await send(FORBIDDEN)).status, 400)
+  assert.equal(world.calls.length, 1)
+})
+
+test('guards: a count masks, and what is refused leaves the gateway for no count', async () => {
+  const { serving, gateway, world } = harness((call) => respondWith.json(call, 200, '{"input_tokens":7}'), {
+    upstream: 'anthropic-messages',
+  })
+  const send = (body: JsonObject) =>
+    serving(body, (received, responseWriter) =>
+      countTokens(gateway, { protocol: protocols['anthropic-messages'], received, responseWriter }),
+    )
+  assert.deepEqual((await send(REQUESTS['anthropic-messages'])).json, { input_tokens: 7 })
+  assert.ok(!textsIn(JSON.parse(world.calls[0]?.body ?? '')).some((text) => text.includes(SECRET)))
+  const refused = await send(forbidden(REQUESTS['anthropic-messages']))
+  assert.equal(refused.headers['x-headgate-estimated'], 'true')
+  assert.equal(world.calls.length, 1)
+})
+
+for (const upstream of ['openai-chat', 'openai-responses'] as const)
+  test(`guards: a stored turn keeps the client's words, and each turn is masked: ${upstream}`, async () => {
+    const { send, world, store } = harness(answering(TEXT_ONLY), { upstream })
+    const first = await send({ model: 'm', input: `One ${SECRET}` }, 'openai-responses')
+    const { id, output } = first.json
+    assert.match(output[0].content[0].text, /hun"ter2/)
+    const stored = store.memory.get(id, 'me')
+    assert.ok(textsIn(JSON.parse(stored?.input ?? '')).some((text) => text.includes(SECRET)))
+    assert.ok(!`${stored?.input}${stored?.response}`.includes(MASK))
+    const second = await send({ model: 'm', previous_response_id: id, input: `Two ${SECRET}` }, 'openai-responses')
+    assert.equal(second.status, 200, second.text)
+    const sent = textsIn(JSON.parse(world.calls[1]?.body ?? ''))
+    assert.ok(!sent.some((text) => text.includes(SECRET)), JSON.stringify(sent))
+    assert.ok(sent.some((text) => text === `Two ${MASK}`))
+  })
+
+test('guards: a conversation that the provider stores continues there with the masked turn', async () => {
+  const { send, world } = harness(
+    (call) => {
+      const request = asked(call)
+      respondWith.json(call, 200, JSON.stringify({ ...answerBody(request, TEXT_ONLY), store: true }))
+    },
+    { upstream: 'openai-responses', guards: withMasking(true) },
+  )
+  const first = await send({ model: 'm', input: `One ${SECRET}` }, 'openai-responses')
+  await send({ model: 'm', previous_response_id: first.json.id, input: `Two ${SECRET}` }, 'openai-responses')
+  const body = JSON.parse(world.calls[1]?.body ?? '')
+  assert.ok(!textsIn(body).some((text) => text.includes(SECRET)), JSON.stringify(body))
+})
+
+test('guards: a compaction and a background response pass the list', async () => {
+  const { serving, gateway, world, store } = harness(answering(TEXT_ONLY))
+  const reply = await serving({ model: 'm', input: SECRET }, (received, writer) => compact(gateway, received, writer))
+  assert.equal(reply.status, 200, reply.text)
+  assert.ok(reply.text.includes(JSON.stringify(SECRET).slice(1, -1)) && !reply.text.includes(MASK), reply.text)
+  assert.ok(!textsIn(JSON.parse(world.calls[0]?.body ?? '')).some((text) => text.includes(SECRET)))
+  for (const [input, status] of [
+    [SECRET, 'completed'],
+    [FORBIDDEN, 'failed'],
+  ] as const) {
+    const queued = await serving({ model: 'm', background: true, input }, (received, writer) =>
+      createResponse(gateway, received, writer),
+    )
+    await world.advance(1)
+    const stored = store.memory.get(queued.json.id, 'me')
+    assert.equal(stored?.status, status, stored?.response)
+    assert.ok(!stored?.response.includes(MASK))
+    if (status === 'failed') assert.match(stored?.response ?? '', /forbidden word/)
+  }
+  assert.equal(world.calls.length, 2)
+})
+
+test('guards: an interrupted answer continues with the masked text', async () => {
+  const takes = { supportsPrefill: { protocol: 'openai-chat' } } as const
+  const made = gatewayHarness(
+    [instance('a'), instance('b', ['k1'], takes)],
+    (call) => {
+      call.head(200, { 'content-type': 'text/event-stream' })
+      const pieces = piecesOf(asked(call), { text: `${MASK} and ${MASK}` })
+      const isFirst = new URL(call.url).host.startsWith('a')
+      call.send((isFirst ? pieces.slice(0, 5) : pieces).join(''))
+      if (isFirst) call.end()
+      else call.end()
+    },
+    { stream: { continue: true } },
+  )
+  const reply = new CapturedReply()
+  const body = { model: 'anything', stream: true, messages: [{ role: 'user', content: SECRET }] }
+  const received = { id: 'req_a', method: 'POST', path: '/v1/x', query: '', headers: () => undefined }
+  reply.done = serveChat(
+    { ...made.gateway, guards: withMasking() },
+    {
+      protocol: protocols['openai-chat'],
+      received: { ...received, body: { text: JSON.stringify(body) }, client: ANONYMOUS },
+      responseWriter: reply,
+    },
+  )
+  for (let turn = 0; turn < 4; turn++) await made.world.advance(1)
+  const prefill = JSON.parse(made.world.calls[1]?.body ?? '{}').messages.at(-1)
+  assert.equal(prefill.role, 'assistant')
+  assert.ok(prefill.content.startsWith(MASK), prefill.content)
+  const { text } = seen('openai-chat', reply, true)
+  assert.ok(text.startsWith(SECRET) && text.endsWith(`${SECRET} and ${SECRET}`) && !text.includes(MASK), text)
+})
+
+test('guards: each receives what those before it have left', async () => {
+  const replacing =
+    (from: string, to: string): ChooseGuards =>
+    () => [
+      {
+        request: (texts) => ({ replace: new Map(texts().flatMap(({ text }) => (text === from ? [[text, to]] : []))) }),
+      },
+    ]
+  const guards: ChooseGuards = (call) => [...replacing('one', 'two')(call), ...replacing('two', 'three')(call)]
+  const { send, world } = harness(answering(TEXT_ONLY), { guards })
+  const messages = ['one', 'two', 'four'].map((content) => ({ role: 'user', content }))
+  await send({ model: 'm', messages }, 'openai-chat')
+  const sent: { content: string }[] = JSON.parse(world.calls[0]?.body ?? '').messages
+  assert.deepEqual(
+    sent.map(({ content }) => content),
+    ['three', 'three', 'four'],
+  )
+})

@@ -6,7 +6,7 @@ import type { ProcessView } from '../observe/alerts/view.ts'
 import type { LiveHub } from '../observe/live/hub.ts'
 import { readingsText } from '../observe/registry.ts'
 import { DASHBOARD } from '../server/admin/dashboard-client.ts'
-import type { NodeDeps, NodeQuery } from '../server/admin/nodes.ts'
+import type { ProcessDeps, ProcessQuery } from '../server/admin/processes.ts'
 import type { ClientPages } from '../server/client-pages.ts'
 import type { Pages } from '../server/page-request.ts'
 import type { PageOptions } from '../server/pages/source.ts'
@@ -22,7 +22,7 @@ const openLive = async ({ current, gateway, keys, worker, started }: Runtime): P
   current.live ??= new LiveHub({
     date: gateway.world.date,
     keyOf: (id) => keys.directory().keys.get(id),
-    node: worker && `${worker.number}/${worker.of}`,
+    process: worker && `${worker.number}/${worker.of}`,
     worker: worker?.number ?? 1,
     instance: worker?.instance ?? `${process.pid}-${started}`,
     others: worker?.live ?? null,
@@ -34,12 +34,12 @@ const openLive = async ({ current, gateway, keys, worker, started }: Runtime): P
 export const openAdmin = async (runtime: Runtime, handlers: Handlers) => {
   const { bodies, keys, ledger } = runtime
   const { openAdminApi } = await import('../server/admin/index.ts')
-  const { runInAllNodes } = await import('../server/admin/nodes.ts')
-  const nodes = nodeDeps(runtime)
+  const { runInAllProcesses } = await import('../server/admin/processes.ts')
+  const own = processDeps(runtime)
   return openAdminApi({
-    ...nodes,
+    ...own,
     control: {
-      run: runInAllNodes(nodes, keys.run),
+      run: runInAllProcesses(own, keys.run),
       isStored: keys.isStored,
       isOpen: () => !isKeyed(runtime),
       directory: keys.directory,
@@ -77,7 +77,7 @@ export const openDocs = async (runtime: Runtime): Promise<Pages> => {
 }
 
 /** What the admin API reads of this process. */
-const nodeDeps = (runtime: Runtime): NodeDeps => {
+const processDeps = (runtime: Runtime): ProcessDeps => {
   const {
     version,
     current,
@@ -96,7 +96,7 @@ const nodeDeps = (runtime: Runtime): NodeDeps => {
   } = runtime
   return {
     gateway,
-    nodes: worker?.nodes ?? null,
+    processes: worker?.processes ?? null,
     refresh: keys.refresh,
     transitions,
     incidents,
@@ -152,16 +152,16 @@ export const openClientPages = async (runtime: Runtime): Promise<ClientPages> =>
 
 /** Answers a query of the admin API of another worker. */
 export const answerQuery = async (runtime: Runtime, ask: string): Promise<string> => {
-  const { answerNode } = await import('../server/admin/nodes.ts')
+  const { answerHere } = await import('../server/admin/processes.ts')
   // Another worker of the same program has sent it.
-  return JSON.stringify(await answerNode(nodeDeps(runtime), JSON.parse(ask) as NodeQuery))
+  return JSON.stringify(await answerHere(processDeps(runtime), JSON.parse(ask) as ProcessQuery))
 }
 
 /** What each worker knows for alerts. `window`: ms in which failed requests are counted. */
 export const processViews = async (runtime: Runtime, window: number): Promise<readonly ProcessView[]> => {
-  const { askNodes } = await import('../server/admin/nodes.ts')
-  const { answers } = await askNodes(nodeDeps(runtime), { do: 'alert_view', window })
-  // See `answerNode`.
+  const { askProcesses } = await import('../server/admin/processes.ts')
+  const { answers } = await askProcesses(processDeps(runtime), { do: 'alert_view', window })
+  // See `answerHere`.
   return answers.map(({ value }) => value as ProcessView)
 }
 

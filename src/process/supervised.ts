@@ -32,7 +32,7 @@ export const connectToSupervisor = (
         if (job?.owner === owner) await job.cancel()
       },
       ledgerState: (state) => runtime.ledger.sharedState(state),
-      node: (ask) => answerQuery(runtime, ask),
+      answer: (ask) => answerQuery(runtime, ask),
       followLive: (on) => void followLive(runtime, on),
       liveEvents: (batch) => runtime.current.live?.receive(batch),
     },

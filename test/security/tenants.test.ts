@@ -183,7 +183,7 @@ test('IDs of requests of other teams are not shown to viewers of one team by liv
   const hub = new LiveHub({
     date: () => 1_800_000_000_000,
     keyOf: () => undefined,
-    node: undefined,
+    process: undefined,
     instance: 'a',
     worker: 1,
     others: null,

@@ -117,7 +117,7 @@ const given = (t: TestContext, { worker = 1, isShared = false } = {}) => {
   const hub = new LiveHub({
     date: () => Date.now(),
     keyOf: (id) => ({ key_a: { name: 'ci', team: 'team_a' }, key_b: { name: 'dev', team: 'team_b' } })[id],
-    node: undefined,
+    process: undefined,
     instance: 'a',
     worker,
     others: isShared ? { follow: (on) => void follows.push(on), send: (batch) => void sent.push(batch) } : null,
@@ -408,6 +408,6 @@ describe('live events of several workers', () => {
 })
 
 test('live events have the node where several processes serve the port', () => {
-  const view = { date: () => START, keyOf: () => undefined, node: '1/2' }
+  const view = { date: () => START, keyOf: () => undefined, process: '1/2' }
   assert.equal(JSON.parse(liveEventOf(requestOf(undefined), view).data).node, '1/2')
 })

@@ -195,5 +195,5 @@ export class LiveHub {
   }
 }
 
-const beatOf = ({ date, instance, node }: LiveHubOptions): string =>
-  JSON.stringify({ at: new Date(date()).toISOString(), instance, ...(node !== undefined && { node }) })
+const beatOf = ({ date, instance, process }: LiveHubOptions): string =>
+  JSON.stringify({ at: new Date(date()).toISOString(), instance, ...(process !== undefined && { node: process }) })

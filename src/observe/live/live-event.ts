@@ -38,7 +38,7 @@ export type LiveView = {
   /** The name of a key and the ID of its team; undefined: unknown. */
   readonly keyOf: (id: string) => { readonly name: string; readonly team: string } | undefined
   /** Where several processes serve the port: `1/2`. */
-  readonly node: string | undefined
+  readonly process: string | undefined
 }
 
 /** Characters of a name that a client can choose. */
@@ -60,11 +60,11 @@ export const liveEventOf = (event: GatewayEvent, view: LiveView): Omit<LiveEvent
       return requestEvent(event.trace, view)
     case 'circuit': {
       const { what, name, from, to, why, request = null } = event
-      return transition('circuits', 'circuit', { at, what, name, from, to, why, request, ...nodeOf(view) })
+      return transition('circuits', 'circuit', { at, what, name, from, to, why, request, ...processOf(view) })
     }
     case 'key': {
       const { provider, key, from, to, until, why = null, request = null } = event
-      return transition('keys', 'key', { at, provider, key, from, to, until, why, request, ...nodeOf(view) })
+      return transition('keys', 'key', { at, provider, key, from, to, until, why, request, ...processOf(view) })
     }
     case 'fallback': {
       const { id, client, from, to, kind } = event
@@ -148,7 +148,7 @@ const requestEvent = (trace: Trace, view: LiveView): Omit<LiveEvent, 'id'> => {
     overhead_us: Math.round(summary.overheadMs * 1_000),
     usage: usageRow(summary),
     cost: known === undefined ? null : formatDollars(known),
-    ...nodeOf(view),
+    ...processOf(view),
     attempts: summary.attempts.slice(0, MAX_ATTEMPTS).map((attempt, n) => attemptRow(attempt, n, received)),
   })
 }
@@ -196,7 +196,8 @@ const attemptRow = (attempt: AttemptRecord, n: number, received: number) => {
 const teamIdOf = (client: string | undefined, { keyOf }: LiveView): string =>
   (client === undefined ? undefined : keyOf(client)?.team) ?? DEFAULT_TEAM.id
 
-const nodeOf = ({ node }: LiveView) => (node === undefined ? {} : { node })
+/** The API names it `node`. */
+const processOf = ({ process }: LiveView) => (process === undefined ? {} : { node: process })
 const rounded = (ms: number | null): number | null => (ms === null ? null : Math.round(ms))
 const iso = (at: number): string => new Date(at).toISOString()
 const clip = (text: string): string => text.slice(0, MAX_TEXT)

@@ -9,11 +9,11 @@ export type Query =
   | { readonly about: 'metrics' }
   /** Cancels a background response, in whichever worker it runs. */
   | { readonly about: 'cancel'; readonly response: string; readonly owner: string }
-  /** A query of the admin API, as JSON; the reply is `NodeReplyList` as JSON. `within`: ms for the workers to reply. */
-  | { readonly about: 'nodes'; readonly ask: string; readonly within: number }
+  /** A query of the admin API, as JSON; the reply is `ProcessReplyList` as JSON. `within`: ms for the workers to reply. */
+  | { readonly about: 'processes'; readonly ask: string; readonly within: number }
 
-/** The reply to the query `nodes`. `of`: how many workers there should be. */
-export type NodeReplyList = {
+/** The reply to the query `processes`. `of`: how many workers there should be. */
+export type ProcessReplyList = {
   readonly of: number
   readonly replies: readonly { readonly worker: number; readonly reply: string }[]
 }

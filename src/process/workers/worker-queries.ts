@@ -2,7 +2,7 @@
 import { createRegistry } from '../../observe/registry.ts'
 import { addUsage } from '../../observe/usage.ts'
 import { mergeMetrics } from './merge-metrics.ts'
-import type { NodeReplyList, Query } from './worker-messages.ts'
+import type { ProcessReplyList, Query } from './worker-messages.ts'
 import type { WorkerProcess } from './worker-process.ts'
 
 /** Time limit in ms for the workers to reply to a query. */
@@ -29,9 +29,9 @@ export class WorkerQueries {
     this.#page = page
   }
 
-  /** Returns the merged metrics page, or the replies to `nodes`; an empty string for other queries. */
+  /** Returns the merged metrics page, or the replies to `processes`; an empty string for other queries. */
   run(query: Query): Promise<string> {
-    if (query.about === 'nodes') return this.#nodes(query)
+    if (query.about === 'processes') return this.#processes(query)
     if (query.about !== 'metrics') return this.#send(query).then(() => '')
     this.#gathering ??= this.#send(query)
       .then((replies) => this.#mergedPage(replies))
@@ -56,9 +56,9 @@ export class WorkerQueries {
     this.#restarts++
   }
 
-  async #nodes(query: Extract<Query, { readonly about: 'nodes' }>): Promise<string> {
+  async #processes(query: Extract<Query, { readonly about: 'processes' }>): Promise<string> {
     const replies = await this.#send(query, query.within)
-    const list: NodeReplyList = {
+    const list: ProcessReplyList = {
       of: this.#workers.length,
       replies: [...replies].map(([{ number }, reply]) => ({ worker: number, reply })),
     }

@@ -7,7 +7,7 @@ import type { LiveBatch } from '../../observe/live/event-batch.ts'
 import type { Out } from '../../observe/log.ts'
 import type { SharedLedgerState } from '../../usage/bookkeeper/usage-ledger.ts'
 import { ATOMIC_WRITE_BYTES, atomicLines } from './atomic-lines.ts'
-import type { FromSupervisor, FromWorker, NodeReplyList, Query } from './worker-messages.ts'
+import type { FromSupervisor, FromWorker, ProcessReplyList, Query } from './worker-messages.ts'
 
 /** Callbacks that the worker provides. */
 export type WorkerActions = {
@@ -21,7 +21,7 @@ export type WorkerActions = {
   /** Cancels a background response if this worker runs it. Resolves once it is stored, or cannot be. */
   readonly cancel: (response: string, owner: string) => Promise<void>
   /** Answers a query of the admin API, as JSON. */
-  readonly node: (ask: string) => Promise<string>
+  readonly answer: (ask: string) => Promise<string>
   /** Whether another worker needs the live events of this one. */
   readonly followLive: (on: boolean) => void
   /** Live events of other workers. */
@@ -59,7 +59,7 @@ export type WorkerLink = {
   /** Cancels a background response in the other workers. */
   readonly cancel: (response: string, owner: string) => Promise<void>
   /** Sends a query of the admin API to all workers. Null: the supervisor does not respond. `within`: ms, up to 1,500. */
-  readonly nodes: (ask: string, within: number) => Promise<NodeReplyList | null>
+  readonly processes: (ask: string, within: number) => Promise<ProcessReplyList | null>
   /** Limits, budgets and usage of all workers. */
   readonly accounts: AccountsLink
   /** Live events of all workers. */
@@ -103,8 +103,8 @@ export const connectWorker = (mark: string): WorkerLink => {
       case 'cancel':
         await actions.cancel(query.response, query.owner)
         return ''
-      case 'nodes':
-        return actions.node(query.ask)
+      case 'processes':
+        return actions.answer(query.ask)
       default:
         throw new Error(`unknown query ${JSON.stringify(query satisfies never)}`)
     }
@@ -178,10 +178,10 @@ export const connectWorker = (mark: string): WorkerLink => {
     ending: (within) => send({ type: 'ending', within }),
     metrics: () => ask({ about: 'metrics' }),
     cancel: (response, owner) => ask({ about: 'cancel', response, owner }).then(() => {}),
-    async nodes(text, within) {
-      const reply = await ask({ about: 'nodes', ask: text, within })
+    async processes(text, within) {
+      const reply = await ask({ about: 'processes', ask: text, within })
       // Written by `WorkerQueries` of the same program.
-      return reply === null ? null : (JSON.parse(reply) as NodeReplyList)
+      return reply === null ? null : (JSON.parse(reply) as ProcessReplyList)
     },
     accounts,
     live: {

@@ -34,10 +34,10 @@ export type AdminDeps = {
   /** The client of the dashboard's own requests. `source`: the value of their tag `source`. */
   readonly dashboard: (source: string) => Outcome<Client>
   readonly ledger: Pick<UsageLedger, 'adjust' | 'state'>
-  readonly process: NodeFacts
+  readonly process: RunningProcess
   readonly configuration: Configuration
   /** The other processes that serve the port; null: there are none. */
-  readonly nodes: AskNodes | null
+  readonly processes: AskProcesses | null
   /** Waits until this process has read the teams, keys, budgets and prices that were written so far. */
   readonly refresh: () => Promise<void>
   /** The last changes of circuits and keys in this process. */
@@ -59,7 +59,7 @@ export type AdminDeps = {
 }
 
 /** The running process. */
-export type NodeFacts = {
+export type RunningProcess = {
   readonly version: string
   /** ms since 1970. */
   readonly startedAt: number
@@ -101,10 +101,10 @@ export type Control = {
 }
 
 /** The answers of the workers. `of`: how many there should be. */
-type NodeReplies = {
+type ProcessReplies = {
   readonly of: number
   readonly replies: readonly { readonly worker: number; readonly reply: string }[]
 }
 
 /** Sends a query to all workers, this one included. Null: the supervisor does not respond. `within`: ms. */
-export type AskNodes = (ask: string, within: number) => Promise<NodeReplies | null>
+export type AskProcesses = (ask: string, within: number) => Promise<ProcessReplies | null>

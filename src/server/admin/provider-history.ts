@@ -3,18 +3,18 @@ import { isObject, type JsonObject, list, text } from '../../core/json.ts'
 import { endpointId, proxyId } from '../../core/target.ts'
 import type { Transition } from '../../observe/live/transition-log.ts'
 import type { TimeRange } from '../../usage/reading/queries.ts'
-import { askNodes, type NodeDeps } from './nodes.ts'
+import { askProcesses, type ProcessDeps } from './processes.ts'
 
 /** The changes of its circuits and keys, the oldest first. */
-export const transitionsOf = async (deps: NodeDeps, provider: string, range: TimeRange) => {
+export const transitionsOf = async (deps: ProcessDeps, provider: string, range: TimeRange) => {
   const instance = deps.gateway.config().instances.find(({ id }) => id === provider)
   const shared = instance ? [endpointId(instance), proxyId(instance)] : []
-  const { answers } = await askNodes(deps, { do: 'changes', ...range })
-  const found = answers.flatMap(({ node, value }) =>
-    // See `answerNode`.
+  const { answers } = await askProcesses(deps, { do: 'changes', ...range })
+  const found = answers.flatMap(({ name, value }) =>
+    // See `answerHere`.
     (value.transitions as unknown as readonly Transition[])
       .filter((one) => one.provider === provider || (one.base_url !== null && shared.includes(one.base_url)))
-      .map((one) => ({ ...one, node })),
+      .map((one) => ({ ...one, node: name })),
   )
   return found
     .toSorted((one, other) => one.at - other.at)
@@ -33,9 +33,9 @@ export const transitionsOf = async (deps: NodeDeps, provider: string, range: Tim
 }
 
 /** The keys that are limited, disabled or rejected now, alone or at one model. */
-export const limitedKeys = async (deps: NodeDeps, provider: string) => {
-  const { answers } = await askNodes(deps, { do: 'providers' })
-  return answers.flatMap(({ node, value }) => {
+export const limitedKeys = async (deps: ProcessDeps, provider: string) => {
+  const { answers } = await askProcesses(deps, { do: 'providers' })
+  return answers.flatMap(({ name, value }) => {
     const [entry] = list(value.data).filter((one): one is JsonObject => isObject(one) && one.id === provider)
     if (!entry) return []
     const keysOf = (holder: JsonObject, model: string | null) =>
@@ -47,7 +47,7 @@ export const limitedKeys = async (deps: NodeDeps, provider: string) => {
           model,
           status: text(status) ?? '',
           until: text(until) ?? null,
-          node,
+          node: name,
         }))
     const models = list(entry.models).filter(isObject)
     return [...keysOf(entry, null), ...models.flatMap((model) => keysOf(model, text(model.id) ?? ''))]

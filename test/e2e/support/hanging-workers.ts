@@ -30,7 +30,7 @@ const serveNothing = (mark: string) => {
       metrics: () => '',
       cancel: async () => {},
       ledgerState: () => {},
-      node: async () => '{}',
+      answer: async () => '{}',
       followLive: () => {},
       liveEvents: () => {},
     },

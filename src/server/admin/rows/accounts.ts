@@ -14,7 +14,7 @@ import type { Role, RoleScope } from '../actor.ts'
 import { defined, runFor, withClosed, withWarning } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
 import { id, listOf } from '../fields.ts'
-import { askNodes } from '../nodes.ts'
+import { askProcesses } from '../processes.ts'
 import { keyFilter, patchOf, recordList } from '../records.ts'
 import { type AdminRow, type Answered, row } from '../row.ts'
 
@@ -384,7 +384,7 @@ export const accountRows: readonly AdminRow[] = [
         id: revoked,
         rev: call.revision,
       })
-      if (done.ok && call.query.cut) await askNodes(deps, { do: 'cut', key: revoked })
+      if (done.ok && call.query.cut) await askProcesses(deps, { do: 'cut', key: revoked })
       return isLastKey(deps, call.request.settings) ? withWarning(done, LAST_KEY) : done
     },
   }),

@@ -8,7 +8,7 @@ import type { AlertingState } from '../../../observe/alerts/alerting.ts'
 import { sendAlert, testBody } from '../../../observe/alerts/webhook.ts'
 import { noteAudit } from '../control.ts'
 import { count, listOf, time } from '../fields.ts'
-import { askNodes } from '../nodes.ts'
+import { askProcesses } from '../processes.ts'
 import { row } from '../row.ts'
 
 const alert = z
@@ -84,9 +84,9 @@ export const alertRows = [
       },
     },
     async handle(deps) {
-      const { answers } = await askNodes(deps, { do: 'alerts' })
+      const { answers } = await askProcesses(deps, { do: 'alerts' })
       const found = answers.map(({ value }) => object(value.state)).find((state) => state !== undefined)
-      // `answerNode` returns the state of `Alerting`.
+      // `answerHere` returns the state of `Alerting`.
       const { alerts: data, ...delivery } = (found as AlertingState | undefined) ?? NO_ALERTS
       const configured = deps.configuration.running().alerts !== null
       return good({ body: { object: 'list' as const, data, has_more: false, next: null, configured, ...delivery } })

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { good } from '../../../core/failure.ts'
 import { type JsonObject, number } from '../../../core/json.ts'
 import { defined } from '../control.ts'
-import { askNodes } from '../nodes.ts'
+import { askProcesses } from '../processes.ts'
 import { row } from '../row.ts'
 
 const count = z.int().min(0)
@@ -34,7 +34,7 @@ export const cacheRows = [
       },
     },
     async handle(deps) {
-      const { answers } = await askNodes(deps, { do: 'cache' })
+      const { answers } = await askProcesses(deps, { do: 'cache' })
       const [entries, bytes, limit] = ['answers', 'bytes', 'limit_bytes'].map((member) => sum(answers, member))
       return good({
         body: {
@@ -67,7 +67,7 @@ export const cacheRows = [
       answer: { object: 'cache.purged', removed: 3, processes: { answered: 1, of: 1 } },
     },
     async handle(deps, { body }) {
-      const { answers } = await askNodes(deps, { do: 'purge', which: defined(body) })
+      const { answers } = await askProcesses(deps, { do: 'purge', which: defined(body) })
       return good({
         body: {
           object: 'cache.purged' as const,

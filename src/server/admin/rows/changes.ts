@@ -10,7 +10,7 @@ import type { TimeRange } from '../../../usage/reading/queries.ts'
 import { runFor } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
 import { listOf, pageOf, time } from '../fields.ts'
-import { askNodes } from '../nodes.ts'
+import { askProcesses } from '../processes.ts'
 import { type AdminCall, row } from '../row.ts'
 import { invalid } from '../validation.ts'
 
@@ -67,7 +67,7 @@ const reloadChange = ({ at, outcome, changes, problems }: ReloadEntry): Change =
 /** `sharing`: the providers with a base URL. */
 const transitionChange = (
   transition: Transition,
-  node: string | null,
+  process: string | null,
   sharing: (baseUrl: string) => readonly string[],
 ): Change => {
   const { number, at, what, provider, base_url, credential, model, from, to, why, request } = transition
@@ -75,7 +75,7 @@ const transitionChange = (
   const isKey = what === 'key'
   return {
     ...NOTHING,
-    id: `${isKey ? 'credential' : 'circuit'}-${at}-${node ?? ''}-${number}`,
+    id: `${isKey ? 'credential' : 'circuit'}-${at}-${process ?? ''}-${number}`,
     at: iso(at),
     kind: isKey ? 'credential' : 'circuit',
     action: `${isKey ? 'credential' : 'circuit'}.${to}`,
@@ -85,7 +85,7 @@ const transitionChange = (
     model,
     details: [`${from} → ${to}`, ...(why === null ? [] : [why])],
     request,
-    node,
+    node: process,
   }
 }
 
@@ -164,9 +164,9 @@ const processChanges = async (
   const { instances } = deps.gateway.config()
   const sharing = (place: string) =>
     instances.flatMap((one) => ([endpointId(one), proxyId(one)].includes(place) ? [one.id] : []))
-  const { answers } = await askNodes(deps, { do: 'changes', from, to })
-  return answers.flatMap(({ node, value }) => {
-    // See `answerNode`.
+  const { answers } = await askProcesses(deps, { do: 'changes', from, to })
+  return answers.flatMap(({ name, value }) => {
+    // See `answerHere`.
     const { started, pid, transitions } = value as unknown as {
       readonly started: number
       readonly pid: number
@@ -179,14 +179,14 @@ const processChanges = async (
       kind: 'start',
       action: 'gateway.start',
       details: [`version ${deps.process.version}`],
-      node,
+      node: name,
     }
     const inRange = started >= from && started < to ? [start] : []
     // The audit log has what operators decide, once for all processes.
     const own = transitions.filter(({ what, why }) => why !== 'operator' || !['provider', 'key'].includes(what))
     // The request may be of another team.
     const shown = call.teams === null ? own : own.map((one) => ({ ...one, request: null }))
-    return [...inRange, ...shown.map((one) => transitionChange(one, node, sharing))]
+    return [...inRange, ...shown.map((one) => transitionChange(one, name, sharing))]
   })
 }
 

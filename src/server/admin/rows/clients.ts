@@ -6,7 +6,7 @@ import { good } from '../../../core/failure.ts'
 import { mergeClients, type SeenClient, type SeenRequest } from '../../../observe/clients-seen.ts'
 import { usesHttps } from '../../../policy/accounts/client-address.ts'
 import { listOf, time } from '../fields.ts'
-import { askNodes } from '../nodes.ts'
+import { askProcesses } from '../processes.ts'
 import { row } from '../row.ts'
 
 const client = z
@@ -146,8 +146,8 @@ export const clientRows = [
       },
     },
     async handle(deps) {
-      const { answers } = await askNodes(deps, { do: 'clients' })
-      // See `answerNode`.
+      const { answers } = await askProcesses(deps, { do: 'clients' })
+      // See `answerHere`.
       const lists = answers.map(({ value }) => value.clients as unknown as readonly SeenClient[])
       const data = mergeClients(lists).map(({ family, requests, last, wrong }) => ({
         family,

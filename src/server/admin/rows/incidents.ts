@@ -5,7 +5,7 @@ import type { Incident, NodeIncident } from '../../../core/incident.ts'
 import { mergeIncidents } from '../../../observe/live/incident.ts'
 import { INCIDENTS_PARAMETERS, rangeOf } from '../../../usage/reading/parameters.ts'
 import { count, listOf, pageOf, time } from '../fields.ts'
-import { askNodes } from '../nodes.ts'
+import { askProcesses } from '../processes.ts'
 import { row } from '../row.ts'
 import { EMPTY_RANGE } from '../usage-query.ts'
 
@@ -114,9 +114,9 @@ export const incidentRows = [
       const { limit, after, provider } = query
       const [stored, { answers }] = await Promise.all([
         deps.usage.incidents({ from, to }),
-        askNodes(deps, { do: 'incidents' }),
+        askProcesses(deps, { do: 'incidents' }),
       ])
-      // See `answerNode`.
+      // See `answerHere`.
       const live = answers.flatMap(({ value }) => value.incidents as unknown as readonly Incident[])
       const found = mergeIncidents(withCurrent(stored.ok ? stored.value : [], live))
         .filter(({ begin, end }) => begin < to && (end ?? now) >= from)

@@ -10,7 +10,7 @@ import { listModels } from '../../../policy/routing/models.ts'
 import { noteAudit, runFor } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
 import { id, listOf, page, pageOf, time } from '../fields.ts'
-import { askNodes } from '../nodes.ts'
+import { askProcesses } from '../processes.ts'
 import { type AdminCall, type Answered, row } from '../row.ts'
 import { invalid } from '../validation.ts'
 
@@ -93,11 +93,11 @@ const providersOf = async (
 }
 
 const allProviders = async (deps: AdminDeps): Promise<readonly ListedProvider[]> => {
-  const { answers } = await askNodes(deps, { do: 'providers' })
-  return answers.flatMap(({ node, value: { data } }) => {
+  const { answers } = await askProcesses(deps, { do: 'providers' })
+  return answers.flatMap(({ name, value: { data } }) => {
     // `statusPage` returns plain JSON without the types of its members.
     const entries = (isList(data) ? data.filter(isObject) : []) as unknown as readonly ListedProvider[]
-    return entries.map((entry) => ({ ...entry, node }))
+    return entries.map((entry) => ({ ...entry, node: name }))
   })
 }
 
@@ -240,7 +240,7 @@ const setCircuit = async (
     const decided = await decide(null, null, '')
     if (!decided.ok) return decided
   } else await noteAudit(control, call, { action: `circuit.${action}`, object: provider, details: {} })
-  const { answers } = await askNodes(deps, { do: 'circuits', provider, action })
+  const { answers } = await askProcesses(deps, { do: 'circuits', provider, action })
   const changed = answers.reduce((sum, { value }) => sum + Number(value.changed), 0)
   return good({ body: { ...answer, resting: null, changed, processes: { answered: answers.length, of } } })
 }
@@ -349,7 +349,7 @@ export const providerRows = [
     example: { params: { id: 'openai', kid: 'a1f3' }, answer: DECISION },
     async handle(deps, call) {
       const decided = await decide(deps, call, { state: null, until: null, reason: '' })
-      if (decided.ok) await askNodes(deps, { do: 'use_key', provider: call.params.id, key: call.params.kid })
+      if (decided.ok) await askProcesses(deps, { do: 'use_key', provider: call.params.id, key: call.params.kid })
       return decided
     },
   }),

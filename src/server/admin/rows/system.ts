@@ -11,7 +11,7 @@ import type { Settings } from '../../../core/settings.ts'
 import { journalFolder } from '../../../usage/bookkeeper/usage-ledger.ts'
 import { noteAudit } from '../control.ts'
 import { time } from '../fields.ts'
-import { askNodes } from '../nodes.ts'
+import { askProcesses } from '../processes.ts'
 import { row } from '../row.ts'
 import { reloadAnswer, reloadEntry } from './config.ts'
 
@@ -31,7 +31,7 @@ const facts = {
   memory,
   problems,
 }
-const node = z.strictObject({ node: z.string().nullable(), ...facts })
+const listed = z.strictObject({ node: z.string().nullable(), ...facts })
 
 const system = z
   .strictObject({
@@ -49,7 +49,7 @@ const system = z
     ledger: z
       .strictObject({ lag_ms: z.number().min(0), dropped: z.int().min(0) })
       .describe('Age of the last stored record while more are left, and records that could not be written'),
-    nodes: z.array(node).describe('Each process that serves the port and has answered, this one first'),
+    nodes: z.array(listed).describe('Each process that serves the port and has answered, this one first'),
   })
   .meta({ id: 'System' })
 
@@ -147,11 +147,9 @@ export const systemRows = [
     },
     async handle(deps) {
       const { version, production, worker } = deps.process
-      const { answers } = await askNodes(deps, { do: 'system' })
-      // `answerNode` returns these members.
-      const nodes = answers.map(
-        ({ node: name, value }) => ({ ...value, node: name }) as unknown as z.input<typeof node>,
-      )
+      const { answers } = await askProcesses(deps, { do: 'system' })
+      // `answerHere` returns these members.
+      const nodes = answers.map(({ name, value }) => ({ ...value, node: name }) as unknown as z.input<typeof listed>)
       const [own] = nodes
       if (!own) return bad(fail('internal', 'This process has not answered.'))
       const platform = `${process.platform} ${process.arch}`
@@ -186,7 +184,7 @@ export const systemRows = [
       await configuration.reload()
       const [latest] = configuration.reloads()
       // The other processes read it too; for this one it is unchanged then.
-      if (deps.process.worker) await askNodes(deps, { do: 'reload' })
+      if (deps.process.worker) await askProcesses(deps, { do: 'reload' })
       if (latest && latest !== before) return good({ body: reloadAnswer(latest) })
       const at = gateway.world.date()
       return good({ body: reloadAnswer({ at, outcome: 'unchanged', changes: [], warnings: [], problems: [] }) })

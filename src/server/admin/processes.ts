@@ -7,7 +7,7 @@ import type { ControlOperation, RunOperation } from '../../records/store/record-
 import type { AdminDeps } from './deps.ts'
 
 /** A query to a process. Plain JSON data. */
-export type NodeQuery =
+export type ProcessQuery =
   | { readonly do: 'providers' }
   | { readonly do: 'system' }
   | { readonly do: 'cache' }
@@ -34,12 +34,12 @@ export type NodeQuery =
 
 type PurgedAnswers = { readonly team?: string; readonly key?: string; readonly model?: string }
 
-export type NodeDeps = Pick<
+export type ProcessDeps = Pick<
   AdminDeps,
   | 'gateway'
   | 'process'
   | 'configuration'
-  | 'nodes'
+  | 'processes'
   | 'transitions'
   | 'incidents'
   | 'clients'
@@ -50,10 +50,10 @@ export type NodeDeps = Pick<
   | 'ledgerLag'
 >
 
-type NodeAnswer = { readonly node: string | null; readonly value: JsonObject }
-type NodeAnswers = {
+type ProcessAnswer = { readonly name: string | null; readonly value: JsonObject }
+type ProcessAnswers = {
   /** The process that runs this comes first. */
-  readonly answers: readonly NodeAnswer[]
+  readonly answers: readonly ProcessAnswer[]
 }
 
 /** Changes of circuits and keys of one process in one answer. */
@@ -63,10 +63,10 @@ const REVOKED = fail('unauthenticated', 'This API key was revoked. Send another 
 const WITHIN = { usual: 500, reload: 1_500, refresh: 1_500 }
 
 /** The name of a process: `1/2`; null: it is the only one. */
-const nodeOf = ({ worker }: AdminDeps['process']): string | null => (worker ? `${worker.number}/${worker.of}` : null)
+const nameOf = ({ worker }: AdminDeps['process']): string | null => (worker ? `${worker.number}/${worker.of}` : null)
 
 /** What this process answers to a query. */
-export const answerNode = async (deps: NodeDeps, query: NodeQuery): Promise<JsonObject> => {
+export const answerHere = async (deps: ProcessDeps, query: ProcessQuery): Promise<JsonObject> => {
   const { gateway, configuration } = deps
   switch (query.do) {
     case 'providers':
@@ -125,21 +125,21 @@ export const answerNode = async (deps: NodeDeps, query: NodeQuery): Promise<Json
 }
 
 /** Sends a query to all processes. */
-export const askNodes = async (deps: NodeDeps, query: NodeQuery): Promise<NodeAnswers> => {
-  const { nodes, process } = deps
+export const askProcesses = async (deps: ProcessDeps, query: ProcessQuery): Promise<ProcessAnswers> => {
+  const { processes, process } = deps
   const { worker } = process
   const within = query.do === 'reload' || query.do === 'refresh' ? WITHIN[query.do] : WITHIN.usual
-  const found = nodes && worker ? await nodes(JSON.stringify(query), within) : null
-  const others: NodeAnswer[] = []
+  const found = processes && worker ? await processes(JSON.stringify(query), within) : null
+  const others: ProcessAnswer[] = []
   let own: JsonObject | undefined
   for (const one of found?.replies ?? []) {
-    // `answerNode` of the same program.
+    // `answerHere` of the same program.
     const value = JSON.parse(one.reply) as JsonObject
     if (one.worker === worker?.number) own = value
-    else others.push({ node: `${one.worker}/${found?.of}`, value })
+    else others.push({ name: `${one.worker}/${found?.of}`, value })
   }
-  own ??= await answerNode(deps, query)
-  return { answers: [{ node: nodeOf(process), value: own }, ...others] }
+  own ??= await answerHere(deps, query)
+  return { answers: [{ name: nameOf(process), value: own }, ...others] }
 }
 
 /** Operations whose effect the next request of a client may depend on. */
@@ -156,16 +156,16 @@ const WRITES: ReadonlySet<ControlOperation['do']> = new Set([
 ])
 
 /** Returns the result of a write when all processes have read it, or after 1.5 s: a new key is valid in each of them. */
-export const runInAllNodes =
-  (deps: NodeDeps, run: RunOperation): RunOperation =>
+export const runInAllProcesses =
+  (deps: ProcessDeps, run: RunOperation): RunOperation =>
   async (operation, context) => {
     const result = await run(operation, context)
-    if (deps.nodes && result.ok && WRITES.has(operation.do)) await askNodes(deps, { do: 'refresh' })
+    if (deps.processes && result.ok && WRITES.has(operation.do)) await askProcesses(deps, { do: 'refresh' })
     return result
   }
 
 /** `/providers/status`, with the last 60 minutes of each provider. */
-const providersOf = ({ gateway, minutes }: NodeDeps): JsonObject => {
+const providersOf = ({ gateway, minutes }: ProcessDeps): JsonObject => {
   const page = statusPage(gateway)
   const data = list(page.data)
     .filter(isObject)
@@ -178,7 +178,7 @@ const providersOf = ({ gateway, minutes }: NodeDeps): JsonObject => {
   return { ...page, data }
 }
 
-const systemOf = ({ process: facts }: NodeDeps): JsonObject => {
+const systemOf = ({ process: facts }: ProcessDeps): JsonObject => {
   const { rss, heapUsed, external } = process.memoryUsage()
   const problems = facts.problems()
   return {

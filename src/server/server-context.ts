@@ -50,7 +50,7 @@ export type RefusedRequest = {
 }
 
 /** The same with the key that was presented, which is looked up on demand. */
-export type ReportedRefusal = RefusedRequest & { readonly owner: () => RefusedOwner | null }
+export type GatewayRefusal = RefusedRequest & { readonly owner: () => RefusedOwner | null }
 
 /** An unread response that was aborted to free memory. */
 export type UnreadEnded = {

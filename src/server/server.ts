@@ -10,7 +10,7 @@ import type { PageParts } from './page-request.ts'
 import { Admission, type ConnectionContext, REQUEST_LIMITS } from './request-admission.ts'
 import { RequestHandler, refuseMalformed } from './request-handler.ts'
 import { findRoute, type Handlers } from './routes.ts'
-import type { ReportedRefusal, ServerContext, UnreadEnded } from './server-context.ts'
+import type { GatewayRefusal, ServerContext, UnreadEnded } from './server-context.ts'
 import { type Drain, Shutdown } from './shutdown.ts'
 import { Upgrade } from './upgrade.ts'
 import { type AnswerTurn, SOCKET_TIMING, type SocketTiming } from './web-socket-connection.ts'
@@ -42,7 +42,7 @@ export type ServerOptions = {
   /** A model call is passed to its handler. */
   readonly onCall?: (request: IncomingRequest<RequestBody>) => void
   /** A request was refused before it reached a handler. */
-  readonly onRefused?: (refused: ReportedRefusal) => void
+  readonly onRefused?: (refused: GatewayRefusal) => void
   /** An unread response was aborted to free memory. */
   readonly onUnread?: (ended: UnreadEnded) => void
   /** The load of the process; the caller stops it. Absent: the server measures for itself. */

@@ -2,7 +2,7 @@
 import { isObject, type Json, type JsonObject, list, object, text } from '../../src/core/json.ts'
 
 /** An error response in the vendor's format. */
-export type Refusal = { readonly status: number; readonly body: JsonObject }
+export type VendorRefusal = { readonly status: number; readonly body: JsonObject }
 
 /** The context of a rule besides the body. */
 export type Context = {
@@ -14,7 +14,7 @@ export type Context = {
 }
 
 /** Returns the vendor's refusal of a request body, or null where it accepts the body. */
-export type Rule = (body: JsonObject, context: Context) => Refusal | null
+export type Rule = (body: JsonObject, context: Context) => VendorRefusal | null
 
 /** Rules by name; the first refusal is the vendor's response. */
 export type Rules = { readonly [name: string]: Rule }
@@ -28,8 +28,8 @@ export const indexed = (value: Json | undefined): readonly (readonly [index: num
 /** The first refusal that `check` returns for an item of the list. */
 export const firstOf = (
   value: Json | undefined,
-  check: (item: JsonObject, index: number) => Refusal | null,
-): Refusal | null => {
+  check: (item: JsonObject, index: number) => VendorRefusal | null,
+): VendorRefusal | null => {
   for (const [index, item] of indexed(value)) {
     const refusal = check(item, index)
     if (refusal) return refusal
@@ -56,7 +56,7 @@ export const isEmpty = (value: Json | undefined): boolean =>
 export const openaiError = (
   message: string,
   more: { readonly status?: number; readonly code?: string | null; readonly param?: string | null } = {},
-): Refusal => ({
+): VendorRefusal => ({
   status: more.status ?? 400,
   body: {
     error: { message, type: 'invalid_request_error', param: more.param ?? null, code: more.code ?? null },

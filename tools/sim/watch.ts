@@ -6,7 +6,7 @@ import type { World } from '../../src/core/world.ts'
 import {
   type AdmissionMode,
   type AttemptPermit,
-  type Refusal,
+  type TargetRefusal,
   UpstreamHealth,
 } from '../../src/gateway/health/upstream-health.ts'
 import type { HeldPermit, Scopes } from './dialed.ts'
@@ -116,7 +116,7 @@ export class Watch {
     return claim ?? null
   }
 
-  refused(target: Target, settings: Settings, how: AdmissionMode, { why }: Refusal): void {
+  refused(target: Target, settings: Settings, how: AdmissionMode, { why }: TargetRefusal): void {
     const now = this.#now()
     const scopes = scopesOf(target)
     this.seen(`refusal: ${why}`)
@@ -346,7 +346,7 @@ const keyBound = (meaning: string): boolean => meaning === 'auth' || meaning ===
 /** `Base` with checks around each decision. */
 export const watched = (Base: HealthClass, watch: Watch): HealthClass =>
   class extends Base {
-    override admit(target: Target, settings: Settings, how: AdmissionMode): AttemptPermit | Refusal {
+    override admit(target: Target, settings: Settings, how: AdmissionMode): AttemptPermit | TargetRefusal {
       const answer = super.admit(target, settings, how)
       if (!('why' in answer)) return watch.admitted({ health: this, target, settings, how }, answer)
       watch.refused(target, settings, how, answer)

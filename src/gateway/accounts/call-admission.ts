@@ -6,14 +6,14 @@ import type { Failure } from '../../core/failure.ts'
 import type { RateLimitNames } from '../../core/protocol.ts'
 import type { Candidate, Target } from '../../core/target.ts'
 import type { Demand, Hold, LimitRefusal } from '../../policy/accounts/attempt-admission.ts'
-import { addRateLimitHeaders } from '../../policy/accounts/rate-limit-headers.ts'
 import {
   budgetFailure,
   budgetUnavailable,
   limitFailure,
   ownersFailure,
   unpricedFailure,
-} from '../../policy/accounts/refusal.ts'
+} from '../../policy/accounts/limit-failures.ts'
+import { addRateLimitHeaders } from '../../policy/accounts/rate-limit-headers.ts'
 import type { AccountsState } from './accounts-state.ts'
 import { type AccountCells, type Eventual, type Reservation, type ReserveResult, whenKnown } from './authority.ts'
 import type { BudgetCell } from './budget-counters.ts'
@@ -25,7 +25,7 @@ import { costsNothing, type OpenCall, type PlannedAttempt, payingCells, planAtte
 type UntriedTarget = { readonly why: string; readonly target?: Target }
 
 /** Why an attempt may not be made. `budget`: not at this target. `limit`: not at all. */
-export type AttemptRefusal = 'budget' | 'limit'
+export type AccountRefusal = 'budget' | 'limit'
 
 export class CallAdmission {
   readonly #state: AccountsState
@@ -96,7 +96,7 @@ export class CallAdmission {
   // ── Its attempts ───────────────────────────────────────────────────────────────────────────────────────────────
 
   /** Reserves for an attempt at this target; `modelMaximum`: its maximum of output tokens. Null: it is reserved. */
-  reserve(target: Target, modelMaximum: number | undefined): Eventual<AttemptRefusal | null> {
+  reserve(target: Target, modelMaximum: number | undefined): Eventual<AccountRefusal | null> {
     if (this.#limited) return 'limit'
     const planned = planAttempt(this.#state, this.#call, this.#call.demand, {
       candidate: target.candidate,
@@ -110,7 +110,7 @@ export class CallAdmission {
     return whenKnown(reserving, (result) => this.#onReserved(target, planned, result))
   }
 
-  #onReserved(target: Target, planned: PlannedAttempt, result: ReserveResult): AttemptRefusal | null {
+  #onReserved(target: Target, planned: PlannedAttempt, result: ReserveResult): AccountRefusal | null {
     if ('refusal' in result) {
       const failure = failureOf(result.refusal, planned.cells)
       if (result.refusal.why === 'budget') return this.#refuseTarget(failure)
@@ -194,7 +194,7 @@ export class CallAdmission {
     return this.#limits.rates.length === 0 && this.#limits.slots.length === 0
   }
 
-  #refuseTarget(failure: Failure | null): AttemptRefusal {
+  #refuseTarget(failure: Failure | null): AccountRefusal {
     this.#unaffordable ??= failure
     return 'budget'
   }

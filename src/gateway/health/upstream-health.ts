@@ -16,7 +16,7 @@ import { Cooldowns } from './cooldowns.ts'
 import { Issuers } from './issuers.ts'
 import { KnownLimits } from './known-limits.ts'
 import { UpstreamLoad } from './load.ts'
-import { Refusals } from './refusals.ts'
+import { ProviderRefusals } from './provider-refusals.ts'
 import { RetryBudgets } from './retry-budgets.ts'
 
 export { type AdmissionMode, PAST_OPEN } from './circuits.ts'
@@ -25,7 +25,7 @@ export { type AdmissionMode, PAST_OPEN } from './circuits.ts'
  * Why a target may not be tried now. `until`: in ms of the monotonic clock; null: unknown. `fromUpstream`: the upstream sent
  * that time.
  */
-export type Refusal = {
+export type TargetRefusal = {
   readonly why: 'circuit' | 'warming' | CooldownReason
   readonly until: number | null
   readonly fromUpstream?: true
@@ -57,7 +57,7 @@ export class UpstreamHealth {
   readonly load: UpstreamLoad
   readonly budgets: RetryBudgets
   /** What providers have rejected: protocols, and parts of requests. */
-  readonly refusals: Refusals
+  readonly refusals: ProviderRefusals
   /** The instances that issued encrypted reasoning. */
   readonly issuers = new Issuers()
   /** Context windows and output limits of models. */
@@ -72,12 +72,12 @@ export class UpstreamHealth {
     this.cooldowns = new Cooldowns(world, emit, (at) => this.#format(at))
     this.load = new UpstreamLoad(world)
     this.budgets = new RetryBudgets(world)
-    this.refusals = new Refusals(world)
+    this.refusals = new ProviderRefusals(world)
     this.limits = new KnownLimits(world)
   }
 
   /** Admits an attempt at the target, or returns the refusal. Cooldowns hold in every mode. */
-  admit(target: Target, { circuit }: Settings, how: AdmissionMode): AttemptPermit | Refusal {
+  admit(target: Target, { circuit }: Settings, how: AdmissionMode): AttemptPermit | TargetRefusal {
     const cooldown = this.#cooldownOf(target)
     if (cooldown) return cooldown
     const claims = this.circuits.claim(target, circuit, how)
@@ -150,16 +150,16 @@ export class UpstreamHealth {
   }
 
   /** A refusal that `admit` would return, without claiming anything. null: call `admit` to know. */
-  refuses(target: Target, { circuit }: Settings, how: AdmissionMode): Refusal | null {
+  refuses(target: Target, { circuit }: Settings, how: AdmissionMode): TargetRefusal | null {
     return this.#cooldownOf(target) ?? this.circuits.refuses(target, circuit, how)
   }
 
   /** The refusal that `admit` would return in the last-resort mode, without claiming anything. Used to explain plans and for status. */
-  peek(target: Target, { circuit }: Settings, how?: AdmissionMode): Refusal | null {
+  peek(target: Target, { circuit }: Settings, how?: AdmissionMode): TargetRefusal | null {
     return this.#cooldownOf(target) ?? this.circuits.peek(target, circuit, how)
   }
 
-  #cooldownOf(target: Target): Refusal | null {
+  #cooldownOf(target: Target): TargetRefusal | null {
     const cooldown = this.cooldowns.activeFor(target)
     return cooldown ? refusalBy(cooldown) : null
   }
@@ -196,7 +196,7 @@ export class UpstreamHealth {
   }
 }
 
-const refusalBy = ({ why, until, fromUpstream, decision }: Cooldown): Refusal => ({
+const refusalBy = ({ why, until, fromUpstream, decision }: Cooldown): TargetRefusal => ({
   why,
   until,
   ...(fromUpstream && { fromUpstream }),

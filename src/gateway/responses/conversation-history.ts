@@ -23,17 +23,17 @@ export type ResponseStores = {
   /** The turns of one WebSocket connection that are not to be stored (`store: false`). */
   readonly connection?: MemoryStore
   /** Why a stored response may not be used now; null: it may. Absent: all may. */
-  readonly refusalOf?: StoredRefusal
+  readonly refusalOf?: EndUserRefusal
 }
 
-type StoredRefusal = (stored: Pick<StoredResponse, 'users'>) => Failure | null
+type EndUserRefusal = (stored: Pick<StoredResponse, 'users'>) => Failure | null
 
 /** Refuses what is stored for an end user that is blocked now, also where the request names none. */
 export const storedRefusal =
   (
     { accounts }: { readonly accounts: Pick<Accounts, 'blockOf'> },
     { client }: Pick<IncomingRequest, 'client'>,
-  ): StoredRefusal =>
+  ): EndUserRefusal =>
   ({ users = [] }) =>
     accounts.blockOf(client, users)
 

@@ -12,8 +12,8 @@ import {
   sameTargetRetry,
 } from '../../policy/routing/next-target.ts'
 import type { Eventual } from '../accounts/authority.ts'
-import type { AttemptRefusal } from '../accounts/call-admission.ts'
-import { type AdmissionMode, type AttemptPermit, PAST_OPEN, type Refusal } from '../health/upstream-health.ts'
+import type { AccountRefusal } from '../accounts/call-admission.ts'
+import { type AdmissionMode, type AttemptPermit, PAST_OPEN, type TargetRefusal } from '../health/upstream-health.ts'
 import { type Compatibility, dropOptional } from '../upstream/outbound-request.ts'
 import type { AttemptSpec } from './attempt-spec.ts'
 import type { RouteContext, RoutingDeps } from './route-context.ts'
@@ -242,7 +242,7 @@ export class TargetChooser<Ready extends Compatibility> {
   }
 
   /** Reserves for an attempt at this target. Null: it is reserved. */
-  reserve(target: Target): Eventual<AttemptRefusal | null> {
+  reserve(target: Target): Eventual<AccountRefusal | null> {
     return this.#context.account.admission.reserve(target, this.#modelMaximum(target))
   }
 
@@ -343,7 +343,7 @@ const incompatiblePaths = ({ unfit, droppable, doubts }: Compatibility): readonl
   ...doubts.map(({ at }) => at),
 ]
 
-const refusedBy = (target: Target, { why, until }: Refusal, now: number): Skip => ({
+const refusedBy = (target: Target, { why, until }: TargetRefusal, now: number): Skip => ({
   why,
   wait: until === null ? null : until - now,
   target,

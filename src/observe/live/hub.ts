@@ -28,7 +28,7 @@ const TICK = { ms: 1_000, beat: 10 }
 /** ms between two writes to a listener while there are many events; the first one is written at once. */
 const WRITES = 250
 /** Why a listener is not added. `actor_full`: its actor has as many as it may have. */
-export type ListenRefusal = 'full' | 'actor_full' | 'closed'
+export type LiveHubRefusal = 'full' | 'actor_full' | 'closed'
 
 export class LiveHub {
   readonly #options: LiveHubOptions
@@ -92,7 +92,7 @@ export class LiveHub {
   }
 
   /** Adds a listener and begins its stream. Returns why it cannot. */
-  listen(options: ListenOptions, teams: readonly string[] | null): ListenRefusal | null {
+  listen(options: ListenOptions, teams: readonly string[] | null): LiveHubRefusal | null {
     if (this.#isClosed) return 'closed'
     if (this.#listeners.size >= MAX_LISTENERS) return 'full'
     const own = [...this.#listeners].filter(({ actor }) => actor === options.actor)

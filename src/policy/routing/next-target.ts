@@ -26,10 +26,10 @@ export type History = {
   /** The request exceeded a context window of this size, in tokens: only larger and unknown windows are tried. */
   readonly largerThan: number | null
   /** Members that targets refused. Vendors of two families that refuse the same one prove that the client is at fault. */
-  readonly refused: readonly RefusalOf[]
+  readonly refused: readonly ProviderRefusal[]
 }
 
-type RefusalOf = { readonly member: string; readonly family: string; readonly endpoint: string }
+type ProviderRefusal = { readonly member: string; readonly family: string; readonly endpoint: string }
 
 /** The history of a request without failures. */
 export const emptyHistory: History = {
@@ -72,7 +72,7 @@ export const recordFailure = (
 }
 
 /** Whether a vendor of another family refused the same member. */
-const isShared = ({ member, family, endpoint }: RefusalOf, earlier: readonly RefusalOf[]): boolean =>
+const isShared = ({ member, family, endpoint }: ProviderRefusal, earlier: readonly ProviderRefusal[]): boolean =>
   earlier.some((one) => one.member === member && one.family !== family && one.endpoint !== endpoint)
 
 /**

@@ -8,11 +8,11 @@ import {
   objects,
   openaiError,
   partsOf,
-  type Refusal,
   type Rule,
   type Rules,
   thinkingType,
   unknownMember,
+  type VendorRefusal,
 } from '../rule.ts'
 import { deepseekLimits, groqLimits } from './limits.ts'
 
@@ -98,7 +98,7 @@ export const groq: Rules = {
 }
 
 /** Cerebras's error format: no `error` object, and one code for every schema violation. */
-const cerebrasError = (message: string): Refusal => ({
+const cerebrasError = (message: string): VendorRefusal => ({
   status: 400,
   body: { message, type: 'invalid_request_error', param: 'validation_error', code: 'wrong_api_format' },
 })
@@ -287,7 +287,7 @@ const MISTRAL_MESSAGE: { readonly [role: string]: ReadonlySet<string> } = {
  * editor-code-assistant/eca#231, and Mistral's published OpenAPI schema (2026-11-21).
  */
 const mistralExtra: Rule = (body) => {
-  const refused = (...loc: readonly (string | number)[]): Refusal => ({
+  const refused = (...loc: readonly (string | number)[]): VendorRefusal => ({
     status: 422,
     body: {
       object: 'error',
@@ -307,7 +307,7 @@ const mistralExtra: Rule = (body) => {
   })
 }
 
-const mistralError = (message: string, type: string, code: string): Refusal => ({
+const mistralError = (message: string, type: string, code: string): VendorRefusal => ({
   status: 400,
   body: { object: 'error', message, type, param: null, code, raw_status_code: 400 },
 })
@@ -367,7 +367,7 @@ const COHERE_BODY = new Set(
   ),
 )
 
-const cohereError = (message: string): Refusal => ({ status: 400, body: { id: 'cohere-fake', message } })
+const cohereError = (message: string): VendorRefusal => ({ status: 400, body: { id: 'cohere-fake', message } })
 
 /** Source: agno-agi/agno#3503; the members are those of its reference (2026-11-21). */
 const cohereUnknownField: Rule = (body) => {
@@ -388,7 +388,7 @@ export const cohere: Rules = {
 
 /** Typed members of Go structs. Sources: BerriAI/litellm#11273, aliasrobotics/cai#76, neuron-core/neuron-ai#219. */
 const ollamaTypes: Rule = ({ messages }) => {
-  const wrong = (found: string, field: string, wanted: string): Refusal => ({
+  const wrong = (found: string, field: string, wanted: string): VendorRefusal => ({
     status: 400,
     body: { error: `json: cannot unmarshal ${found} into Go struct field ChatRequest.${field} of type ${wanted}` },
   })

@@ -7,14 +7,14 @@ import {
   indexed,
   isEmpty,
   objects,
-  type Refusal,
   type Rule,
   type Rules,
   thinkingType,
   unknownMember,
+  type VendorRefusal,
 } from '../rule.ts'
 
-type Refuse = (message: string) => Refusal
+type Refuse = (message: string) => VendorRefusal
 
 const anthropicError: Refuse = (message) => ({
   status: 400,
@@ -44,8 +44,8 @@ const BLOCK: { readonly [type: string]: ReadonlySet<string> } = {
 /** The first refusal that `check` returns for a content block of any message. */
 const firstBlock = (
   { messages }: JsonObject,
-  check: (block: JsonObject, path: string) => Refusal | null,
-): Refusal | null =>
+  check: (block: JsonObject, path: string) => VendorRefusal | null,
+): VendorRefusal | null =>
   firstOf(messages, ({ content }, at) =>
     firstOf(list(content), (block, index) => check(block, `messages.${at}.content.${index}`)),
   )
@@ -203,7 +203,7 @@ const STARTS: readonly (readonly [start: string, type: string])[] = [
 
 /** Sources: vybestack/llxprt-code#2130, palmier-io/palmier-pro#27. */
 const anthropicMediaType: Rule = (body) => {
-  const check = (block: JsonObject, path: string): Refusal | null => {
+  const check = (block: JsonObject, path: string): VendorRefusal | null => {
     if (block.type === 'tool_result')
       return firstOf(list(block.content), (inner, at) => check(inner, `${path}.tool_result.content.${at}`))
     const { type, media_type: declared, data } = object(block.source) ?? {}

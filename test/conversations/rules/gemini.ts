@@ -1,9 +1,9 @@
 /** Rules of Gemini 3 in its own format. */
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../../src/core/json.ts'
-import { firstOf, objects, type Refusal, type Rule, type Rules } from '../rule.ts'
+import { firstOf, objects, type Rule, type Rules, type VendorRefusal } from '../rule.ts'
 import { geminiLimits } from './limits.ts'
 
-const refused = (message: string): Refusal => ({
+const refused = (message: string): VendorRefusal => ({
   status: 400,
   body: { error: { code: 400, message, status: 'INVALID_ARGUMENT' } },
 })

@@ -1,10 +1,10 @@
 /** Limits and combinations that vendors refuse, although the client's format allows them. */
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../../src/core/json.ts'
-import { firstOf, isEmpty, openaiError, type Refusal, type Rule, type Rules, thinkingType } from '../rule.ts'
+import { firstOf, isEmpty, openaiError, type Rule, type Rules, thinkingType, type VendorRefusal } from '../rule.ts'
 
 // ── OpenAI and Azure OpenAI ──────────────────────────────────────────────────────────────────────────────────────
 
-const tooLong = (path: string, value: Json | undefined, most: number): Refusal | null =>
+const tooLong = (path: string, value: Json | undefined, most: number): VendorRefusal | null =>
   typeof value === 'string' && value.length > most
     ? openaiError(
         `Invalid '${path}': string too long. Expected a string with maximum length ${most}, but got a string with length ${value.length} instead.`,
@@ -40,7 +40,7 @@ const stopLength: Rule = ({ stop }) =>
 
 const isUntyped = ({ type }: JsonObject): boolean => type !== 'object'
 
-const invalidSchema = (name: Json | undefined, problem: string, param: string | null): Refusal =>
+const invalidSchema = (name: Json | undefined, problem: string, param: string | null): VendorRefusal =>
   openaiError(`Invalid schema for function '${text(name)}': ${problem}`, {
     param,
     code: param === null ? null : 'invalid_function_parameters',

@@ -7,15 +7,15 @@ import {
   objects,
   openaiError,
   partsOf,
-  type Refusal,
   type Rule,
   type Rules,
   unknownMember,
+  type VendorRefusal,
 } from '../rule.ts'
 import { anyChat } from './chat.ts'
 import { openaiChatLimits, openaiResponsesLimits } from './limits.ts'
 
-const unknownParameter = (path: string): Refusal =>
+const unknownParameter = (path: string): VendorRefusal =>
   openaiError(`Unknown parameter: '${path}'.`, { param: path, code: 'unknown_parameter' })
 
 const CHAT_BODY = new Set(

@@ -1,7 +1,7 @@
 /** Events of the gateway as they happen. */
 import { z } from 'zod'
 import { bad, type Failure, fail, good } from '../../../core/failure.ts'
-import type { ListenRefusal } from '../../../observe/live/hub.ts'
+import type { LiveHubRefusal } from '../../../observe/live/hub.ts'
 import { LIVE_TOPICS, type LiveTopic } from '../../../observe/live/live-event.ts'
 import { hasRole, teamsOf } from '../actor.ts'
 import type { AdminDeps } from '../deps.ts'
@@ -11,7 +11,7 @@ import { liveBudgets } from './budgets.ts'
 
 const ROLE = 'viewer'
 
-const REFUSALS: { readonly [why in ListenRefusal]: Failure } = {
+const REFUSALS: { readonly [why in LiveHubRefusal]: Failure } = {
   full: fail('busy', 'This process has 50 listeners already. Close one, or try again later.', { retryAfter: 15_000 }),
   actor_full: fail('busy', 'This token has 40 listeners in this process already. Close one, or use another token.', {
     retryAfter: 15_000,

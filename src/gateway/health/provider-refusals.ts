@@ -14,7 +14,7 @@ import type { World } from '../../core/world.ts'
 const LIFETIME = 600_000
 
 /** What each endpoint and model has rejected recently. */
-export class Refusals {
+export class ProviderRefusals {
   readonly #world: World
   /** Expiry times (ms of the monotonic clock) by endpoint or model, and what it rejected. */
   readonly #expiry = new BoundedMap<number>()

@@ -3,13 +3,13 @@ import { test } from 'node:test'
 import { instance } from '../../../test/support/gateway.ts'
 import { stillWorld } from '../../../test/support/still-world.ts'
 import type { Candidate } from '../../core/target.ts'
-import { Refusals } from './refusals.ts'
+import { ProviderRefusals } from './provider-refusals.ts'
 
 const a: Candidate = { instance: instance('a'), model: 'm', because: '', weight: 1 }
 
 test('refusals: only models with a recent refusal need a comparison', async () => {
   const world = stillWorld()
-  const refusals = new Refusals(world)
+  const refusals = new ProviderRefusals(world)
   assert.equal(refusals.hasRecent(a), false)
   refusals.noteMember(a, 'store')
   assert.equal(refusals.hasRecent(a), true)

@@ -40,7 +40,6 @@ const ABOVE_THE_CAP: { readonly [name: string]: readonly [lines: number, members
   JournalWriter: [239, 39],
   UsageLedger: [210, 33],
 
-  ResponsesAnswerWriter: [427, 52],
   ChunkWriter: [247, 41],
   MessagesStreamWriter: [204, 32],
 

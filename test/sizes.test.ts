@@ -41,7 +41,6 @@ const ABOVE_THE_CAP: { readonly [name: string]: readonly [lines: number, members
   UsageLedger: [210, 33],
 
   ChunkWriter: [247, 41],
-  MessagesStreamWriter: [204, 32],
 
   Simulation: [633, 46],
   Watch: [270, 25],

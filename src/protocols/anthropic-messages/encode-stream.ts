@@ -23,11 +23,52 @@ export const PING = 'event: ping\ndata: {"type": "ping"}\n\n'
 /** Writes a messages stream from events. Every event has a name, because the official SDKs skip events without one. */
 export const encodeStream = (context: AnswerContext): StreamWriter<string> => new MessagesStreamWriter(context)
 
+/** The beginning of a message, which has the model's name and the first usage. */
+class MessageStart {
+  readonly #context: AnswerContext
+  #written = false
+  /** The start of the answer, written with its first block. Usage may follow it. */
+  head: { readonly id?: string; readonly model?: string } | undefined
+  usage: Usage | undefined
+
+  constructor(context: AnswerContext) {
+    this.#context = context
+  }
+
+  get written(): boolean {
+    return this.#written
+  }
+
+  write(): string[] {
+    if (this.#written) return []
+    this.#written = true
+    const message = {
+      ...messageHead(this.head ?? {}, this.#context),
+      content: [],
+      stop_reason: null,
+      stop_sequence: null,
+      usage: this.encodeUsage(),
+    }
+    return [frame('message_start', { message })]
+  }
+
+  /** A ping; none before the answer has begun. */
+  ping(): string[] {
+    return this.head ? [...this.write(), PING] : []
+  }
+
+  /** Clients take the input from `message_start`, so the estimate fills in what the upstream has not stated (yet). */
+  encodeUsage(): JsonObject {
+    const usage = this.usage
+    if (usage && usage.input > 0) return encodeUsage(usage)
+    const input = this.#context.inputTokens?.() ?? 0
+    return encodeUsage({ ...usage, input, output: usage?.output ?? 0 })
+  }
+}
+
 class MessagesStreamWriter implements StreamWriter<string> {
   readonly #context: AnswerContext
-  #started = false
-  /** The start of the answer, written with its first block. Usage may follow it. */
-  #head: { readonly id?: string; readonly model?: string } | undefined
+  readonly #start: MessageStart
   #over = false
   #index = -1
   /** A block that has been opened but not written, because empty blocks are never sent. */
@@ -41,17 +82,17 @@ class MessagesStreamWriter implements StreamWriter<string> {
   #calledTools = false
   /** The model has refused: the refusal is written as text, and the stop reason marks it. */
   #refused = false
-  #usage: Usage | undefined
   #finish: Finish | undefined
 
   constructor(context: AnswerContext) {
     this.#context = context
+    this.#start = new MessageStart(context)
   }
 
   push({ events }: StreamStep): readonly string[] {
     const out: string[] = []
     // Chat servers state the usage at the end of their first chunk: after its content.
-    if (!this.#started) for (const event of events) if (event.type === 'usage') this.#usage = event.usage
+    if (!this.#start.written) for (const event of events) if (event.type === 'usage') this.#start.usage = event.usage
     for (const event of events) if (!this.#over) out.push(...this.#write(event))
     return out
   }
@@ -67,18 +108,22 @@ class MessagesStreamWriter implements StreamWriter<string> {
     const ending = this.#refused && finish.kind === 'stop' ? { ...finish, kind: 'refusal' as const } : finish
     // Written at the end, because usage may follow the finish.
     const delta = encodeFinish(ending, this.#calledTools)
-    return [...this.#start(), frame('message_delta', { delta, usage: this.#encodeUsage() }), frame('message_stop', {})]
+    return [
+      ...this.#start.write(),
+      frame('message_delta', { delta, usage: this.#start.encodeUsage() }),
+      frame('message_stop', {}),
+    ]
   }
 
   keepAlive(): string {
     if (this.#over) return ''
-    return this.#ping().join('') || PING
+    return this.#start.ping().join('') || PING
   }
 
   #write(event: ChatEvent): string[] {
     switch (event.type) {
       case 'start':
-        this.#head = event
+        this.#start.head = event
         return []
       case 'open':
         return this.#openBlock(event.block)
@@ -91,7 +136,7 @@ class MessagesStreamWriter implements StreamWriter<string> {
       case 'close':
         return this.#close()
       case 'usage':
-        this.#usage = event.usage
+        this.#start.usage = event.usage
         return []
       case 'finish':
         this.#finish = event.finish
@@ -99,36 +144,10 @@ class MessagesStreamWriter implements StreamWriter<string> {
       case 'failure':
         return this.#fail(event.failure)
       case 'ping':
-        return this.#ping()
+        return this.#start.ping()
       default:
         throw new Error(`unknown event ${JSON.stringify(event satisfies never)}`)
     }
-  }
-
-  #start(): string[] {
-    if (this.#started) return []
-    this.#started = true
-    const message = {
-      ...messageHead(this.#head ?? {}, this.#context),
-      content: [],
-      stop_reason: null,
-      stop_sequence: null,
-      usage: this.#encodeUsage(),
-    }
-    return [frame('message_start', { message })]
-  }
-
-  /** A ping; none before the answer has begun. */
-  #ping(): string[] {
-    return this.#head ? [...this.#start(), PING] : []
-  }
-
-  /** Clients take the input from `message_start`, so the estimate fills in what the upstream has not stated (yet). */
-  #encodeUsage(): JsonObject {
-    const usage = this.#usage
-    if (usage && usage.input > 0) return encodeUsage(usage)
-    const input = this.#context.inputTokens?.() ?? 0
-    return encodeUsage({ ...usage, input, output: usage?.output ?? 0 })
   }
 
   #openBlock(block: Block): string[] {
@@ -164,7 +183,7 @@ class MessagesStreamWriter implements StreamWriter<string> {
     this.#index++
     this.#open = kind
     this.#pending = undefined
-    return [...this.#start(), frame('content_block_start', { index: this.#index, content_block })]
+    return [...this.#start.write(), frame('content_block_start', { index: this.#index, content_block })]
   }
 
   /** Writes the start of the pending block unless it is open. */

@@ -40,8 +40,6 @@ const ABOVE_THE_CAP: { readonly [name: string]: readonly [lines: number, members
   JournalWriter: [239, 39],
   UsageLedger: [210, 33],
 
-  ChunkWriter: [247, 41],
-
   Simulation: [633, 46],
   Watch: [270, 25],
   ReferenceCircuit: [181, 33],

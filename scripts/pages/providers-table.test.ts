@@ -74,7 +74,7 @@ test('a new OpenAI-compatible provider is one file: configured by its variable, 
       return now.split('\n').filter((line) => !old.has(line) && !line.startsWith('<details>'))
     }
     assert.deepEqual(added(providersPage(more), providersPage(providers)), [
-      '| `fastcloud` | Fastcloud | `FASTCLOUD_API_KEY` | chat |  | `fast-1` |  |',
+      '| `fastcloud` | Fastcloud | `FASTCLOUD_API_KEY` | chat |  | `fast-1` |  |  |',
       '| Fastcloud |  | https://api.fastcloud.example/v1 |  |',
     ])
     assert.deepEqual(added(readmeWith(readme, more), readme), [

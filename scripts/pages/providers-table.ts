@@ -36,6 +36,9 @@ const embeddings = ({ embeds }: Provider): string => {
   return embeds ? (usual === undefined ? 'yes' : code(usual)) : ''
 }
 
+/** The endpoints that are relayed to it. */
+const relayed = ({ relays = {} }: Provider): readonly string[] => Object.keys(relays)
+
 type Known = ReadonlyMap<string, readonly (readonly string[])[]>
 
 /** Capabilities of each model in the catalogue, by the provider's name there. */
@@ -72,7 +75,7 @@ const counted = (known: Known, { name, catalogue }: Provider): string => {
 const known = (providers: Providers): readonly Provider[] =>
   [...providers.values()].filter(({ builtin, generic }) => !builtin && !generic)
 
-const HEAD = ['name', 'provider', 'variable', 'styles', 'on request', 'default model', 'embeddings']
+const HEAD = ['name', 'provider', 'variable', 'styles', 'on request', 'default model', 'embeddings', 'relayed']
 const MORE = ['provider', 'models in the catalogue', 'address', 'note']
 
 const pageRow = (provider: Provider): readonly string[] => {
@@ -85,6 +88,7 @@ const pageRow = (provider: Provider): readonly string[] => {
     styles(alsoSpeaks),
     defaultModel === undefined ? '' : code(defaultModel),
     embeddings(provider),
+    relayed(provider).join(', '),
   ]
 }
 
@@ -145,6 +149,7 @@ In the tables:
 - **styles**: a request in one of these API styles passes through unchanged. A request in another style is
   translated to the first of them, or to another one if the first cannot express a part of the request.
 - **on request**: further styles of the provider, which support fewer features, or are not known to support all. Enable them with \`<NAME>_STYLES\`.
+- **relayed**: [endpoints](decisions/0015-relayed-endpoints.md) that are routed and not translated.
 - **models in the catalogue**: known models, and how many of them support tools, structured output (schemas), images and
   reasoning. A number alone: capabilities unknown. Other models work too.
 
@@ -245,7 +250,7 @@ const readmeRow = (provider: Provider): readonly string[] => {
     variables(provider, [name]),
     styles(speaks),
     styles(alsoSpeaks),
-    ['chat', ...(embeds ? ['embeddings'] : []), ...(models ? ['model list'] : [])].join(', '),
+    ['chat', ...(embeds ? ['embeddings'] : []), ...relayed(provider), ...(models ? ['model list'] : [])].join(', '),
   ]
 }
 

@@ -4,6 +4,7 @@ import type { UpstreamProtocolName, Usage } from './chat.ts'
 import type { EmbeddingsProtocolName } from './embeddings.ts'
 import type { ErrorTable } from './error-table.ts'
 import type { Json, JsonObject } from './json.ts'
+import type { RelayName, RelaySupport } from './relay.ts'
 import type { Secret } from './secret.ts'
 
 /** A provider as data: address, protocols, authentication and quirks. One file each in `src/providers/`. */
@@ -83,6 +84,8 @@ export type Provider = {
   readonly quirks?: Quirks
   /** Embeddings support. Absent: none. */
   readonly embeds?: Embeds
+  /** The endpoints that are relayed to it. Absent: none. */
+  readonly relays?: { readonly [name in RelayName]?: RelaySupport }
   /**
    * Factors of the prices of tokens by service (tier, speed, region), for models of which the catalogue has none. The highest known
    * ones: an answer must not cost less than it does.

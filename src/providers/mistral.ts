@@ -51,6 +51,10 @@ export default {
   supportsPrefill: { protocol: 'mistral', models: /^(?!magistral)/ },
   models: { path: '/models', decode: chatting },
   quirks: { errors },
+  relays: {
+    // docs.mistral.ai/usage/guardrailing (2026-11-27).
+    moderations: { models: ['mistral-moderation-latest'] },
+  },
   embeds: {
     protocol: 'openai-embeddings',
     models: ['mistral-embed', 'codestral-embed'],

@@ -60,6 +60,10 @@ export default {
   models: { path: '/models', decode: chatIds },
   quirks: { requestBody: compatibleMembers, errors },
   note: 'Requests in the responses style use the responses API; with `OPENAI_STYLES=chat` they use chat completions.',
+  relays: {
+    // platform.openai.com/docs/guides/moderation (2026-11-27).
+    moderations: { models: ['omni-moderation-latest', 'text-moderation-latest'] },
+  },
   embeds: {
     protocol: 'openai-embeddings',
     models: ['text-embedding-3-small', 'text-embedding-3-large', 'text-embedding-ada-002'],

@@ -4,12 +4,13 @@
  */
 import type { RequestBody } from '../core/http-exchange.ts'
 import { parseObject } from '../core/json.ts'
+import { RELAY_ROWS } from '../core/relay.ts'
 import { findRoute } from './routes.ts'
 
 const PREFIX = '/openai/'
 const DEPLOYMENTS = '/openai/deployments/'
 /** The calls of a deployment. */
-const CALLS = ['/chat/completions', '/completions', '/embeddings'] as const
+const CALLS = ['/chat/completions', '/completions', '/embeddings', ...RELAY_ROWS.map(([, { path }]) => path)]
 
 /** A path with its equivalent below `/v1`, and the deployment that it names. */
 type DeploymentPath = { readonly path: string; readonly deployment?: string }

@@ -5,16 +5,18 @@ import { fail, type Outcome } from '../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../core/http-exchange.ts'
 import type { JsonObject } from '../core/json.ts'
 import { nearest } from '../core/nearest.ts'
+import { RELAY_ROWS, type RelayName } from '../core/relay.ts'
 import { serveChat } from '../gateway/chat/serve-chat.ts'
 import { countTokens } from '../gateway/endpoints/count-tokens.ts'
 import { EMBEDDINGS, serveEmbeddings } from '../gateway/endpoints/embeddings.ts'
 import { explainCall } from '../gateway/endpoints/explain.ts'
 import { type HealthProblem, healthPage, modelPage, modelsPage, statusPage } from '../gateway/endpoints/pages.ts'
 import type { Gateway } from '../gateway/gateway.ts'
+import { serveRelay } from '../gateway/relay/serve-relay.ts'
 import { compact } from '../gateway/responses/compact.ts'
 import { createResponse, withHistoryFrom } from '../gateway/responses/create-response.ts'
 import { cancelResponse, deleteResponse, listInput, showResponse } from '../gateway/responses/retrieve-response.ts'
-import { repeatableChat, repeatableEmbeddings, shareResponses } from '../gateway/sharing/idempotency.ts'
+import { notRepeatable, repeatableChat, repeatableEmbeddings, shareResponses } from '../gateway/sharing/idempotency.ts'
 import { METRICS_TYPE } from '../observe/metrics.ts'
 import { protocols } from '../protocols/index.ts'
 import type { ClientPages } from './client-pages.ts'
@@ -73,6 +75,16 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
   const chatHandlers = Object.fromEntries(CHAT_ROUTES.map(([name, protocol]) => [name, call(protocol)])) as {
     readonly [name in ChatRouteName]: ReturnType<typeof call>
   }
+  const relay = (name: RelayName) => (received: IncomingRequest, reply: ResponseWriter) => {
+    const protocol = protocols[ROUTES[name].protocol]
+    return share({ protocol, style: name, received, responseWriter: reply, repeatable: notRepeatable }, (shared, to) =>
+      serveRelay(shared, { name, received, responseWriter: to }),
+    )
+  }
+  // Every relay has a handler, for the body of its route.
+  const relayHandlers = Object.fromEntries(RELAY_ROWS.map(([name]) => [name, relay(name)])) as {
+    readonly [name in RelayName]: ReturnType<typeof relay>
+  }
   const responsesProtocol = protocols[ROUTES.responses.protocol]
   const repeatableTurn = repeatableChat(responsesProtocol, true)
   const embeddingsProtocol = protocols[ROUTES.embeddings.protocol]
@@ -88,6 +100,7 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
   }
   return {
     ...chatHandlers,
+    ...relayHandlers,
     responses: (received, reply) =>
       share(
         {

@@ -2,6 +2,7 @@
 import type { ClientProtocolName } from '../core/chat.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { ClientProtocol } from '../core/protocol.ts'
+import { RELAY_ROWS, RELAYS, type RelayName, type RelayRow } from '../core/relay.ts'
 import { protocols } from '../protocols/index.ts'
 import { ref, SCHEMAS } from './openapi-schemas.ts'
 import {
@@ -33,8 +34,8 @@ const asJsonOrEvents = (name: string, about: string): JsonObject => ({
 /** Error statuses of a model call: invalid requests, a busy gateway, and failed upstreams. */
 const MODEL_ERRORS = [400, 402, 404, 408, 409, 413, 415, 422, 429, 502, 503, 504]
 
-type Operations = { readonly [name in Exclude<RouteName, ChatRouteName>]: ApiOperation } & {
-  readonly [name in ChatRouteName]?: ApiOperation
+type Operations = { readonly [name in Exclude<RouteName, ChatRouteName | RelayName>]: ApiOperation } & {
+  readonly [name in ChatRouteName | RelayName]?: ApiOperation
 }
 
 const OPERATIONS: Operations = {
@@ -308,6 +309,7 @@ const SHARED: ReadonlySet<RouteName> = new Set([
   'responses',
   'compact',
   'embeddings',
+  ...RELAY_ROWS.map(([name]) => name),
 ])
 
 const SHARED_HEADERS: JsonObject = {
@@ -352,6 +354,19 @@ const chatOperation = (name: RouteName): ApiOperation => ({
   errors: [...MODEL_ERRORS, 426],
 })
 
+const isRelay = (name: RouteName): name is RelayName => Object.hasOwn(RELAYS, name)
+
+/** The description of a relayed endpoint. */
+const relayOperation = (name: RelayName): ApiOperation => {
+  const { summary, description }: RelayRow = RELAYS[name]
+  return {
+    summary,
+    description,
+    gives: { '200': { description: 'The answer of the provider.', content: anyObject() } },
+    errors: [...MODEL_ERRORS, 426],
+  }
+}
+
 /** Whether the route is the call of a format whose streams can state their cost. */
 const statesCost = (name: RouteName): boolean => {
   const { path, protocol }: { readonly path: string; readonly protocol?: ClientProtocolName } = ROUTES[name]
@@ -360,7 +375,13 @@ const statesCost = (name: RouteName): boolean => {
 }
 
 const operation = (name: RouteName, path: string): JsonObject => {
-  const { summary, description, takes, gives, errors = [] } = OPERATIONS[name] ?? chatOperation(name)
+  const {
+    summary,
+    description,
+    takes,
+    gives,
+    errors = [],
+  } = OPERATIONS[name] ?? (isRelay(name) ? relayOperation(name) : chatOperation(name))
   const { access, model, serves }: RouteRow = ROUTES[name]
   const { errorIdHeader, errorSchema = 'Error' } = protocols[protocolAt(path)]
   const ids: JsonObject =

@@ -4,6 +4,7 @@ import type { ClientProtocolName } from '../core/chat.ts'
 import { type Failure, fail } from '../core/failure.ts'
 import type { BodyKind, BodyOf, IncomingRequest, RequestBody, ResponseWriter } from '../core/http-exchange.ts'
 import { nearest } from '../core/nearest.ts'
+import { RELAY_ROWS, type RELAYS, type RelayName } from '../core/relay.ts'
 
 /** `rest`: the part of the path that matched `{id}`, decoded; empty without one. A thrown error becomes a 500 response. */
 type Handler<Body extends RequestBody> = (
@@ -26,11 +27,35 @@ export type RouteRow = {
   readonly maxBody?: number
   /** The API style of the call, and of every error on its path. */
   readonly protocol?: ClientProtocolName
-  /** Answers chat calls of its format: its handler and its description are those of the format. */
-  readonly serves?: 'chat'
+  /** Answers chat calls of its format, or relays: its handler and its description follow from the format or from the row of the relay. */
+  readonly serves?: 'chat' | 'relay'
   /** The path also accepts WebSocket. */
   readonly webSocket?: true
 }
+
+/** A route for each relayed endpoint. */
+type RelayRoutes = {
+  readonly [name in RelayName]: Omit<RouteRow, 'serves' | 'protocol'> & {
+    readonly body: (typeof RELAYS)[name]['body']
+    readonly serves: 'relay'
+    readonly protocol: ClientProtocolName
+  }
+}
+const relayRoutes = Object.fromEntries(
+  RELAY_ROWS.map(([name, { path, body }]) => [
+    name,
+    {
+      path: `/v1${path}`,
+      method: 'POST',
+      body,
+      access: 'client',
+      model: true,
+      protocol: 'openai-chat',
+      serves: 'relay',
+    } satisfies RouteRow,
+  ]),
+  // Every relay has a route.
+) as RelayRoutes
 
 /** The table of routes. */
 export const ROUTES = {
@@ -136,6 +161,7 @@ export const ROUTES = {
     model: true,
     protocol: 'openai-chat',
   },
+  ...relayRoutes,
   models: { path: '/v1/models', method: 'GET', body: 'none', access: 'client', model: false },
   model: { path: '/v1/models/{id}', method: 'GET', body: 'none', access: 'client', model: false },
   explain: { path: '/v1/route', method: 'POST', body: 'json', access: 'client', model: false, counted: true },

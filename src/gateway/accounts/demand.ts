@@ -28,8 +28,11 @@ export type CallDemand = {
   readonly isWhole?: boolean
   /** The service that the request asks for. */
   readonly service?: Service | undefined
-  /** `text`: an answer of estimated length. `none`: an answer without output tokens. `free`: the call costs nothing. */
-  readonly output: 'text' | 'none' | 'free'
+  /**
+   * `text`: an answer of estimated length. `requested`: `requested` tokens, because the answer does not show how many it took.
+   * `none`: an answer without output tokens. `free`: the call costs nothing.
+   */
+  readonly output: 'text' | 'requested' | 'none' | 'free'
   /** The end user that the request names. */
   readonly endUser: string | null
   /** Other names that it gives the end user; absent: none. */
@@ -69,6 +72,21 @@ export const jsonDemand = ({ body, members, model, plan, output }: JsonDemand): 
   ...plannedFor(plan, model),
   input: output === 'free' ? 0 : tokensOfBody(body),
   output,
+  ...endUsersOf(members),
+})
+
+/** A relayed request, whose tokens are estimated. */
+type RelayDemand = Pick<TextCall, 'members' | 'plan'> & {
+  readonly model: string
+  readonly input: number
+  readonly output: number
+}
+
+export const relayDemand = ({ members, model, plan, input, output }: RelayDemand): CallDemand => ({
+  ...plannedFor(plan, model),
+  input,
+  requested: output,
+  output: 'requested',
   ...endUsersOf(members),
 })
 

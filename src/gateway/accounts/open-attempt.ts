@@ -105,7 +105,8 @@ export const planAttempt = (
   const isPaid = 'id' in paying || paying.length > 0
   const cells = isPaid && costsNothing(state, call, candidate) ? NO_CELLS : paying
   if ('id' in cells) return cells
-  const output = demand.output === 'text' ? outputOf(state, call, demand, { cells, model, modelMaximum }) : 0
+  const output =
+    demand.output === 'text' ? outputOf(state, call, demand, { cells, model, modelMaximum }) : fixedOutput(demand)
   const estimate = { raw: demand.input, input: state.history.inputOf(model, demand.input), output }
   const at = call.received
   const isHard = cells.some(({ budget }) => budget.mode === 'hard')
@@ -117,6 +118,9 @@ export const planAttempt = (
   const hold = { tokens: isFree(demand) ? 0 : estimate.input + output, cost: estimated ?? 0 }
   return { cells, estimate, modelMaximum, asked, unknownPrice, hold, at: state.world.date(), estimated, isUnpriced }
 }
+
+/** The output tokens of an answer that is not text. */
+const fixedOutput = ({ output, requested = 0 }: CallDemand): number => (output === 'requested' ? requested : 0)
 
 const NO_CELLS: readonly BudgetCell[] = []
 
@@ -150,7 +154,7 @@ export const chargeOf = (
 ): Charged => {
   const { instance, model } = target.candidate
   const owed = () => {
-    if (demand.output !== 'text') return 0
+    if (demand.output !== 'text') return fixedOutput(demand)
     const isUnseen = isLeft && demand.isWhole === true
     const known = { reserved: estimate.output, isUnseen, maxOutput: state.rules().maxOutput }
     return owedOutput({ requested: demand.requested, choices: demand.choices, modelMaximum }, known)
@@ -158,7 +162,7 @@ export const chargeOf = (
   const { usage, source: usageSource } = chargedUsage(isFree(demand) ? 'shared' : end, {
     reported: source?.usage() ?? undefined,
     estimatedInput: () => estimate.input,
-    estimatedOutput: () => (source ? outputTokens(source.output()) : 0),
+    estimatedOutput: () => fixedOutput(demand) || (source ? outputTokens(source.output()) : 0),
     textLength: () => source?.output().length ?? 0,
     owedOutput: owed,
   })

@@ -274,6 +274,9 @@ export const repeatableChat =
     return isRepeatable(parsed.value.request, { body: parsed.value.body, stored }) ? parsed.value.body : null
   }
 
+/** For calls whose response may be repeated for an idempotency key only. */
+export const notRepeatable: ShareableCall['repeatable'] = () => null
+
 /** For embeddings: the body of any valid request, since embeddings are deterministic. */
 export const repeatableEmbeddings: ShareableCall['repeatable'] = ({ body }, limits) => {
   const parsed = parseEmbeddings(body, limits)

@@ -23,11 +23,11 @@ export type AnswerBodyReader = Stage<Uint8Array, StreamStep> & { readonly over?:
 /** The status and headers of an upstream response. */
 export type ResponseHead = { readonly status: number; readonly headers: HeaderLookup }
 
-/** The parts of a protocol that decode answers. */
+/** The parts of a protocol that decode answers. `readerOf`: reads an answer that is neither JSON nor a stream of events; null: it is. */
 export type AnswerFormat = Pick<
   UpstreamProtocol,
   'decodeAnswer' | 'decodeStream' | 'decodeFailure' | 'restore' | 'framing'
->
+> & { readonly readerOf?: (head: ResponseHead) => AnswerBodyReader | null }
 
 /** How the answer to a request is decoded. */
 export type DecodeContext = {
@@ -63,6 +63,8 @@ export const readerFor = (head: ResponseHead, context: DecodeContext): AnswerBod
       fail('redirect', `the upstream redirects (status ${head.status}). Check its base URL.`, { status: head.status }),
     )
   if (type.includes('html')) return refuse(webPage(head.status))
+  const own = context.protocol.readerOf?.(head)
+  if (own) return own
   const { mediaType } = context.protocol.framing ?? sse
   if (type.includes(mediaType)) return streamReader(head, context)
   if (!context.stream) return jsonReader(head, context)

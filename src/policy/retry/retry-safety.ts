@@ -69,7 +69,7 @@ const MAY_HAVE_STARTED = new Set([408, 499])
 const REJECTED = new Set([501, 503, 529])
 
 /** Whether the failure proves that the upstream did no work: it was not reached, or it rejected the request. */
-const wasNotStarted = ({ unsent, status }: Failure): boolean => {
+export const wasNotStarted = ({ unsent, status }: Failure): boolean => {
   if (unsent === true) return true
   if (status === undefined) return false
   return status >= 500 ? REJECTED.has(status) : status >= 300 && !MAY_HAVE_STARTED.has(status)

@@ -100,6 +100,8 @@ const NAMES: MemberNames = new Map<string, CountName | MemberNames>([
   ['cache_creation', WRITTEN],
   ['prompt_tokens_details', INPUT_DETAILS],
   ['input_tokens_details', INPUT_DETAILS],
+  // OpenAI's transcriptions.
+  ['input_token_details', INPUT_DETAILS],
   ['completion_tokens_details', OUTPUT_DETAILS],
   ['output_tokens_details', OUTPUT_DETAILS],
 ])

@@ -1,0 +1,63 @@
+/**
+ * Endpoints that are routed and not translated: the bytes of the client reach the provider, but for the name of the model, and its
+ * answer reaches the client. One row each. Routes, handlers, the OpenAPI document and the plan follow from it.
+ */
+import type { BodyKind } from './http-exchange.ts'
+
+export type RelayRow = {
+  /** Below `/v1`, at the gateway and at providers that state no other. */
+  readonly path: string
+  readonly body: Extract<BodyKind, 'json' | 'multipart'>
+  /** The member or the part of the form that names the model. */
+  readonly model: string
+  /** A request may leave the model out: the default one of the first provider that has the endpoint. */
+  readonly isModelOptional?: true
+  /**
+   * - `json`: an object, kept until it is complete, so that a broken answer can be retried.
+   * - `text`: the same for text of any type, such as subtitles.
+   * - `bytes`: forwarded as they arrive; nothing is retried after the first.
+   */
+  readonly answer: 'json' | 'text' | 'bytes'
+  /** The member with this value asks for server-sent events, which are forwarded as they arrive. */
+  readonly events?: { readonly member: string; readonly value: string }
+  /** Each attempt is billed as soon as it is begun: another one follows only if the provider has refused it before. */
+  readonly isPaidPerAttempt?: true
+  /** The members or parts whose text is sent to the model. */
+  readonly texts: readonly string[]
+  /** Tokens where the answer reports none: bytes of a file for each token of input, and tokens of output for each. */
+  readonly estimate: { readonly bytesPerToken?: number; readonly outputPerInput: number }
+  /** For the OpenAPI document. */
+  readonly summary: string
+  readonly description: string
+}
+
+/** By the name of the endpoint, which is also its style in the log and in the `styles` of a key. */
+export const RELAYS = {
+  moderations: {
+    path: '/moderations',
+    body: 'json',
+    model: 'model',
+    isModelOptional: true,
+    answer: 'json',
+    texts: ['input'],
+    estimate: { outputPerInput: 0 },
+    summary: 'Classify a text',
+    description:
+      'In the format of the provider: categories of two vendors differ. Failover uses another key or provider of the same model. Without `model`, the default one of the first provider that has the endpoint.',
+  },
+} as const satisfies { readonly [name: string]: RelayRow }
+
+export type RelayName = keyof typeof RELAYS
+
+/** Names and rows, in their order. */
+export const RELAY_ROWS: readonly (readonly [name: RelayName, row: RelayRow])[] =
+  // `Object.entries` types the names as strings.
+  Object.entries(RELAYS) as unknown as readonly (readonly [RelayName, RelayRow])[]
+
+/** What a provider has for an endpoint. */
+export type RelaySupport = {
+  /** Path below its base URL, if it differs from the endpoint's. `{model}` is replaced by the model. */
+  readonly path?: string
+  /** Known models for it, the default first. */
+  readonly models: readonly string[]
+}

@@ -1,0 +1,125 @@
+/** The attempts of a relayed request, for the router. */
+import { bytesOrText } from '../../core/encoded-text.ts'
+import type { Failure } from '../../core/failure.ts'
+import type { IncomingRequest, RequestBody } from '../../core/http-exchange.ts'
+import { pathSegment } from '../../core/path-segment.ts'
+import type { RelayName, RelayRow } from '../../core/relay.ts'
+import type { Settings } from '../../core/settings.ts'
+import type { Candidate, Target } from '../../core/target.ts'
+import { wasNotStarted } from '../../policy/retry/retry-safety.ts'
+import type { Recorder } from '../call/recorder.ts'
+import type { AttemptSpec } from '../routing/attempt-spec.ts'
+import type { RouterDeps } from '../routing/route-context.ts'
+import { Attempt } from '../upstream/attempt.ts'
+import { clientHeadersFor, withheldHeaders } from '../upstream/client-headers.ts'
+import { type Compatibility, identityOf, providerHeaders } from '../upstream/outbound-request.ts'
+import { relayFormat } from './relay-answer.ts'
+import type { RelayRequest } from './relay-request.ts'
+
+/** The request for one candidate. */
+export type PreparedRelay = Compatibility & { readonly url: string; readonly body: () => RequestBody }
+
+type RelayAttemptsInput = {
+  readonly name: RelayName
+  readonly row: RelayRow
+  readonly request: RelayRequest
+  readonly received: Pick<IncomingRequest, 'headers' | 'memoryOwner'>
+  readonly settings: Settings
+  readonly recorder: Recorder
+}
+
+export class RelayAttempts implements AttemptSpec<PreparedRelay> {
+  readonly hedgesProbes: boolean
+  readonly isWhole = true
+  readonly #deps: RouterDeps
+  readonly #input: RelayAttemptsInput
+  readonly #prepared = new Map<Candidate, PreparedRelay | null>()
+  /** The media types of answers, by the target: a probe and another attempt may both answer. */
+  readonly #types = new Map<Target, string>()
+  /** The last body, because a copy of a large one takes memory. */
+  #body: { readonly model: string; readonly body: RequestBody } | null = null
+
+  constructor(deps: RouterDeps, input: RelayAttemptsInput) {
+    this.#deps = deps
+    this.#input = input
+    this.hedgesProbes = !input.row.isPaidPerAttempt
+  }
+
+  /** The media type of the answer of a target. */
+  typeOf(target: Target): string | undefined {
+    return this.#types.get(target)
+  }
+
+  prepare({ candidate }: Target): PreparedRelay | null {
+    const known = this.#prepared.get(candidate)
+    if (known !== undefined) return known
+    const prepared = this.#prepare(candidate)
+    this.#prepared.set(candidate, prepared)
+    return prepared
+  }
+
+  #prepare({ instance, model }: Candidate): PreparedRelay | null {
+    const { name, row, request, received } = this.#input
+    const { relays, quirks } = instance.provider
+    const support = relays?.[name]
+    if (!support) return null
+    const path = (support.path ?? row.path).replace('{model}', () => pathSegment(model))
+    return {
+      url: instance.baseUrl + (quirks?.path?.(path, model, instance.variables) ?? path),
+      body: () => this.#bodyFor(model),
+      dropped: [...request.mended, ...withheldHeaders(instance, received.headers)],
+      unfit: [],
+      droppable: [],
+      doubts: [],
+    }
+  }
+
+  #bodyFor(model: string): RequestBody {
+    if (this.#body?.model !== model) this.#body = { model, body: this.#input.request.bodyFor(model) }
+    return this.#body.body
+  }
+
+  begin(target: Target, { url, body }: PreparedRelay): Attempt {
+    const { row, request, received, settings, recorder } = this.#input
+    const { instance } = target.candidate
+    const { provider } = instance
+    return new Attempt(this.#deps, {
+      url,
+      headers: {
+        'content-type': request.contentType,
+        accept: row.answer === 'json' ? 'application/json' : '*/*',
+        ...providerHeaders(instance, target.key, provider.auth),
+        ...clientHeadersFor(instance, received.headers, false),
+      },
+      identity: identityOf(instance, target.key, provider.auth),
+      body: bytesOrText(body()),
+      protocol: relayFormat(row),
+      quirks: provider.quirks,
+      key: target.key,
+      ...(instance.headers && { secrets: Object.values(instance.headers) }),
+      translated: null,
+      stream: false,
+      ...(row.isPaidPerAttempt && { once: true }),
+      holdbackMs: Number.POSITIVE_INFINITY,
+      allowEmptyText: true,
+      skipMalformedEvents: false,
+      settings,
+      client: received.memoryOwner,
+      ...(recorder.bodies && { bodies: recorder.bodies }),
+      onHeaders: (headers) => {
+        this.#deps.health.load.recordQuota(target, headers)
+        const type = headers('content-type')
+        if (type !== undefined) this.#types.set(target, type)
+      },
+    })
+  }
+
+  /** Words of an error that the client has sent do not count as the provider's. */
+  sentText(): string {
+    return this.#input.request.text
+  }
+
+  mayFailOver(failure: Failure): boolean {
+    return !this.#input.row.isPaidPerAttempt || wasNotStarted(failure)
+  }
+}

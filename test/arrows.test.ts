@@ -129,6 +129,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'observe/alerts': ['transport/net'],
   // How clients are configured, for the command line and the dashboard.
   connect: [],
+  'server/answers': ['records/entities'],
   server: ['config', 'observe', 'records/entities', 'records/store', 'runtime', 'transport/server'],
   'server/admin': [
     'backup',
@@ -141,6 +142,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'records/entities',
     'records/store',
     'server',
+    'server/answers',
     'usage/bodies',
     'usage/bookkeeper',
     'usage/reading',
@@ -157,6 +159,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'records/entities',
     'records/store',
     'runtime',
+    'server/answers',
     'storage/files',
     'storage/sql',
     'transport/client',
@@ -268,6 +271,17 @@ for (const [file, { text, local, packages }] of sources) {
     assert.equal(found, null, `${file} uses ${found?.[0]}: only the rooms with I/O may`)
   })
 }
+
+/** Readers of single members of JSON. */
+const UNTYPED = /import \{[^}]*\b(?:list|number|object|text)\b[^}]*\} from '[./]*core\/json\.ts'/
+
+test('arrows: the command line reads answers by their schemas', () => {
+  const untyped = [...sources].filter(([file, { text }]) => file.startsWith('cli/') && UNTYPED.test(text))
+  assert.deepEqual(
+    untyped.map(([file]) => file),
+    [],
+  )
+})
 
 test('arrows: every folder and every room of src is listed', () => {
   const folders = new Set(files.map(folderOf).filter((folder) => folder in INNER))

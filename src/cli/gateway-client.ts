@@ -1,16 +1,18 @@
-/** Finds the gateway of a command and sends requests to it. */
-import { isObject, type Json, parseJson } from '../core/json.ts'
+/** Finds the gateway of a command, sends requests to it and reads the answers. */
+import type { z } from 'zod'
+import { parseJson } from '../core/json.ts'
 import { urlOf } from '../observe/banner.ts'
+import type { Shown } from '../records/entities/shown.ts'
 import { readRunFile } from '../runtime/run-file.ts'
+import { ERROR } from '../server/answers/fields.ts'
+import { HEALTH } from '../server/answers/health.ts'
 import { isAlive } from '../storage/files/process-alive.ts'
+import { readAnswer } from './answer.ts'
 import { type Cli, CliError, EXIT } from './cli.ts'
 import { type Local, readLocal } from './local.ts'
 
 /** Time limit of a request, in ms. */
 const TIMEOUT = 30_000
-
-/** An answer of the gateway. */
-export type Answer = { readonly status: number; readonly headers: Headers; readonly body: Json }
 
 export type Call = {
   readonly method?: string
@@ -31,8 +33,10 @@ export type GatewayClient = {
   readonly key: string | undefined
   /** Sends a request and returns the response, whatever its status. Throws `CliError` (cannot reach). */
   readonly send: (path: string, call?: Call) => Promise<Response>
-  /** Sends a request with the admin token and returns the body. Throws `CliError` for any status from 400. */
-  readonly call: (path: string, call?: Call) => Promise<Answer>
+  /** Sends a request with the admin token and returns the body, unread. Throws `CliError` for any status from 400. */
+  readonly call: (path: string, call?: Call) => Promise<unknown>
+  /** The same, with the body read by its schema. Throws `CliError` for an answer that lacks a member. */
+  readonly read: <Schema extends z.ZodType>(schema: Schema, path: string, call?: Call) => Promise<Shown<Schema>>
 }
 
 type Address = { readonly url: string; readonly isLocal: boolean }
@@ -77,10 +81,7 @@ const atConfiguredPort = async ({ loaded }: Local): Promise<Address | null> => {
   const url = urlOf({ host: host ?? '', port })
   try {
     const response = await fetch(`${url}/health`, { signal: AbortSignal.timeout(2_000), redirect: 'error' })
-    const body = parseJson(await response.text())
-    return isObject(body) && typeof body.uptime_ms === 'number' && isObject(body.providers)
-      ? { url, isLocal: true }
-      : null
+    return readAnswer(HEALTH, parseJson(await response.text())).ok ? { url, isLocal: true } : null
   } catch {
     return null
   }
@@ -102,7 +103,9 @@ export const gatewayOf = async (cli: Cli, local?: Local): Promise<GatewayClient>
   throw unreachable(here)
 }
 
-const openClient = ({ options, host: { env } }: Cli, { url, isLocal }: Address, { loaded }: Local): GatewayClient => {
+const openClient = (cli: Cli, { url, isLocal }: Address, { loaded }: Local): GatewayClient => {
+  const { options, host } = cli
+  const { env } = host
   // Secrets of the folder's files are sent to the folder's own gateway only.
   const auth = isLocal && loaded.ok ? loaded.config.settings.auth : undefined
   const token = [options.token, env.HEADGATE_ADMIN_TOKEN, env.AUTH_ADMIN, auth?.admin].find(Boolean)
@@ -126,14 +129,34 @@ const openClient = ({ options, host: { env } }: Cli, { url, isLocal }: Address, 
       throw new CliError(EXIT.unreachable, `The gateway at ${url} cannot be reached: ${causeOf(error, timeout)}.`)
     }
   }
-  const call = async (path: string, options: Call = {}): Promise<Answer> => {
+  const call = async (path: string, given: Call = {}): Promise<unknown> => {
     const bearer = token && { authorization: `Bearer ${token}` }
-    const response = await send(path, { ...options, headers: { ...bearer, ...options.headers } })
+    const response = await send(path, { ...given, headers: { ...bearer, ...given.headers } })
     const body = await bodyOf(response)
     if (response.status >= 400) throw errorOf(response, body)
-    return { status: response.status, headers: response.headers, body }
+    const warning = response.headers.get('x-headgate-warning')
+    if (warning !== null) cli.note(`warning: ${warning}`)
+    return body
   }
-  return { url, token, key, send, call }
+  const read = async <Schema extends z.ZodType>(schema: Schema, path: string, given: Call = {}) => {
+    const answer = readAnswer(schema, await call(path, given))
+    if (answer.ok) return answer.value
+    throw new CliError(
+      EXIT.failed,
+      `The answer of the gateway at ${url} cannot be read (${given.method ?? 'GET'} ${path.replace(/\?.*$/, '')}: ${answer.problem}). ${await versionsOf(send, host.version)}`,
+    )
+  }
+  return { url, token, key, send, call, read }
+}
+
+/** The versions of both sides, for an answer that cannot be read. */
+const versionsOf = async (send: GatewayClient['send'], own: string): Promise<string> => {
+  const health = readAnswer(HEALTH, await bodyOf(await send('/health')))
+  if (!health.ok) return 'Is this the address of a Headgate?'
+  const { version } = health.value
+  return version === own
+    ? `Both are version ${own}: please report this.`
+    : `The gateway has version ${version}, this command ${own}: use the same.`
 }
 
 const causeOf = (error: unknown, timeout: number): string => {
@@ -145,11 +168,10 @@ const causeOf = (error: unknown, timeout: number): string => {
 }
 
 /** Parses a JSON body; a text if it is not JSON. */
-export const bodyOf = async (response: Response): Promise<Json> => {
+export const bodyOf = async (response: Response): Promise<unknown> => {
   const text = await response.text()
   try {
-    // JSON.parse returns only JSON values.
-    return parseJson(text) as Json
+    return parseJson(text)
   } catch {
     return text.slice(0, 2_000)
   }
@@ -181,10 +203,11 @@ const EXITS: { readonly [status: number]: ConstructorParameters<typeof CliError>
 }
 
 /** The error for a refused request, with the gateway's message. */
-export const errorOf = ({ status, url }: Pick<Response, 'status' | 'url'>, body: Json): RefusedError => {
-  const error = isObject(body) && isObject(body.error) ? body.error : undefined
-  const message = typeof error?.message === 'string' ? error.message : `The gateway answered with status ${status}.`
-  const errors = Array.isArray(error?.errors) ? error.errors.filter(isObject) : []
+export const errorOf = ({ status, url }: Pick<Response, 'status' | 'url'>, body: unknown): RefusedError => {
+  const answer = readAnswer(ERROR, body)
+  const { message, errors = [] } = answer.ok
+    ? answer.value.error
+    : { message: `The gateway answered with status ${status}.` }
   // The message contains the only one.
   const details = errors.length > 1 ? errors.map(({ path, message: text }) => `\n  ${path}: ${text}`) : []
   const hint = status === 401 ? ` ${isModelApi(url) ? PASS_KEY : PASS_TOKEN}` : ''

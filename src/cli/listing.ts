@@ -1,15 +1,14 @@
 /** Lists as tables: their order, their columns, and what fits into the terminal. */
 import type { Command } from 'commander'
-import { type Json, text } from '../core/json.ts'
 import { nearest } from '../core/nearest.ts'
 import { type Cli, CliError, EXIT } from './cli.ts'
 import { type Cell, columnsThatFit, table, textOf, wrappedText } from './table.ts'
 
 /** The day of an ISO time, for a table. */
-export const dayOf = (value: Json | undefined): string => text(value)?.slice(0, 10) ?? '–'
+export const dayOf = (time: string | null | undefined): string => time?.slice(0, 10) ?? '–'
 
 /** An ISO time without fractions of a second, for a table; undefined if there is none. */
-export const secondOf = (value: Json | undefined): string | undefined => text(value)?.replace(/\.\d+Z$/, 'Z')
+export const secondOf = (time: string | null | undefined): string | undefined => time?.replace(/\.\d+Z$/, 'Z')
 
 /** The options of a verb that prints a list. */
 export type ListingOptions = { readonly sort?: string; readonly columns?: string }

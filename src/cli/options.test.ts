@@ -5,6 +5,8 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import type { Command, Option } from 'commander'
+import type { Shown } from '../records/entities/shown.ts'
+import type { USAGE_REPORT } from '../server/answers/usage.ts'
 import { timeOf } from './arguments.ts'
 import { CliError, type CliHost } from './cli.ts'
 import { buildProgram, runCli } from './run.ts'
@@ -154,12 +156,18 @@ test('usage export sends its own range', () =>
     },
   ))
 
+const HEALTH = {
+  status: 'ok',
+  version: '0.0.0',
+  uptime_ms: 1,
+  auth: 'open',
+  providers: { configured: 1, available: 1 },
+}
+
 test('a value that the gateway refuses is a usage error, a refused token is not permitted', () =>
   withGateway(
     (path) =>
-      path === '/health'
-        ? [200, { status: 'ok' }]
-        : [path.startsWith('/admin') ? 400 : 401, { error: { message: 'no' } }],
+      path === '/health' ? [200, HEALTH] : [path.startsWith('/admin') ? 400 : 401, { error: { message: 'no' } }],
     async (url) => {
       const codes = []
       for (const words of [
@@ -174,24 +182,34 @@ test('a value that the gateway refuses is a usage error, a refused token is not 
     },
   ))
 
-const USAGE = {
+const SUMS = {
+  requests: 0,
+  failed: 0,
+  attempts: 0,
+  input: 1,
+  output: 1,
+  cache_read: 0,
+  cache_write: 0,
+  reasoning: 0,
+  cost: '0.000000000',
+  saved: '0.000000000',
+  lost: '0.000000000',
+  estimated: 0,
+  unpriced: 0,
+  first_content_ms: null,
+  total_ms: null,
+}
+const USAGE: Shown<typeof USAGE_REPORT> = {
   object: 'list',
   data: [
-    {
-      team: 'team_a',
-      requests: 1_200,
-      input: 1,
-      output: 1,
-      cost: '0.500000000',
-      saved: '0',
-      estimated: 0,
-      unpriced: 0,
-    },
-    { team: 'team_b', requests: 9, input: 1, output: 1, cost: '12.000000000', saved: '0', estimated: 0, unpriced: 0 },
-    { team: 'team_c', requests: 90, input: 1, output: 1, cost: '2.000000000', saved: '0', estimated: 0, unpriced: 0 },
+    { ...SUMS, team: 'team_a', requests: 1_200, cost: '0.500000000' },
+    { ...SUMS, team: 'team_b', requests: 9, cost: '12.000000000' },
+    { ...SUMS, team: 'team_c', requests: 90, cost: '2.000000000' },
   ],
-  total: { requests: 1_299, cost: '14.500000000' },
+  total: { ...SUMS, requests: 1_299, cost: '14.500000000' },
   names: { team_a: 'alpha', team_b: 'beta', team_c: 'a team with a long name of its own' },
+  from: '2026-11-20T00:00:00.000Z',
+  to: '2026-11-27T00:00:00.000Z',
   has_more: false,
   next: null,
 }
@@ -301,4 +319,52 @@ test('completion of bash offers verbs, subcommands and their own options', {
   assert.equal(stderr, '')
   const lines = stdout.trimEnd().split('\n')
   for (const [at, [words, offered]] of cases.entries()) assert.match(lines[at] ?? '', offered, words)
+})
+
+test('a newer gateway may send more: unknown members stay in --json, unknown values are printed', () => {
+  const [first] = USAGE.data
+  const newer = { ...USAGE, data: [{ ...first, mood: 'calm' }], total: { ...USAGE.total, mood: 'calm' }, plan: ['x'] }
+  return withGateway(
+    (path) => (path === '/health' ? [200, { ...HEALTH, status: 'asleep', since: 'noon' }] : [200, newer]),
+    async (url) => {
+      const text = hostOf()
+      assert.equal(await runCli(['usage', '--url', url], text.host), 0, text.stderr())
+      assert.match(text.stdout(), /^alpha +1,200 /m)
+      const json = hostOf()
+      assert.equal(await runCli(['usage', '--json', '--url', url], json.host), 0, json.stderr())
+      const { plan, data } = JSON.parse(json.stdout())
+      assert.deepEqual([plan, data[0].mood], [['x'], 'calm'])
+    },
+  )
+})
+
+test('an answer that lacks a member is an error with the member and both versions', async () => {
+  const { cost: _, ...incomplete } = SUMS
+  const cases = [
+    [
+      { ...USAGE, data: [{ ...incomplete, team: 'team_a' }] },
+      /GET \/admin\/api\/v1\/usage: data\[0\]\.cost is missing/,
+    ],
+    [{ ...USAGE, names: ['alpha'] }, /names is no record/],
+    ['hello', /: it is no object/],
+  ] as const
+  for (const [body, message] of cases)
+    await withGateway(
+      (path) => (path === '/health' ? [200, { ...HEALTH, version: '0.9.0' }] : [200, body]),
+      async (url) => {
+        const out = hostOf()
+        assert.equal(await runCli(['usage', '--url', url], out.host), 1)
+        assert.equal(out.stdout(), '')
+        assert.match(out.stderr(), message)
+        assert.match(out.stderr(), /The gateway has version 0\.9\.0, this command 0\.0\.0: use the same\.\n$/)
+      },
+    )
+  await withGateway(
+    () => [200, '<html>'],
+    async (url) => {
+      const out = hostOf()
+      assert.equal(await runCli(['keys', 'list', '--url', url], out.host), 1)
+      assert.match(out.stderr(), /Is this the address of a Headgate\?\n$/)
+    },
+  )
 })

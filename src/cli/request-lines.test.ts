@@ -1,53 +1,73 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { noPaint } from '../observe/colour.ts'
-import { requestLine, waterfall } from './request-lines.ts'
+import { requestLine, type ShownRequest, waterfall } from './request-lines.ts'
 import { durationText, moneyText, table } from './table.ts'
 
-const attempt = (n: number, more: object) => ({
+const USAGE = { input: 9, output: 58, cache_read: 0, cache_write: 0, reasoning: 0, source: 'exact' }
+
+const attempt = (n: number, more: Partial<ShownRequest['attempts'][number]>): ShownRequest['attempts'][number] => ({
   n,
   provider: 'groq',
   model: 'llama',
   credential: '09be',
+  hedge: false,
   outcome: 'ok',
   kind: null,
   status: 200,
+  message: null,
   started_ms: 3001,
   first_content_ms: 96,
   ended_ms: 3321,
+  reserved: '0.000100000',
   cost: '0.000041000',
-  usage: { output: 58, source: 'exact' },
+  usage: { ...USAGE, cache_write_1h: 0, audio_input: 0, audio_output: 0 },
+  price: { source: 'catalogue', version: null },
   ...more,
 })
-const REQUEST = {
+const NO_USAGE = { ...attempt(0, {}).usage, input: null, output: null, source: 'estimated' }
+const FIRST = attempt(0, {
+  provider: 'anthropic',
+  credential: '77c0',
+  outcome: 'failed',
+  kind: 'timeout',
+  status: null,
+  started_ms: 1,
+  ended_ms: 3001,
+  cost: '0.000210000',
+  usage: NO_USAGE,
+})
+const REQUEST: ShownRequest = {
+  object: 'request',
   id: 'req_kdvbwqhzmrtc',
+  client_request_id: null,
   received_at: '2026-11-23T10:41:07.000Z',
+  ended_at: '2026-11-23T10:41:10.421Z',
+  style: 'messages',
+  stream: true,
   asked: 'claude-sonnet',
+  route: null,
   provider: 'groq',
   model: 'llama',
   key: { id: 'key_x', name: 'search-prod' },
+  team: null,
+  end_user: null,
+  client: null,
+  tags: {},
   outcome: 'answered',
   status: 200,
   code: null,
+  message: null,
+  cache: 'off',
   first_content_ms: 3097,
   total_ms: 3421,
   overhead_us: 610,
-  usage: { input: 9, output: 58 },
+  usage: USAGE,
   cost: '0.000251000',
-  attempts: [
-    attempt(0, {
-      provider: 'anthropic',
-      credential: '77c0',
-      outcome: 'failed',
-      kind: 'timeout',
-      status: null,
-      started_ms: 1,
-      ended_ms: 3001,
-      cost: '0.000210000',
-      usage: { source: 'estimated' },
-    }),
-    attempt(1, {}),
-  ],
+  saved: '0.000000000',
+  trace: null,
+  decision: null,
+  attempts: [FIRST, attempt(1, {})],
   trail: 'anthropic#77c0:timeout, openai#1a2b:budget, groq#09be:200',
 }
 
@@ -62,14 +82,14 @@ test('a request is explained by its attempts', () => {
 })
 
 test('a request is explained by its plan, what was skipped and why it failed', () => {
-  const refused = {
+  const refused: ShownRequest = {
     ...REQUEST,
     outcome: 'refused',
     status: 402,
     provider: null,
     trail: null,
     message: 'The budget of this key for the month is used up.',
-    attempts: [{ ...REQUEST.attempts[0], message: 'No answer within 3000 ms.' }],
+    attempts: [{ ...FIRST, message: 'No answer within 3000 ms.' }],
     decision: {
       by: 'route',
       plan: ['anthropic/claude', 'groq/llama'],
@@ -98,7 +118,8 @@ test('a request of the log is one line, with control characters escaped', () => 
     requestLine({ ...REQUEST, asked: 'a\u001b[31m' }, noPaint),
     '10:41:07 200  search-prod  a\\u001b[31m → groq/llama  3421 ms (first 3097)  9→58  $0.00025  req_kdvbwqhzmrtc',
   )
-  assert.match(requestLine({}, noPaint), /–/)
+  const unknown = { ...REQUEST, cost: null, total_ms: null, usage: { ...USAGE, input: null } }
+  assert.match(requestLine(unknown, noPaint), / {2}– ms \(first 3097\) {2}–→58 {2}– {2}req_/)
   const refused = { ...REQUEST, asked: '', provider: null, message: 'POST /v1/x: There is no such path.' }
   assert.match(requestLine(refused, noPaint), / {2}POST \/v1\/x: There is no such path\. {2}/)
   assert.match(

@@ -1,8 +1,7 @@
 /** The verbs `block` and `unblock`, of keys and of teams. */
 import type { Command } from 'commander'
-import { text } from '../../core/json.ts'
 import type { Cli } from '../cli.ts'
-import { idOf, withRecords } from './record-store.ts'
+import { idOf, RECORDS, withRecords } from './record-store.ts'
 
 /** What may be blocked. `block`, `unblock`: descriptions; `example`: a name. */
 type Blockable = {
@@ -21,8 +20,8 @@ export const withBlocking = (command: Command, cli: () => Cli, about: Blockable)
       .addHelpText('after', `\nExample: headgate ${command.name()} ${action} ${example}`)
       .action((name: string) =>
         withRecords(cli(), async (store) => {
-          const record = await store.run({ do: action, kind, id: await idOf(store, kind, name) })
-          cli().answer(record, () => [`${text(record.name)} is ${text(record.status)}`])
+          const record = await store.run(RECORDS[kind], { do: action, kind, id: await idOf(store, kind, name) })
+          cli().answer(record, () => [`${record.name} is ${record.status}`])
         }),
       )
 }

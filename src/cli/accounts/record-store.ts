@@ -3,12 +3,20 @@
  * have the same operations and the same shapes.
  */
 import { userInfo } from 'node:os'
-import { isObject, type JsonObject, list, text } from '../../core/json.ts'
+import type { z } from 'zod'
 import { nearest } from '../../core/nearest.ts'
+import { KEY } from '../../records/entities/key.ts'
+import { PRICE } from '../../records/entities/price.ts'
+import type { Shown } from '../../records/entities/shown.ts'
+import { TEAM } from '../../records/entities/team.ts'
+import { TOKEN } from '../../records/entities/token.ts'
 import { ControlClient } from '../../records/store/control-client.ts'
 import { controlSettings } from '../../records/store/control-settings.ts'
 import { sharedControl } from '../../records/store/place.ts'
 import type { ControlError, ControlOperation } from '../../records/store/record-operations.ts'
+import { LISTED_BUDGET } from '../../server/answers/budgets.ts'
+import { listOf } from '../../server/answers/fields.ts'
+import { readAnswer } from '../answer.ts'
 import { type Cli, CliError, EXIT } from '../cli.ts'
 import { findGateway, type GatewayClient } from '../gateway-client.ts'
 import { type Local, readLocal, validConfig } from '../local.ts'
@@ -16,15 +24,24 @@ import { type Local, readLocal, validConfig } from '../local.ts'
 export type RecordStore = {
   /** Whether the operations go to a running gateway. */
   readonly gateway: GatewayClient | null
-  readonly run: (operation: RecordOperation) => Promise<JsonObject>
+  /** Runs an operation and reads its answer by the schema. */
+  readonly run: <Schema extends z.ZodType>(schema: Schema, operation: RecordOperation) => Promise<Shown<Schema>>
   readonly close: () => Promise<void>
 }
 
 /** `cut`: the requests of the key that are in progress end; without a gateway there are none. */
 type RecordOperation = ControlOperation & { readonly cut?: boolean }
 
-/** The records that the command line manages. */
-export type RecordName = 'team' | 'key' | 'budget' | 'price' | 'token'
+/** The records that the command line manages. Only a running gateway knows the figures of a budget. */
+export const RECORDS = {
+  team: TEAM,
+  key: KEY,
+  budget: LISTED_BUDGET.partial({ now: true }),
+  price: PRICE,
+  token: TOKEN,
+}
+export type RecordName = keyof typeof RECORDS
+export type Stored<Name extends RecordName> = Shown<(typeof RECORDS)[Name]>
 
 const API = '/admin/api/v1'
 
@@ -32,7 +49,7 @@ const API = '/admin/api/v1'
 export const withRecords = async (cli: Cli, action: (store: RecordStore) => Promise<void>): Promise<void> => {
   const local = await readLocal(cli.host)
   const gateway = await findGateway(cli, local)
-  const store = gateway ? throughGateway(gateway, cli.note) : onFiles(cli, local)
+  const store = gateway ? throughGateway(gateway) : onFiles(cli, local)
   try {
     await action(store)
   } finally {
@@ -40,15 +57,12 @@ export const withRecords = async (cli: Cli, action: (store: RecordStore) => Prom
   }
 }
 
-/** The same, but only with a running gateway. `warn` receives its warnings. */
-export const throughGateway = (gateway: GatewayClient, warn: (line: string) => void = () => {}): RecordStore => ({
+/** The same, but only with a running gateway. */
+export const throughGateway = (gateway: GatewayClient): RecordStore => ({
   gateway,
-  run: async (operation) => {
+  run: (schema, operation) => {
     const { path, ...line } = requestOf(operation)
-    const answer = await gateway.call(API + path, line)
-    const warning = answer.headers.get('x-headgate-warning')
-    if (warning !== null) warn(`warning: ${warning}`)
-    return isObject(answer.body) ? answer.body : {}
+    return gateway.read(schema, API + path, line)
   },
   close: async () => {},
 })
@@ -125,7 +139,7 @@ const onFiles = (cli: Cli, local: Local): RecordStore => {
   )
   return {
     gateway: null,
-    run: async ({ cut, ...operation }) => {
+    run: async (schema, { cut, ...operation }) => {
       const result = await client.run(operation, {
         actor: { kind: 'cli', id: 'cli', name: userInfo().username },
         from: null,
@@ -133,8 +147,10 @@ const onFiles = (cli: Cli, local: Local): RecordStore => {
         teams: null,
         idempotencyKey: null,
       })
-      if (result.ok) return result.value
-      throw errorOf(result.error)
+      if (!result.ok) throw errorOf(result.error)
+      const answer = readAnswer(schema, result.value)
+      if (answer.ok) return answer.value
+      throw new CliError(EXIT.failed, `A record in ${local.dataDir} cannot be read: ${answer.problem}.`)
     },
     close: () => client.close(),
   }
@@ -151,28 +167,33 @@ const errorOf = ({ status, message, errors = [] }: ControlError): CliError => {
 const MAX_PAGES = 500
 const PAGE = 200
 
-/** All records that match. */
-export const listAll = async (
+/** The records of a list that match. */
+export const listAll = async <Name extends RecordName>(
   store: RecordStore,
-  kind: RecordName,
+  kind: Name,
   query: object = {},
-): Promise<readonly JsonObject[]> => {
-  return await pagesOf((page) => store.run({ do: 'list', kind, query: { ...query, ...page } }))
+): Promise<readonly Stored<Name>[]> => {
+  const schema = listOf(RECORDS[kind])
+  const found = await pagesOf((page) => store.run(schema, { do: 'list', kind, query: { ...query, ...page } }))
+  // The schema is that of the kind.
+  return found as readonly Stored<Name>[]
 }
 
+type RecordPage<Entry> = { readonly data: readonly Entry[]; readonly next: string | null }
+
 /** The entries of all pages of a list, at most `most`. */
-export const pagesOf = async (
-  read: (page: { readonly limit: number; readonly after?: string }) => Promise<JsonObject>,
+export const pagesOf = async <Entry>(
+  read: (page: { readonly limit: number; readonly after?: string }) => Promise<RecordPage<Entry>>,
   most: number = MAX_PAGES * PAGE,
-): Promise<readonly JsonObject[]> => {
-  const found: JsonObject[] = []
-  let after: string | undefined
+): Promise<readonly Entry[]> => {
+  const found: Entry[] = []
+  let after: string | null = null
   do {
     const limit = Math.min(PAGE, most - found.length)
-    const answer = await read({ limit, ...(after !== undefined && { after }) })
-    found.push(...list(answer.data).filter(isObject))
-    after = text(answer.next)
-  } while (after !== undefined && found.length < most)
+    const page: RecordPage<Entry> = await read({ limit, ...(after !== null && { after }) })
+    found.push(...page.data)
+    after = page.next
+  } while (after !== null && found.length < most)
   return found
 }
 
@@ -186,21 +207,21 @@ const unknownRecord = async (store: RecordStore, kind: RecordName, name: string)
   const others = (await listAll(store, kind)).filter(({ status }) => status !== 'revoked')
   const [near] = nearest(
     name,
-    others.map((other) => text(other.name) ?? ''),
+    others.map((other) => other.name),
   )
   const hint = near === undefined ? `List them: headgate ${kind}s list` : `Did you mean "${near}"?`
   return new CliError(EXIT.conflict, `There is no ${kind} "${name}". ${hint}`)
 }
 
 /** The record with this ID or name. Throws `CliError` if there is none, or several. */
-export const findRecord = async (
+export const findRecord = async <Name extends RecordName>(
   store: RecordStore,
-  kind: RecordName,
+  kind: Name,
   name: string,
-  query: object = {},
-): Promise<JsonObject> => {
-  if (isRecordId(name)) return await store.run({ do: 'get', kind, id: name })
-  const found = (await listAll(store, kind, { ...query, q: name })).filter(
+): Promise<Stored<Name>> => {
+  // The schema is that of the kind.
+  if (isRecordId(name)) return (await store.run(RECORDS[kind], { do: 'get', kind, id: name })) as Stored<Name>
+  const found = (await listAll(store, kind, { q: name })).filter(
     (record) => record.name === name && record.status !== 'revoked',
   )
   const [first, second] = found
@@ -214,9 +235,9 @@ export const findRecord = async (
 }
 
 /** The ID of a record that is named in an argument. */
-export const idOf = async (store: RecordStore, kind: RecordName, name: string, query: object = {}): Promise<string> =>
-  text((await findRecord(store, kind, name, query)).id) ?? ''
+export const idOf = async (store: RecordStore, kind: RecordName, name: string): Promise<string> =>
+  (await findRecord(store, kind, name)).id
 
 /** Names by ID, for tables. */
 export const namesOf = async (store: RecordStore, kind: RecordName): Promise<ReadonlyMap<string, string>> =>
-  new Map((await listAll(store, kind)).map(({ id, name }) => [text(id) ?? '', text(name) ?? '']))
+  new Map((await listAll(store, kind)).map(({ id, name }) => [id, name]))

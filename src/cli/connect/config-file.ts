@@ -15,9 +15,10 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
+import { z } from 'zod'
 import type { ConfigChange, ConfigFormat } from '../../connect/clients.ts'
 import { ConfigTextError, undoConfig } from '../../connect/edit.ts'
-import { isObject, type JsonObject, list, parseObject } from '../../core/json.ts'
+import { readJson } from '../../core/json.ts'
 import { CliError, EXIT } from '../cli.ts'
 
 /** What was written to a file. */
@@ -52,27 +53,26 @@ export const readConfigFile = (path: string): string | null => {
   }
 }
 
-const FORMATS: readonly ConfigFormat[] = ['json', 'toml', 'yaml', 'env']
-
-const changeIn = ({ path, value = null, entryBy }: JsonObject): ConfigChange => ({
-  path: list(path).map(String),
-  value,
-  ...(typeof entryBy === 'string' && { entryBy }),
+const RECORD = z.object({
+  existed: z.boolean(),
+  mode: z.int().default(PRIVATE),
+  sha256: z.string(),
+  format: z.enum(['json', 'toml', 'yaml', 'env'] satisfies readonly ConfigFormat[]),
+  changes: z
+    .array(
+      z.object({
+        path: z.array(z.string()),
+        value: z.json().default(null),
+        entryBy: z.string().exactOptional(),
+      }),
+    )
+    .default([]),
 })
 
 const readRecord = (path: string): ConnectRecord | null => {
   if (!existsSync(recordOf(path))) return null
-  const value = parseObject(readFileSync(recordOf(path), 'utf8'))
-  const format = FORMATS.find((one) => one === value?.format)
-  return isObject(value) && typeof value.existed === 'boolean' && typeof value.sha256 === 'string' && format
-    ? {
-        existed: value.existed,
-        mode: Number(value.mode ?? PRIVATE),
-        sha256: value.sha256,
-        format,
-        changes: list(value.changes).filter(isObject).map(changeIn),
-      }
-    : null
+  const { success, data } = RECORD.safeParse(readJson(readFileSync(recordOf(path), 'utf8')))
+  return success ? data : null
 }
 
 /** Replaces the file in one step. */

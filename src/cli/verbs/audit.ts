@@ -1,5 +1,7 @@
 /** `headgate audit`: lists the audit log, and checks its chain. */
-import { isObject, type JsonObject, number, object, text } from '../../core/json.ts'
+import { isObject } from '../../core/json.ts'
+import type { Shown } from '../../records/entities/shown.ts'
+import { type AUDIT_ENTRY, AUDIT_PAGE, AUDIT_VERIFICATION } from '../../server/answers/audit.ts'
 import {
   findRecord,
   isRecordId,
@@ -23,27 +25,31 @@ type AuditOptions = ListingOptions & {
 
 const HEADINGS = ['TIME', 'ACTOR', 'ACTION', 'OBJECT', 'CHANGED', 'FROM', 'REQUEST']
 
+type ShownEntry = Shown<typeof AUDIT_ENTRY>
+
 /** The members that differ between before and after. */
-const changedIn = ({ before, after }: JsonObject): string => {
-  const [old, now] = [object(before) ?? {}, object(after) ?? {}]
-  const names = [...new Set([...Object.keys(old), ...Object.keys(now)])]
-  return names.filter((name) => name !== 'rev' && JSON.stringify(old[name]) !== JSON.stringify(now[name])).join(', ')
+const changedIn = ({ before, after }: ShownEntry): string => {
+  const [old, now] = [before, after].map((one) => (isObject(one) ? one : {}))
+  const names = [...new Set([old, now].flatMap((one) => Object.keys(one ?? {})))]
+  return names
+    .filter((name) => name !== 'rev' && JSON.stringify(old?.[name]) !== JSON.stringify(now?.[name]))
+    .join(', ')
 }
 
 /** The name of the object beside its ID, as it was at that time. */
-const objectOf = (entry: JsonObject): string => {
-  const name = [entry.after, entry.before].flatMap((one) => (isObject(one) ? (text(one.name) ?? []) : []))[0]
-  return name === undefined ? (text(entry.object) ?? '') : `${name} (${text(entry.object) ?? ''})`
+const objectOf = ({ object, before, after }: ShownEntry): string => {
+  const name = [after, before].flatMap((one) => (isObject(one) && typeof one.name === 'string' ? [one.name] : []))[0]
+  return name === undefined ? object : `${name} (${object})`
 }
 
-const cells = (entry: JsonObject): readonly Cell[] => [
+const cells = (entry: ShownEntry): readonly Cell[] => [
   secondOf(entry.at) ?? '',
-  text(object(entry.actor)?.name) ?? '',
-  text(entry.action) ?? '',
+  entry.actor.name,
+  entry.action,
   objectOf(entry),
   isObject(entry.before) ? changedIn(entry) : '',
-  text(entry.from) ?? '–',
-  text(entry.request_id) ?? '–',
+  entry.from ?? '–',
+  entry.request_id ?? '–',
 ]
 
 const KINDS = ['key', 'team', 'budget', 'price', 'token'] as const satisfies readonly RecordName[]
@@ -53,7 +59,7 @@ const objectId = async (store: RecordStore, name: string): Promise<string> => {
   if (isRecordId(name)) return name
   for (const kind of KINDS) {
     try {
-      return text((await findRecord(store, kind, name)).id) ?? name
+      return (await findRecord(store, kind, name)).id
     } catch (error) {
       if (!(error instanceof CliError) || error.code !== EXIT.conflict) throw error
     }
@@ -72,7 +78,7 @@ const listEntries = (cli: Cli, options: AuditOptions): Promise<void> =>
       ...(action !== undefined && { action: [...action] }),
       ...(named !== undefined && { object: [await objectId(store, named)] }),
     }
-    const rows = await pagesOf((page) => store.run({ do: 'audit', query: { ...query, ...page } }), most)
+    const rows = await pagesOf((page) => store.run(AUDIT_PAGE, { do: 'audit', query: { ...query, ...page } }), most)
     answerList(cli, options, { headings: HEADINGS, rows, cells, none: 'No entry matches.' })
   })
 
@@ -93,12 +99,12 @@ export const define: DefineVerb = (command, cli) => {
     .addHelpText('after', '\nExample: headgate audit verify')
     .action(() =>
       withRecords(cli(), async (store) => {
-        const result = await store.run({ do: 'verify' })
-        if (result.ok !== true) cli().exit(EXIT.failed)
+        const result = await store.run(AUDIT_VERIFICATION, { do: 'verify' })
+        if (!result.ok) cli().exit(EXIT.failed)
         cli().answer(result, () => [
-          result.ok === true
-            ? cli().paint.good(`ok, ${number(result.checked) ?? 0} entries checked`)
-            : cli().paint.bad(text(result.problem) ?? 'an entry was changed'),
+          result.ok
+            ? cli().paint.good(`ok, ${result.checked} entries checked`)
+            : cli().paint.bad(result.problem ?? 'an entry was changed'),
         ])
       }),
     )

@@ -1,12 +1,27 @@
 /** `headgate budgets`: budgets, in a running gateway or in its files. Figures need a running gateway. */
 import type { Command } from 'commander'
-import { isObject, type JsonObject, list, object, text } from '../../core/json.ts'
-import { findRecord, idOf, listAll, namesOf, type RecordStore, withRecords } from '../accounts/record-store.ts'
+import type { JsonObject } from '../../core/json.ts'
+import type { BUDGET_COUNTER } from '../../records/entities/budget.ts'
+import type { Shown } from '../../records/entities/shown.ts'
+import { ADJUSTED_BUDGET, BUDGET_COUNTERS } from '../../server/answers/budgets.ts'
+import { deletedAs } from '../../server/answers/fields.ts'
+import {
+  findRecord,
+  idOf,
+  listAll,
+  namesOf,
+  RECORDS,
+  type RecordStore,
+  type Stored,
+  withRecords,
+} from '../accounts/record-store.ts'
 import { globList, repeated, tagsOf, wholeNumber } from '../arguments.ts'
 import { resetDay } from '../budget-text.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { answerList, type ListingOptions, withListing } from '../listing.ts'
 import { type Cell, moneyText, table } from '../table.ts'
+
+type OwnerCounter = Shown<typeof BUDGET_COUNTER>
 
 type BudgetOptions = {
   readonly amount: string
@@ -37,13 +52,10 @@ const BASES: { readonly [basis: string]: string } = {
   period: 'as in this period',
 }
 
-const stateOf = (budget: JsonObject, left: number | null): string => {
-  const { projected, basis } = object(budget.forecast) ?? {}
-  const rest = BASES[text(basis) ?? '']
-  const outlook =
-    text(projected) === undefined
-      ? []
-      : [`projected ${moneyText(text(projected))}${rest === undefined ? '' : ` ${rest}`}`]
+const stateOf = (budget: BudgetLine, left: number | null): string => {
+  const { projected = null, basis = null } = budget.forecast ?? {}
+  const rest = BASES[basis ?? '']
+  const outlook = projected === null ? [] : [`projected ${moneyText(projected)}${rest === undefined ? '' : ` ${rest}`}`]
   // With a counter for each owner there is no state of the whole.
   if (left === null) return outlook[0] ?? '–'
   if (left > 0) return ['ok', ...outlook].join(', ')
@@ -59,24 +71,28 @@ const EACH: { readonly [per: string]: string } = {
   end_user: ' each end user',
 }
 
-const cells = (budget: JsonObject, { paint }: Cli): readonly Cell[] => {
-  const now = object(budget.now)
-  const amount = Number(text(budget.amount))
-  const remaining = text(now?.remaining)
-  const left = remaining === undefined ? null : amount === 0 ? 0 : Math.max(0, Number(remaining) / amount)
+/** A budget, or one of its counters in its place. */
+type BudgetLine = Pick<Stored<'budget'>, 'name' | 'amount' | 'period' | 'timezone' | 'mode' | 'forecast' | 'now'> &
+  Partial<Pick<Stored<'budget'>, 'per'>>
+
+const cells = (budget: BudgetLine, { paint }: Cli): readonly Cell[] => {
+  const { name, period, timezone, now, per } = budget
+  const amount = Number(budget.amount)
+  const remaining = now?.remaining ?? null
+  const left = remaining === null ? null : amount === 0 ? 0 : Math.max(0, Number(remaining) / amount)
   const style = left === null ? paint.dim : left <= 0 ? paint.bad : left < 0.1 ? paint.warn : paint.good
   return [
-    text(budget.name) ?? '',
-    `${text(budget.period)} ${text(budget.timezone)}`,
-    moneyText(text(now?.spent)),
-    moneyText(text(now?.reserved)),
-    `${moneyText(text(budget.amount))}${EACH[text(budget.per) ?? ''] ?? ''}`,
+    name,
+    `${period} ${timezone}`,
+    moneyText(now?.spent),
+    moneyText(now?.reserved),
+    `${moneyText(budget.amount)}${EACH[per ?? ''] ?? ''}`,
     left === null ? '–' : `${Math.round(left * 100)} %`,
     { text: stateOf(budget, left), paint: style },
   ]
 }
 
-const print = (cli: Cli, budget: JsonObject): void =>
+const print = (cli: Cli, budget: Stored<'budget'>): void =>
   cli.answer(budget, () => table(HEADINGS, [cells(budget, cli)], cli))
 
 /** Counters that are shown of one budget, and in the list. */
@@ -86,12 +102,11 @@ const LISTED_COUNTERS = 3
 /** The counters of a budget that has several, the fullest first. */
 const countersOf = async (
   store: RecordStore,
-  { id, per }: JsonObject,
+  { id, per }: Stored<'budget'>,
   limit: number,
-): Promise<readonly JsonObject[] | null> => {
+): Promise<readonly OwnerCounter[] | null> => {
   if (per === 'all' || !store.gateway) return null
-  const { body } = await store.gateway.call(`/admin/api/v1/budgets/${text(id)}/counters?limit=${limit}`)
-  return isObject(body) ? list(body.data).filter(isObject) : []
+  return (await store.gateway.read(BUDGET_COUNTERS, `/admin/api/v1/budgets/${id}/counters?limit=${limit}`)).data
 }
 
 type NamesByKind = { readonly [per: string]: ReadonlyMap<string, string> }
@@ -102,27 +117,26 @@ const ownerNames = async (store: RecordStore): Promise<NamesByKind> => ({
 })
 
 /** Requests without a user share a counter. */
-const ownerOf = ({ of }: JsonObject, per: string, names: NamesByKind): string => {
-  const owner = text(of) ?? ''
-  return names[per]?.get(owner) ?? (owner === '' ? 'without a user' : owner)
-}
+const ownerOf = ({ of: owner }: OwnerCounter, per: string, names: NamesByKind): string =>
+  names[per]?.get(owner) ?? (owner === '' ? 'without a user' : owner)
 
-const counterLines = async (cli: Cli, store: RecordStore, budget: JsonObject): Promise<readonly string[]> => {
+const counterLines = async (cli: Cli, store: RecordStore, budget: Stored<'budget'>): Promise<readonly string[]> => {
   const counters = cli.options.json ? null : await countersOf(store, budget, MAX_COUNTERS)
   if (counters === null || counters.length === 0) return []
-  const [per, names] = [text(budget.per) ?? '', await ownerNames(store)]
+  const { per } = budget
+  const names = await ownerNames(store)
   const rows = counters.map((counter) => [
     ownerOf(counter, per, names),
-    ...[counter.spent, counter.reserved, counter.remaining].map((one) => moneyText(text(one))),
+    ...[counter.spent, counter.reserved, counter.remaining].map(moneyText),
   ])
   return ['', ...table([OWNERS[per] ?? '', 'SPENT', 'RESERVED', 'LEFT'], rows, cli)]
 }
 
 /** A line of the list: a budget, or one counter of a budget that has one for each owner. */
-type BudgetRow = { readonly budget: JsonObject; readonly counter: JsonObject | null; readonly owner: string }
+type BudgetRow = { readonly budget: Stored<'budget'>; readonly counter: OwnerCounter | null; readonly owner: string }
 
 /** Budgets, each that is counted for each owner followed by its fullest counters: its amount is the limit of one of them. */
-const rowsOf = async (store: RecordStore, budgets: readonly JsonObject[]): Promise<readonly BudgetRow[]> => {
+const rowsOf = async (store: RecordStore, budgets: readonly Stored<'budget'>[]): Promise<readonly BudgetRow[]> => {
   const found = await Promise.all(budgets.map((budget) => countersOf(store, budget, LISTED_COUNTERS)))
   const names = found.some((counters) => counters !== null && counters.length > 0) ? await ownerNames(store) : {}
   return budgets.flatMap((budget, at) => [
@@ -130,13 +144,13 @@ const rowsOf = async (store: RecordStore, budgets: readonly JsonObject[]): Promi
     ...(found[at] ?? []).map((counter) => ({
       budget,
       counter,
-      owner: ownerOf(counter, text(budget.per) ?? '', names),
+      owner: ownerOf(counter, budget.per, names),
     })),
   ])
 }
 
 /** The budget with its listed counters, if it has one for each owner. */
-const withCounters = (budget: JsonObject, rows: readonly BudgetRow[]): JsonObject => {
+const withCounters = (budget: Stored<'budget'>, rows: readonly BudgetRow[]): object => {
   const counters = rows.flatMap((row) =>
     row.budget === budget && row.counter !== null ? [{ ...row.counter, name: row.owner }] : [],
   )
@@ -145,16 +159,15 @@ const withCounters = (budget: JsonObject, rows: readonly BudgetRow[]): JsonObjec
 
 const rowCells = ({ budget, counter, owner }: BudgetRow, cli: Cli): readonly Cell[] => {
   if (counter === null) return cells(budget, cli)
-  const { amount, period, timezone, name } = budget
-  const now = { ...object(budget.now), ...counter }
-  return cells({ amount, period, timezone, now, name: `${text(name)}: ${owner}`, mode: budget.mode ?? null }, cli)
+  const { amount, period, timezone, name, mode, now } = budget
+  return cells({ amount, period, timezone, mode, name: `${name}: ${owner}`, now: now && { ...now, ...counter } }, cli)
 }
 
 const OWNERS: { readonly [per: string]: string } = { team: 'TEAM', key: 'KEY', user: 'USER', end_user: 'END USER' }
 
 const show = async (cli: Cli, store: RecordStore, name: string): Promise<void> => {
   const { id } = await findRecord(store, 'budget', name)
-  const budget = await store.run({ do: 'get', kind: 'budget', id: text(id) ?? '' })
+  const budget = await store.run(RECORDS.budget, { do: 'get', kind: 'budget', id })
   const counters = await counterLines(cli, store, budget)
   cli.answer(budget, () => [...table(HEADINGS, [cells(budget, cli)], cli), ...counters])
 }
@@ -193,7 +206,7 @@ const create = (cli: Cli, name: string, options: BudgetOptions): Promise<void> =
       ...(options.reserve !== undefined && { reserve: options.reserve }),
       ...(options.onOverrun !== undefined && { onOverrun: options.onOverrun }),
     }
-    print(cli, await store.run({ do: 'create', kind: 'budget', body }))
+    print(cli, await store.run(RECORDS.budget, { do: 'create', kind: 'budget', body }))
   })
 }
 
@@ -214,7 +227,7 @@ const update = (cli: Cli, name: string, { amount, soft, hard, alert }: BudgetUpd
     throw new CliError(EXIT.usage, 'Set one or more of --amount, --alert, and --soft or --hard.')
   return withRecords(cli, async (store) => {
     const id = await idOf(store, 'budget', name)
-    print(cli, await store.run({ do: 'patch', kind: 'budget', id, patch, rev: null }))
+    print(cli, await store.run(RECORDS.budget, { do: 'patch', kind: 'budget', id, patch, rev: null }))
   })
 }
 
@@ -224,8 +237,9 @@ const adjust = (cli: Cli, name: string, action: 'adjust' | 'reset', body: JsonOb
     if (!store.gateway)
       throw new CliError(EXIT.unreachable, 'Adjustments need a running gateway, which owns the ledger.')
     const id = await idOf(store, 'budget', name)
-    const answer = await store.gateway.call(`/admin/api/v1/budgets/${id}/${action}`, { method: 'POST', body })
-    cli.answer(answer.body, () => [`${name}: ${action === 'adjust' ? `adjusted by ${body.amount} dollars` : 'reset'}`])
+    const path = `/admin/api/v1/budgets/${id}/${action}`
+    const adjusted = await store.gateway.read(ADJUSTED_BUDGET, path, { method: 'POST', body })
+    cli.answer(adjusted, () => [`${name}: ${action === 'adjust' ? `adjusted by ${body.amount} dollars` : 'reset'}`])
   })
 
 const defineAdjustments = (command: Command, cli: () => Cli): void => {
@@ -311,7 +325,7 @@ export const define: DefineVerb = (command, cli) => {
     .addHelpText('after', '\nExample: headgate budgets delete search-month')
     .action((name: string) =>
       withRecords(cli(), async (store) => {
-        const result = await store.run({
+        const result = await store.run(deletedAs('budget'), {
           do: 'delete',
           kind: 'budget',
           id: await idOf(store, 'budget', name),

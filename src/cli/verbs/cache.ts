@@ -1,5 +1,6 @@
 /** `headgate cache`: purges cached answers. */
-import { isObject, type Json, number, object } from '../../core/json.ts'
+import type { Shown } from '../../records/entities/shown.ts'
+import { CACHE_PURGED } from '../../server/answers/cache.ts'
 import { idOf, throughGateway } from '../accounts/record-store.ts'
 import type { DefineVerb } from '../cli.ts'
 import { gatewayOf } from '../gateway-client.ts'
@@ -7,18 +8,10 @@ import { gatewayOf } from '../gateway-client.ts'
 type PurgeOptions = { readonly team?: string; readonly key?: string; readonly model?: string }
 
 /** The number of removed answers, and a warning if a process has not answered. */
-const purgedLines = (body: Json): readonly string[] => {
-  const { removed, processes } = isObject(body) ? body : {}
-  const [count, answered, of] = [
-    number(removed) ?? 0,
-    number(object(processes)?.answered),
-    number(object(processes)?.of),
-  ]
-  return [
-    `${count} ${count === 1 ? 'answer' : 'answers'} removed`,
-    ...(answered === of ? [] : [`${answered} of ${of} processes have answered; repeat the command for the others`]),
-  ]
-}
+const purgedLines = ({ removed, processes: { answered, of } }: Shown<typeof CACHE_PURGED>): readonly string[] => [
+  `${removed} ${removed === 1 ? 'answer' : 'answers'} removed`,
+  ...(answered === of ? [] : [`${answered} of ${of} processes have answered; repeat the command for the others`]),
+]
 
 export const define: DefineVerb = (command, cli) => {
   command.addHelpText('after', '\nExample: headgate cache purge --team search')
@@ -37,7 +30,7 @@ export const define: DefineVerb = (command, cli) => {
         ...(key !== undefined && { key: await idOf(store, 'key', key) }),
         ...(model !== undefined && { model }),
       }
-      const answer = await gateway.call('/admin/api/v1/cache/purge', { method: 'POST', body })
-      cli().answer(answer.body, () => purgedLines(answer.body))
+      const purged = await gateway.read(CACHE_PURGED, '/admin/api/v1/cache/purge', { method: 'POST', body })
+      cli().answer(purged, () => purgedLines(purged))
     })
 }

@@ -5,9 +5,9 @@ import { join, resolve } from 'node:path'
 import { CLIENTS, type ClientFile, type ClientRow, type Connection } from '../../connect/clients.ts'
 import { diffLines } from '../../connect/diff.ts'
 import { ConfigTextError, editConfig, envLines } from '../../connect/edit.ts'
-import { object } from '../../core/json.ts'
 import { nearest } from '../../core/nearest.ts'
 import { sharedProtocols } from '../../protocols/index.ts'
+import { HEALTH } from '../../server/answers/health.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { readConfigFile, restoreConfigFile, writeConfigFile } from '../connect/config-file.ts'
 import { bodyOf, errorOf, type GatewayClient, gatewayOf } from '../gateway-client.ts'
@@ -53,10 +53,8 @@ const placeOf = ({ folder, variable, names }: ClientFile, env: Cli['host']['env'
   return paths.find((path) => existsSync(path)) ?? paths.at(-1) ?? place
 }
 
-const needsKey = async (gateway: GatewayClient): Promise<boolean> => {
-  const response = await gateway.send('/health')
-  return object(await bodyOf(response))?.auth === 'keys'
-}
+const needsKey = async (gateway: GatewayClient): Promise<boolean> =>
+  (await gateway.read(HEALTH, '/health')).auth === 'keys'
 
 const connectionTo = async (
   cli: Cli,

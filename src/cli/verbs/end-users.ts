@@ -1,5 +1,6 @@
 /** `headgate end-users`: blocks end users, as requests name them, in one team or in all. */
-import { isObject, type JsonObject, list, object, text } from '../../core/json.ts'
+import type { Shown } from '../../records/entities/shown.ts'
+import { type BLOCKED_END_USER, BLOCKED_END_USERS, END_USER_DECISION } from '../../server/answers/end-users.ts'
 import { timeOf } from '../arguments.ts'
 import type { Cli, DefineVerb } from '../cli.ts'
 import { gatewayOf } from '../gateway-client.ts'
@@ -19,24 +20,23 @@ const send = async (cli: Cli, action: 'block' | 'unblock', end_user: string, opt
     ...(until !== undefined && { until: timeOf('--until', until, 1) }),
     ...(reason !== undefined && { reason }),
   }
-  const answer = await gateway.call(`${API}/${action}`, { method: 'POST', body })
+  const decision = await gateway.read(END_USER_DECISION, `${API}/${action}`, { method: 'POST', body })
   const where = team === undefined ? 'in all teams' : `in the team ${team}`
-  cli.answer(answer.body, () => [`${end_user} is ${action === 'block' ? 'blocked' : 'no longer blocked'} ${where}`])
+  cli.answer(decision, () => [`${end_user} is ${action === 'block' ? 'blocked' : 'no longer blocked'} ${where}`])
 }
 
-const cells = (blocked: JsonObject): readonly Cell[] => [
-  text(blocked.end_user) ?? '',
-  text(object(blocked.team)?.name) ?? text(object(blocked.team)?.id) ?? 'all',
+const cells = (blocked: Shown<typeof BLOCKED_END_USER>): readonly Cell[] => [
+  blocked.end_user,
+  blocked.team?.name ?? blocked.team?.id ?? 'all',
   secondOf(blocked.until) ?? 'unblocked',
-  text(blocked.reason) ?? '',
-  text(blocked.actor) ?? '',
+  blocked.reason,
+  blocked.actor,
   secondOf(blocked.at) ?? '',
 ]
 
 const listBlocked = async (cli: Cli, options: ListingOptions): Promise<void> => {
   const gateway = await gatewayOf(cli)
-  const { body } = await gateway.call(`${API}/blocked`)
-  const rows = list(isObject(body) ? body.data : undefined).filter(isObject)
+  const { data: rows } = await gateway.read(BLOCKED_END_USERS, `${API}/blocked`)
   const headings = ['END USER', 'TEAM', 'UNTIL', 'REASON', 'BY', 'AT']
   answerList(cli, options, { headings, rows, cells, none: 'No end user is blocked.' })
 }

@@ -1,27 +1,32 @@
 /** `headgate explain`: what happened to a request, or the plan for a model name. */
-import { isObject, type JsonObject, list, number, object, text } from '../../core/json.ts'
+import type { Shown } from '../../records/entities/shown.ts'
+import { EXPLANATION } from '../../server/answers/explain.ts'
+import { REQUESTS_PAGE } from '../../server/answers/requests.ts'
 import { idOf, throughGateway } from '../accounts/record-store.ts'
+import { readAnswer } from '../answer.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { type GatewayClient, gatewayOf } from '../gateway-client.ts'
-import { waterfall } from '../request-lines.ts'
+import { SHOWN_REQUEST, type ShownRequest, waterfall } from '../request-lines.ts'
 import { table } from '../table.ts'
 
 type ExplainOptions = { readonly model?: string; readonly as?: string; readonly key?: string }
 
-const stateOf = (target: JsonObject): string => {
-  if (target.fit === false) return 'does not fit'
-  const keys = list(target.keys).filter(isObject)
-  const blocked = keys.find((key) => key.may_be_tried === false)
-  if (keys.length > 0 && keys.every((key) => key.may_be_tried === false))
-    return `not now: ${text(blocked?.because) ?? ''} until ${text(blocked?.until) ?? 'unknown'}`
+/** Without `as` and `refused` it is the answer of `/v1/route`. */
+const PLAN = EXPLANATION.partial({ as: true, refused: true })
+type ShownPlan = Shown<typeof PLAN>
+type ShownTarget = ShownPlan['targets'][number]
+
+const stateOf = ({ fit, keys = [] }: ShownTarget): string => {
+  if (fit === false) return 'does not fit'
+  const blocked = keys.find((key) => !key.may_be_tried)
+  if (blocked && keys.every((key) => !key.may_be_tried))
+    return `not now: ${blocked.because ?? ''} until ${blocked.until ?? 'unknown'}`
   return 'ready'
 }
 
 /** The limit, budget or state of the key that refuses every request now. */
-const refusedLines = (plan: JsonObject, paint: Cli['paint']): readonly string[] => {
-  const refused = object(plan.refused)
-  return refused ? [paint.bad(`refused now: ${text(refused.code)}: ${text(refused.message)}`)] : []
-}
+const refusedLines = ({ refused }: ShownPlan, paint: Cli['paint']): readonly string[] =>
+  refused ? [paint.bad(`refused now: ${refused.code}: ${refused.message}`)] : []
 
 /** How requests choose among the first targets, which the order below cannot show. */
 const ORDERS: { readonly [strategy: string]: string } = {
@@ -30,67 +35,60 @@ const ORDERS: { readonly [strategy: string]: string } = {
   cost: ', the cheapest first',
 }
 
-const hasShares = (plan: JsonObject): boolean =>
-  list(plan.targets).some((target) => isObject(target) && number(target.share) !== undefined)
+const shareText = ({ share }: ShownTarget): string =>
+  share === undefined ? 'failover' : `${Math.round(share * 100)} %`
 
-const shareText = ({ share }: JsonObject): string =>
-  number(share) === undefined ? 'failover' : `${Math.round((number(share) ?? 0) * 100)} %`
-
-const planLines = (plan: JsonObject, cli: Cli): readonly string[] => [
-  `${cli.paint.bold(text(plan.model) ?? '')}: chosen by ${text(plan.by) ?? ''}${ORDERS[text(plan.strategy) ?? ''] ?? ''}`,
-  ...refusedLines(plan, cli.paint),
-  ...table(
-    ['#', 'TARGET', ...(hasShares(plan) ? ['FIRST FOR'] : []), 'BECAUSE', 'STATE'],
-    list(plan.targets)
-      .filter(isObject)
-      .map((target, at) => [
+const planLines = (plan: ShownPlan, cli: Cli): readonly string[] => {
+  const hasShares = plan.targets.some(({ share }) => share !== undefined)
+  return [
+    `${cli.paint.bold(plan.model)}: chosen by ${plan.by}${ORDERS[plan.strategy ?? ''] ?? ''}`,
+    ...refusedLines(plan, cli.paint),
+    ...table(
+      ['#', 'TARGET', ...(hasShares ? ['FIRST FOR'] : []), 'BECAUSE', 'STATE'],
+      plan.targets.map((target, at) => [
         String(at + 1),
-        `${text(target.provider) ?? ''}/${text(target.model) ?? ''}`,
-        ...(hasShares(plan) ? [shareText(target)] : []),
-        text(target.because) ?? '',
+        `${target.provider}/${target.model}`,
+        ...(hasShares ? [shareText(target)] : []),
+        target.because,
         stateOf(target),
       ]),
-    cli,
-  ),
-  ...list(plan.skipped)
-    .filter(isObject)
-    .map((skipped) => `skipped ${Object.values(skipped).map(String).join(': ')}`),
-]
+      cli,
+    ),
+    ...plan.skipped.map((skipped) => `skipped ${Object.values(skipped).map(String).join(': ')}`),
+  ]
+}
 
 /** The newest request with an ID that is also the name of a list, such as `running`. */
-const requestWithId = async (gateway: GatewayClient, id: string): Promise<JsonObject> => {
+const requestWithId = async (gateway: GatewayClient, id: string): Promise<ShownRequest> => {
   const from = encodeURIComponent(new Date(0).toISOString())
-  const { body } = await gateway.call(
-    `/admin/api/v1/requests?request_id=${encodeURIComponent(id)}&from=${from}&limit=1`,
-  )
-  const [request] = list(isObject(body) ? body.data : undefined).filter(isObject)
+  const path = `/admin/api/v1/requests?request_id=${encodeURIComponent(id)}&from=${from}&limit=1`
+  const [request] = (await gateway.read(REQUESTS_PAGE, path)).data
   if (!request) throw new CliError(EXIT.conflict, `No request has the ID ${id}.`)
   return request
 }
 
 /** Other requests with the ID that the client gave this one. */
-const namesakes = (request: JsonObject): readonly string[] => {
-  const others = list(request.same_client_id).filter(isObject)
+const namesakes = ({ client_request_id, same_client_id: others = [] }: ShownRequest): readonly string[] => {
   if (others.length === 0) return []
-  const ids = others.map(({ id, received_at }) => `    ${text(id)}  ${text(received_at)}`)
-  return [`  the client gave its ID ${text(request.client_request_id)} to others too, the newest first:`, ...ids]
+  const ids = others.map(({ id, received_at }) => `    ${id}  ${received_at}`)
+  return [`  the client gave its ID ${client_request_id} to others too, the newest first:`, ...ids]
 }
 
 /** A request of the ledger. Without permission for the admin API it is read with the client key that made it. */
 const explainRequest = async (cli: Cli, gateway: GatewayClient, id: string, key: string | undefined): Promise<void> => {
   const path = `/requests/${encodeURIComponent(id)}`
   const withKey = () => gateway.call(`/v1${path}`, { headers: { authorization: `Bearer ${key}` } })
-  const answer = await gateway.call(`/admin/api/v1${path}`).catch((error: unknown) => {
+  const body = await gateway.call(`/admin/api/v1${path}`).catch((error: unknown) => {
     if (error instanceof CliError && error.code === EXIT.notPermitted && key !== undefined) return withKey()
     throw error
   })
-  const found = isObject(answer.body) ? answer.body : {}
-  const request = found.object === 'request' ? found : await requestWithId(gateway, id)
-  const code = text(request.code)
+  const found = readAnswer(SHOWN_REQUEST, body)
+  const request = found.ok ? found.value : await requestWithId(gateway, id)
+  const { code } = request
   cli.answer(request, () => [
     ...waterfall(request, cli.paint),
     ...namesakes(request),
-    ...(code === undefined ? [] : [`  about ${code}: ${gateway.url}/docs/errors#${code}`]),
+    ...(code === null ? [] : [`  about ${code}: ${gateway.url}/docs/errors#${code}`]),
   ])
 }
 
@@ -99,12 +97,12 @@ const explainModel = async (
   gateway: GatewayClient,
   { model, as }: ExplainOptions,
   key: string | undefined,
-): Promise<JsonObject> => {
+): Promise<ShownPlan> => {
   const request = { model: model ?? '', messages: [{ role: 'user', content: 'x' }] }
   const asAdmin = async (client: { readonly as?: string }) =>
-    gateway.call('/admin/api/v1/explain', { method: 'POST', body: { request, style: 'chat', ...client } })
+    gateway.read(PLAN, '/admin/api/v1/explain', { method: 'POST', body: { request, style: 'chat', ...client } })
   const asClient = () =>
-    gateway.call('/v1/route', {
+    gateway.read(PLAN, '/v1/route', {
       method: 'POST',
       body: request,
       ...(key !== undefined && { headers: { authorization: `Bearer ${key}` } }),
@@ -114,11 +112,8 @@ const explainModel = async (
       if (error instanceof CliError && error.code === EXIT.notPermitted) return asAdmin({})
       throw error
     })
-  const answer =
-    as !== undefined
-      ? await asAdmin({ as: await idOf(throughGateway(gateway), 'key', as) })
-      : await (key === undefined ? withoutKey() : asClient())
-  return isObject(answer.body) ? answer.body : {}
+  if (as !== undefined) return await asAdmin({ as: await idOf(throughGateway(gateway), 'key', as) })
+  return await (key === undefined ? withoutKey() : asClient())
 }
 
 export const define: DefineVerb = (command, cli) => {

@@ -1,7 +1,11 @@
 /** `headgate health`: the readiness check for containers. */
-import { isObject, text } from '../../core/json.ts'
+import { z } from 'zod'
+import { readAnswer } from '../answer.ts'
 import { type DefineVerb, EXIT } from '../cli.ts'
 import { bodyOf, gatewayOf } from '../gateway-client.ts'
+
+/** `/health/ready`. */
+const READINESS = z.looseObject({ status: z.string() })
 
 /** Time limit in ms, shorter than the usual one of container checks. */
 const TIMEOUT = 5_000
@@ -16,8 +20,8 @@ export const define: DefineVerb = (command, cli) => {
       const { answer, exit, options } = cli()
       const gateway = await gatewayOf(cli())
       const response = await gateway.send('/health/ready', { timeout: TIMEOUT })
-      const body = await bodyOf(response)
-      const status = (isObject(body) ? text(body.status) : undefined) ?? (response.ok ? 'ready' : 'not ready')
+      const body = readAnswer(READINESS, await bodyOf(response))
+      const status = body.ok ? body.value.status : response.ok ? 'ready' : 'not ready'
       if (!response.ok) exit(EXIT.failed)
       if (!options.quiet) answer({ ready: response.ok, status, url: gateway.url }, () => [status])
     })

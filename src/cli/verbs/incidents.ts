@@ -1,5 +1,6 @@
 /** `headgate incidents`: the outages of providers, one line each. */
-import { isObject, type JsonObject, list, number, text } from '../../core/json.ts'
+import type { Shown } from '../../records/entities/shown.ts'
+import { type INCIDENT, INCIDENTS_PAGE } from '../../server/answers/incidents.ts'
 import { queryOf } from '../accounts/record-store.ts'
 import { repeated, timeOf } from '../arguments.ts'
 import type { Cli, DefineVerb } from '../cli.ts'
@@ -19,25 +20,19 @@ const HEADINGS = [
   ...['MODELS', 'NODES', 'REQUEST'],
 ]
 
-const joined = (value: unknown): string =>
-  (Array.isArray(value) ? value : []).filter((one) => typeof one === 'string').join(', ')
-
-const cells = (incident: JsonObject): readonly Cell[] => {
-  const seconds = number(incident.seconds) ?? 0
-  return [
-    joined(incident.providers),
-    secondOf(incident.begin) ?? '',
-    secondOf(incident.end) ?? 'lasts',
-    { text: durationText(seconds * 1_000), sort: seconds },
-    text(incident.cause) ?? '',
-    String(number(incident.failures) ?? 0),
-    String(number(incident.rerouted) ?? 0),
-    String(number(incident.lost) ?? 0),
-    joined(incident.models),
-    joined(incident.nodes),
-    text(incident.request) ?? '–',
-  ]
-}
+const cells = (incident: Shown<typeof INCIDENT>): readonly Cell[] => [
+  incident.providers.join(', '),
+  secondOf(incident.begin) ?? '',
+  secondOf(incident.end) ?? 'lasts',
+  { text: durationText(incident.seconds * 1_000), sort: incident.seconds },
+  incident.cause,
+  String(incident.failures),
+  String(incident.rerouted),
+  String(incident.lost),
+  incident.models.join(', '),
+  incident.nodes.join(', '),
+  incident.request ?? '–',
+]
 
 const listIncidents = async (cli: Cli, options: IncidentsOptions): Promise<void> => {
   const gateway = await gatewayOf(cli)
@@ -48,12 +43,10 @@ const listIncidents = async (cli: Cli, options: IncidentsOptions): Promise<void>
     provider,
     limit,
   }
-  const { body } = await gateway.call(`/admin/api/v1/incidents${queryOf(query)}`)
-  const missing = isObject(body) ? text(body.missing) : undefined
-  if (missing !== undefined) cli.note(`Only what this gateway has in memory is listed. ${missing}`)
-  const rows = list(isObject(body) ? body.data : undefined).filter(isObject)
-  const listing = { headings: HEADINGS, rows, cells, none: 'There were no incidents.' }
-  answerList(cli, options, listing, (data) => ({ ...(isObject(body) ? body : {}), data }))
+  const page = await gateway.read(INCIDENTS_PAGE, `/admin/api/v1/incidents${queryOf(query)}`)
+  if (page.missing !== null) cli.note(`Only what this gateway has in memory is listed. ${page.missing}`)
+  const listing = { headings: HEADINGS, rows: page.data, cells, none: 'There were no incidents.' }
+  answerList(cli, options, listing, (data) => ({ ...page, data }))
 }
 
 export const define: DefineVerb = (command, cli) => {

@@ -3,10 +3,12 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
-import { isObject, type JsonObject, list, object, text } from '../../core/json.ts'
+import { isObject, type JsonObject } from '../../core/json.ts'
 import { nearest } from '../../core/nearest.ts'
 import { createKey, keysIn, last4 } from '../../policy/accounts/client-key.ts'
+import { KEY } from '../../records/entities/key.ts'
 import { storedDigest } from '../../records/entities/secret-digest.ts'
+import { TEAM } from '../../records/entities/team.ts'
 import { withBlocking } from '../accounts/blocking.ts'
 import { asWritten, fromLitellm, type KeyImport } from '../accounts/key-import.ts'
 import {
@@ -16,6 +18,7 @@ import {
   listAll,
   namesOf,
   type RecordStore,
+  type Stored,
   withRecords,
 } from '../accounts/record-store.ts'
 import {
@@ -47,66 +50,55 @@ const bodyOf = (name: string, options: CreateOptions): JsonObject => ({
   tags: tagsOf(options.tag),
 })
 
-const limitsText = (limits: JsonObject | undefined): string => {
+const limitsText = (limits: Stored<'key'>['limits']): string => {
   const parts = [
-    [limits?.requestsPerMinute, 'requests/min'],
-    [limits?.tokensPerMinute, 'tokens/min'],
-    [limits?.concurrent, 'concurrent'],
-  ].flatMap(([value, unit]) => (typeof value === 'number' ? [`${value} ${unit}`] : []))
+    [limits.requestsPerMinute, 'requests/min'],
+    [limits.tokensPerMinute, 'tokens/min'],
+    [limits.concurrent, 'concurrent'],
+  ].flatMap(([value, unit]) => (value === null ? [] : [`${value} ${unit}`]))
   return parts.join(', ') || '–'
 }
 
-const keyCells = (key: JsonObject, teams: ReadonlyMap<string, string>, { paint }: Cli): readonly Cell[] => {
-  const status = text(key.status) ?? ''
-  return [
-    text(key.name) ?? '',
-    text(key.id) ?? '',
-    teams.get(text(key.team) ?? '') ?? text(key.team) ?? '',
-    { text: status, paint: status === 'active' ? paint.good : paint.bad },
-    `…${text(key.last4) ?? ''}`,
-    limitsText(object(key.limits)),
-    dayOf(key.expires_at),
-    dayOf(key.last_used_at),
-  ]
-}
+const keyCells = (key: Stored<'key'>, teams: ReadonlyMap<string, string>, { paint }: Cli): readonly Cell[] => [
+  key.name,
+  key.id,
+  teams.get(key.team) ?? key.team,
+  { text: key.status, paint: key.status === 'active' ? paint.good : paint.bad },
+  `…${key.last4 ?? ''}`,
+  limitsText(key.limits),
+  dayOf(key.expires_at),
+  dayOf(key.last_used_at),
+]
 
 const HEADINGS = ['NAME', 'ID', 'TEAM', 'STATUS', 'SECRET', 'LIMITS', 'EXPIRES', 'LAST USED']
 
 /** Prints a key. The secret is alone on stdout; the rest is a note on stderr. */
-const printSecret = async (cli: Cli, store: RecordStore, key: JsonObject): Promise<void> => {
+const printSecret = async (cli: Cli, store: RecordStore, key: Stored<'key'>): Promise<void> => {
   if (cli.options.json) return cli.print(JSON.stringify(key))
   // Before anything else that can fail: it is not shown again.
-  cli.print(text(key.secret) ?? '')
-  const team = text(key.team) ?? ''
+  cli.print(key.secret ?? '')
+  const { id, name, team } = key
   const parts = [
-    text(key.id),
-    text(key.name),
+    id,
+    name,
     `team ${(await namesOf(store, 'team')).get(team) ?? team}`,
     key.expires_at ? `expires ${dayOf(key.expires_at)}` : '',
   ]
-  cli.note(`  ${[...parts, limitsText(object(key.limits))].filter((part) => part && part !== '–').join('  ')}`)
+  cli.note(`  ${[...parts, limitsText(key.limits)].filter((part) => part && part !== '–').join('  ')}`)
   cli.note('  The key is shown once. Keep it now.')
 }
 
 /** Budgets that count a key, as one line each. */
-const budgetNotes = async (store: RecordStore, key: JsonObject): Promise<readonly string[]> => {
+const budgetNotes = async (store: RecordStore, key: Stored<'key'>): Promise<readonly string[]> => {
   if (!store.gateway) return []
-  const applies = (budget: JsonObject) => {
-    const selector = object(budget.appliesTo)
-    const [teams, keys] = [selector?.teams, selector?.keys]
-    return (
-      (!Array.isArray(teams) || list(teams).includes(key.team ?? null)) &&
-      (!Array.isArray(keys) || list(keys).includes(key.id ?? null))
-    )
-  }
+  const applies = ({ appliesTo: { teams, keys } }: Stored<'budget'>) =>
+    (teams === null || teams.includes(key.team)) && (keys === null || keys.includes(key.id))
   return (await listAll(store, 'budget')).filter(applies).map((budget) => {
-    const { name, per, timezone } = budget
-    const [amount, end] = [moneyText(text(budget.amount)), resetDay(budget)]
+    const { name, per, timezone, now } = budget
+    const [amount, end] = [moneyText(budget.amount), resetDay(budget)]
     const state =
-      per === 'all'
-        ? `${moneyText(text(object(budget.now)?.spent))} of ${amount}`
-        : `${amount} for each ${text(per)?.replace('_', ' ')}`
-    return `  budget ${text(name)}: ${state}${end === null ? '' : `, resets ${end} ${text(timezone)}`}`
+      per === 'all' ? `${moneyText(now?.spent)} of ${amount}` : `${amount} for each ${per.replace('_', ' ')}`
+    return `  budget ${name}: ${state}${end === null ? '' : `, resets ${end} ${timezone}`}`
   })
 }
 
@@ -133,9 +125,9 @@ const teamFor = async (cli: Cli, store: RecordStore, team: string): Promise<stri
       EXIT.conflict,
       `There is no team "${team}". Did you mean "${similar}"? To create it: headgate teams create ${shellWord(team)}`,
     )
-  const created = await store.run({ do: 'create', kind: 'team', body: { name: team } })
-  cli.note(`  The team ${team} did not exist and was created (${text(created.id)}).`)
-  return text(created.id) ?? team
+  const created = await store.run(TEAM, { do: 'create', kind: 'team', body: { name: team } })
+  cli.note(`  The team ${team} did not exist and was created (${created.id}).`)
+  return created.id
 }
 
 const create = async (cli: Cli, name: string, options: CreateOptions): Promise<void> => {
@@ -143,7 +135,7 @@ const create = async (cli: Cli, name: string, options: CreateOptions): Promise<v
   if (options.digestOnly) return await createForFile(cli, name, options.team)
   await withRecords(cli, async (store) => {
     const team = await teamFor(cli, store, options.team)
-    const key = await store.run({ do: 'create', kind: 'key', body: { ...body, team } })
+    const key = await store.run(KEY, { do: 'create', kind: 'key', body: { ...body, team } })
     await printSecret(cli, store, key)
     if (!store.gateway && (await listAll(store, 'key')).length === 1)
       cli.note(
@@ -159,7 +151,7 @@ const entriesOf = (path: string): readonly JsonObject[] => {
   try {
     const value: unknown = JSON.parse(source)
     const entries = isObject(value) ? (value.keys ?? value.data ?? [value]) : value
-    return list(entries).filter(isObject)
+    return Array.isArray(entries) ? entries.filter(isObject) : []
   } catch {
     const lines = source.split('\n').filter((line) => line.trim() !== '')
     return lines.map((line): unknown => JSON.parse(line)).filter(isObject)
@@ -175,10 +167,10 @@ type ImportedKey = {
 }
 
 const importEntry = async (store: RecordStore, entry: KeyImport): Promise<ImportedKey> => {
-  const name = text(entry.body.name) ?? ''
+  const { name } = entry
   try {
-    const id = text((await store.run({ do: 'create', kind: 'key', body: entry.body })).id) ?? ''
-    if (entry.isBlocked) await store.run({ do: 'block', kind: 'key', id })
+    const { id } = await store.run(KEY, { do: 'create', kind: 'key', body: entry.body })
+    if (entry.isBlocked) await store.run(KEY, { do: 'block', kind: 'key', id })
     return { name, id, error: null, notes: entry.notesFor(id) }
   } catch (error) {
     if (!(error instanceof CliError) || error.code === EXIT.unreachable || error.code === EXIT.notPermitted) throw error
@@ -235,18 +227,16 @@ const scan = (cli: Cli, files: readonly string[]): void => {
   )
 }
 
-const show = (cli: Cli, key: JsonObject, teams: ReadonlyMap<string, string>): void =>
+const show = (cli: Cli, key: Stored<'key'>, teams: ReadonlyMap<string, string>): void =>
   cli.answer(key, () => [
     ...table(HEADINGS, [keyCells(key, teams, cli)], cli),
-    ...Object.entries(object(key.access) ?? {}).flatMap(([dimension, globs]) =>
-      Array.isArray(globs) ? [`${dimension}: ${globs.length === 0 ? 'nothing' : globs.join(', ')}`] : [],
+    ...Object.entries(key.access).flatMap(([dimension, globs]) =>
+      globs === null ? [] : [`${dimension}: ${globs.length === 0 ? 'nothing' : globs.join(', ')}`],
     ),
-    ...list(key.secrets)
-      .filter(isObject)
-      .map(
-        (secret) =>
-          `secret …${text(secret.last4)} created ${dayOf(secret.created_at)}${secret.until ? `, valid until ${text(secret.until)}` : ''}`,
-      ),
+    ...key.secrets.map((secret) => {
+      const end = secret.until === null ? '' : `, valid until ${secret.until}`
+      return `secret …${secret.last4} created ${dayOf(secret.created_at)}${end}`
+    }),
   ])
 
 const withAccess = (command: Command): Command =>
@@ -278,7 +268,7 @@ const update = (cli: Cli, name: string, { expires, ...options }: KeyUpdate): Pro
   const patch = patchOf(options, expires === undefined ? {} : { expires_at: end })
   return withRecords(cli, async (store) => {
     const id = await idOf(store, 'key', name)
-    const key = await store.run({ do: 'patch', kind: 'key', id, patch, rev: null })
+    const key = await store.run(KEY, { do: 'patch', kind: 'key', id, patch, rev: null })
     show(cli, key, await namesOf(store, 'team'))
   })
 }
@@ -300,7 +290,7 @@ const defineChanges = (command: Command, cli: () => Cli): void => {
     .addHelpText('after', '\nExample: headgate keys rotate search-prod --overlap 7d')
     .action((name: string, { overlap }: { overlap: string }) =>
       withRecords(cli(), async (store) => {
-        const key = await store.run({ do: 'rotate', id: await idOf(store, 'key', name), overlap })
+        const key = await store.run(KEY, { do: 'rotate', id: await idOf(store, 'key', name), overlap })
         await printSecret(cli(), store, key)
       }),
     )
@@ -318,8 +308,8 @@ const defineChanges = (command: Command, cli: () => Cli): void => {
     .action((name: string, { cut }: { cut?: true }) =>
       withRecords(cli(), async (store) => {
         const id = await idOf(store, 'key', name)
-        const key = await store.run({ do: 'delete', kind: 'key', id, rev: null, ...(cut && { cut }) })
-        cli().answer(key, () => [`${text(key.name)} is ${text(key.status)}`])
+        const key = await store.run(KEY, { do: 'delete', kind: 'key', id, rev: null, ...(cut && { cut }) })
+        cli().answer(key, () => [`${key.name} is ${key.status}`])
       }),
     )
 }

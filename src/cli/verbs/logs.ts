@@ -1,11 +1,13 @@
 /** `headgate logs`: one line for each request, from the ledger or as they end. */
 import { setTimeout as pause } from 'node:timers/promises'
-import { isObject, type JsonObject, list, readJson, text } from '../../core/json.ts'
+import { readJson } from '../../core/json.ts'
+import { ENDED_REQUEST, REQUESTS_PAGE } from '../../server/answers/requests.ts'
 import { idOf, isRecordId, queryOf, type RecordStore, throughGateway } from '../accounts/record-store.ts'
+import { readAnswer } from '../answer.ts'
 import { durationMs, timeOf } from '../arguments.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { bodyOf, errorOf, type GatewayClient, gatewayOf } from '../gateway-client.ts'
-import { requestLine } from '../request-lines.ts'
+import { type EndedRequest, requestLine } from '../request-lines.ts'
 
 type RequestLogOptions = {
   readonly follow?: true
@@ -26,7 +28,7 @@ const slowMs = (value: string | undefined): number | undefined => {
   return ms
 }
 
-const print = (request: JsonObject, cli: Cli): void =>
+const print = (request: EndedRequest, cli: Cli): void =>
   cli.print(cli.options.json ? JSON.stringify(request) : requestLine(request, cli.paint))
 
 type EventText = { readonly event: string; readonly data: string }
@@ -83,17 +85,15 @@ const LONGEST = 7 * 86_400_000
  * Prints requests that have ended and match the filter. The list decides about that, so that both have one rule: an event has
  * neither the errors nor the end user. Events that arrive meanwhile are one question.
  */
-const printerOf = (cli: Cli, gateway: GatewayClient, filter: RowFilter): ((request: JsonObject) => void) => {
+const printerOf = (cli: Cli, gateway: GatewayClient, filter: RowFilter): ((request: EndedRequest) => void) => {
   const { team: _, ...own } = filter
   const isFiltered = Object.values(own).some((value) => (Array.isArray(value) ? value.length > 0 : value !== undefined))
-  const waiting: JsonObject[] = []
-  const matching = async (requests: readonly JsonObject[]): Promise<readonly JsonObject[]> => {
-    const request_id = requests.flatMap(({ id }) => text(id) ?? [])
+  const waiting: EndedRequest[] = []
+  const matching = async (requests: readonly EndedRequest[]): Promise<readonly EndedRequest[]> => {
+    const request_id = requests.map(({ id }) => id)
     const from = new Date(Date.now() - LONGEST).toISOString()
-    const { body } = await gateway.call(
-      `/admin/api/v1/requests${queryOf({ ...filter, request_id, from, limit: String(MOST_ASKED) })}`,
-    )
-    return (isObject(body) ? list(body.data) : []).filter(isObject).toReversed()
+    const query = queryOf({ ...filter, request_id, from, limit: String(MOST_ASKED) })
+    return (await gateway.read(REQUESTS_PAGE, `/admin/api/v1/requests${query}`)).data.toReversed()
   }
   let isPrinting = false
   const work = async (): Promise<void> => {
@@ -133,8 +133,10 @@ const follow = async (cli: Cli, gateway: GatewayClient, filter: RowFilter): Prom
         last = id ?? last
         if (id !== null) seen = [id, ...seen].slice(0, SEEN)
         if (event === 'gap') cli.note('Some requests are missing here: the connection was too slow.')
-        const request = event === 'request' ? readJson(data) : undefined
-        if (isObject(request)) printMatching(request)
+        if (event !== 'request') continue
+        const request = readAnswer(ENDED_REQUEST, readJson(data))
+        if (request.ok) printMatching(request.value)
+        else cli.note(`A request cannot be read: ${request.problem}.`)
       }
     } catch (error) {
       cli.note(`The stream ended: ${error instanceof Error ? error.message : 'unknown error'}.`)
@@ -169,10 +171,9 @@ export const define: DefineVerb = (command, cli) => {
       const filter = { team, key, any_model: model, end_user: endUser, q, status: statusesOf(options.status), min_ms }
       if (options.follow) return await follow(cli(), gateway, filter)
       const query = { ...filter, from: timeOf('--since', options.since, -1), limit: options.limit }
-      const { body } = await gateway.call(`/admin/api/v1/requests${queryOf(query)}`)
-      const rows = (isObject(body) ? list(body.data) : []).filter(isObject)
+      const { data: rows, next } = await gateway.read(REQUESTS_PAGE, `/admin/api/v1/requests${queryOf(query)}`)
       for (const request of rows.toReversed()) print(request, cli())
       if (rows.length === 0) cli().note('No request matches.')
-      if (isObject(body) && text(body.next)) cli().note('There are more; use --limit or --since.')
+      if (next !== null) cli().note('There are more; use --limit or --since.')
     })
 }

@@ -1,5 +1,9 @@
 /** `headgate models`: the models that clients can request. */
-import { isObject, type JsonObject, list, number, object, text } from '../../core/json.ts'
+import { z } from 'zod'
+import type { Shown } from '../../records/entities/shown.ts'
+import { listOf } from '../../server/answers/fields.ts'
+import { MODEL } from '../../server/answers/providers.ts'
+import { pagesOf, queryOf } from '../accounts/record-store.ts'
 import { type DefineVerb, EXIT } from '../cli.ts'
 import { type GatewayClient, gatewayOf } from '../gateway-client.ts'
 import { answerList, type ListingOptions, withListing } from '../listing.ts'
@@ -7,38 +11,29 @@ import type { Cell } from '../table.ts'
 
 type ModelsOptions = ListingOptions & { readonly provider?: string; readonly price?: true; readonly key?: string }
 
-const priceText = (model: JsonObject): string => {
-  const pricing = object(model.pricing)
-  const [input, output] = [number(pricing?.input), number(pricing?.output)]
-  return input === undefined ? '–' : `$${input} / ${output === undefined ? '–' : `$${output}`}`
-}
+type ModelRow = Shown<typeof MODEL>
+
+const priceText = ({ pricing }: ModelRow): string =>
+  pricing ? `$${pricing.input} / ${pricing.output === undefined ? '–' : `$${pricing.output}`}` : '–'
 
 const HEADINGS = ['MODEL', 'OWNER', 'CONTEXT', 'PRICE in / out per 1M tokens']
 
-const cells = (model: JsonObject): readonly Cell[] => [
-  text(model.id) ?? '',
-  text(model.owned_by) ?? '',
-  String(number(model.context_window) ?? '–'),
-  { text: priceText(model), sort: number(object(model.pricing)?.input) ?? '–' },
+const cells = (model: ModelRow): readonly Cell[] => [
+  model.id,
+  model.owned_by,
+  String(model.context_window ?? '–'),
+  { text: priceText(model), sort: model.pricing?.input ?? '–' },
 ]
 
+/** `/v1/models`. */
+const CLIENT_MODELS = z.looseObject({ data: z.array(MODEL) })
+
 /** With a client key the models that it may use, otherwise all. */
-const modelsOf = async (gateway: GatewayClient, given: string | undefined): Promise<readonly JsonObject[]> => {
+const modelsOf = async (gateway: GatewayClient, given: string | undefined): Promise<readonly ModelRow[]> => {
   const key = given ?? gateway.key
-  if (key !== undefined) {
-    const { body } = await gateway.call('/v1/models', { headers: { authorization: `Bearer ${key}` } })
-    return isObject(body) ? list(body.data).filter(isObject) : []
-  }
-  const models: JsonObject[] = []
-  for (let after: string | undefined = ''; after !== undefined; ) {
-    const { body } = await gateway.call(
-      `/admin/api/v1/models?limit=200${after && `&after=${encodeURIComponent(after)}`}`,
-    )
-    if (!isObject(body)) break
-    models.push(...list(body.data).filter(isObject))
-    after = text(body.next)
-  }
-  return models
+  if (key === undefined)
+    return await pagesOf((page) => gateway.read(listOf(MODEL), `/admin/api/v1/models${queryOf(page)}`))
+  return (await gateway.read(CLIENT_MODELS, '/v1/models', { headers: { authorization: `Bearer ${key}` } })).data
 }
 
 export const define: DefineVerb = (command, cli) => {
@@ -51,11 +46,7 @@ export const define: DefineVerb = (command, cli) => {
     .action(async (filter: string | undefined, options: ModelsOptions) => {
       const { exit } = cli()
       const rows = (await modelsOf(await gatewayOf(cli()), options.key))
-        .filter(({ id }) =>
-          text(id)
-            ?.toLowerCase()
-            .includes((filter ?? '').toLowerCase()),
-        )
+        .filter(({ id }) => id.toLowerCase().includes((filter ?? '').toLowerCase()))
         .filter(({ owned_by }) => options.provider === undefined || owned_by === options.provider)
         .filter(({ pricing }) => !options.price || pricing !== undefined)
       if (rows.length === 0) exit(EXIT.conflict)

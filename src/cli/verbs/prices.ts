@@ -1,6 +1,8 @@
 /** `headgate prices`: prices in place of those of the catalogue, in a running gateway or in its files. */
-import { type JsonObject, number, object, text } from '../../core/json.ts'
-import { findRecord, listAll, type RecordStore, withRecords } from '../accounts/record-store.ts'
+import type { JsonObject } from '../../core/json.ts'
+import { PRICE } from '../../records/entities/price.ts'
+import { deletedAs } from '../../server/answers/fields.ts'
+import { findRecord, listAll, type RecordStore, type Stored, withRecords } from '../accounts/record-store.ts'
 import { timeOf } from '../arguments.ts'
 import { CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { answerList, type ListingOptions, withListing } from '../listing.ts'
@@ -20,15 +22,17 @@ type SetOptions = { readonly [part in keyof typeof PARTS]?: string } & { readonl
 
 const HEADINGS = ['PROVIDER', 'MODEL', 'FROM', 'PER MILLION TOKENS', 'ID', 'MANAGED']
 
-const cells = (price: JsonObject): readonly Cell[] => [
-  text(price.provider) ?? '',
-  text(price.model) ?? '',
-  text(price.effective_from)?.slice(0, 10) ?? 'always',
-  Object.entries(object(price.prices) ?? {})
-    .map(([part, value]) => (part === 'factor' ? `factor ${value}` : `${part} $${number(value) ?? '…'}`))
+const cells = (price: Stored<'price'>): readonly Cell[] => [
+  price.provider,
+  price.model,
+  price.effective_from?.slice(0, 10) ?? 'always',
+  Object.entries(price.prices)
+    .map(([part, value]) =>
+      part === 'factor' ? `factor ${value}` : `${part} $${typeof value === 'number' ? value : '…'}`,
+    )
     .join(', '),
-  text(price.id) ?? '',
-  text(price.managed) ?? '',
+  price.id,
+  price.managed,
 ]
 
 const pricesOf = (options: SetOptions): JsonObject => {
@@ -46,20 +50,28 @@ const pricesOf = (options: SetOptions): JsonObject => {
   return prices
 }
 
+/** The body of a price. */
+type NewPrice = {
+  readonly provider: string
+  readonly model: string
+  readonly effective_from?: string | null
+  readonly prices: JsonObject
+}
+
 /** Creates the record. One for the same models and time is replaced, after the new one was found valid. */
-const replace = async (store: RecordStore, body: JsonObject): Promise<JsonObject> => {
-  const create = () => store.run({ do: 'create', kind: 'price', body })
+const replace = async (store: RecordStore, body: NewPrice): Promise<Stored<'price'>> => {
+  const create = () => store.run(PRICE, { do: 'create', kind: 'price', body })
   try {
     return await create()
   } catch (error) {
     if (!(error instanceof CliError) || error.code !== EXIT.conflict) throw error
-    const timeOfPrice = (price: JsonObject) => Date.parse(text(price.effective_from) ?? '') || 0
+    const timeOfPrice = (price: Pick<NewPrice, 'effective_from'>) => Date.parse(price.effective_from ?? '') || 0
     const same = (await listAll(store, 'price')).find(
       (price) =>
         price.provider === body.provider && price.model === body.model && timeOfPrice(price) === timeOfPrice(body),
     )
     if (!same) throw error
-    await store.run({ do: 'delete', kind: 'price', id: text(same.id) ?? '', rev: null })
+    await store.run(deletedAs('price'), { do: 'delete', kind: 'price', id: same.id, rev: null })
     return await create()
   }
 }
@@ -103,7 +115,7 @@ export const define: DefineVerb = (command, cli) => {
     .action((name: string) =>
       withRecords(cli(), async (store) => {
         const { id } = await findRecord(store, 'price', name)
-        const result = await store.run({ do: 'delete', kind: 'price', id: text(id) ?? '', rev: null })
+        const result = await store.run(deletedAs('price'), { do: 'delete', kind: 'price', id, rev: null })
         cli().answer(result, () => [`${name} is removed`])
       }),
     )

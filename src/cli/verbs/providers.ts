@@ -1,8 +1,9 @@
 /** `headgate providers`: the configured providers with their state, the supported ones, and a test call. */
 
 import { loadProviders } from '../../config/catalogue/load-providers.ts'
-import { isObject, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import type { Provider } from '../../core/provider.ts'
+import { PROVIDERS_STATUS } from '../../server/answers/health.ts'
+import { CIRCUIT_ACTION, CREDENTIAL_DECISION } from '../../server/answers/providers.ts'
 import { durationMs } from '../arguments.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { findGateway, gatewayOf } from '../gateway-client.ts'
@@ -33,13 +34,16 @@ const listConfigured = async (cli: Cli, options: ListingOptions): Promise<void> 
   const local = await readLocal(cli.host)
   const gateway = await findGateway(cli, local)
   if (gateway) {
-    const { body } = await gateway.call('/providers/status')
-    const rows = isObject(body) ? list(body.data).filter(isObject) : []
-    const cells = (row: JsonObject) => providerCells(row, cli)
-    const whole = isObject(body) ? body : {}
+    const whole = await gateway.read(PROVIDERS_STATUS, '/providers/status')
+    const rows = whole.data
     const notes = providerReasons(rows, cli)
-    answerList(cli, options, { headings: PROVIDER_HEADINGS, rows, cells, notes }, (data) => ({ ...whole, data }))
-    return
+    const listing = {
+      headings: PROVIDER_HEADINGS,
+      rows,
+      cells: (row: (typeof rows)[number]) => providerCells(row, cli),
+      notes,
+    }
+    return answerList(cli, options, listing, (data) => ({ ...whole, data }))
   }
   const { config } = validConfig(local)
   cli.note('No gateway is running: this is the configuration of this folder.')
@@ -86,8 +90,9 @@ const testProvider = async (cli: Cli, id: string): Promise<void> => {
 }
 
 const switchKey = async (cli: Cli, path: string, body: object): Promise<void> => {
-  const answer = await (await gatewayOf(cli)).call(`/admin/api/v1/providers/${path}`, { method: 'POST', body })
-  cli.answer(answer.body, () => [`done: ${path}`])
+  const gateway = await gatewayOf(cli)
+  const call = { method: 'POST', body }
+  cli.answer(await gateway.read(CREDENTIAL_DECISION, `/admin/api/v1/providers/${path}`, call), () => [`done: ${path}`])
 }
 
 type RestOptions = { readonly for?: string; readonly reason?: string }
@@ -105,12 +110,9 @@ const rest = (cli: Cli, id: string, { for: time, reason }: RestOptions): Promise
 
 const setCircuit = async (cli: Cli, id: string, body: object): Promise<void> => {
   const path = `/admin/api/v1/providers/${encodeURIComponent(id)}/circuit`
-  const answer = await (await gatewayOf(cli)).call(path, { method: 'POST', body })
-  const { resting, changed } = object(answer.body) ?? {}
-  const until = text(object(resting)?.until)
-  cli.answer(answer.body, () => [
-    until === undefined ? `${id}: ${number(changed) ?? 0} circuits changed` : `${id} rests until ${until}`,
-  ])
+  const answer = await (await gatewayOf(cli)).read(CIRCUIT_ACTION, path, { method: 'POST', body })
+  const { resting, changed } = answer
+  cli.answer(answer, () => [resting ? `${id} rests until ${resting.until}` : `${id}: ${changed} circuits changed`])
 }
 
 type DisableOptions = { readonly until?: string; readonly reason: string }

@@ -1,10 +1,10 @@
 /** `headgate replay`: sends a kept request again, and compares both answers. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { type DifferencePart, difference, signedLines } from '../../core/difference.ts'
-import { isObject, type JsonObject, text } from '../../core/json.ts'
 import { answerText } from '../../core/shown-answer.ts'
 import { plain } from '../../observe/line.ts'
-import type { StoredBodies } from '../../usage/bodies/recorded-calls.ts'
+import type { Shown } from '../../records/entities/shown.ts'
+import { FOUND_REQUEST, REPLAYED, REQUEST_BODIES } from '../../server/answers/requests.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { type GatewayClient, gatewayOf } from '../gateway-client.ts'
 import { requestLine } from '../request-lines.ts'
@@ -23,25 +23,24 @@ const found = async <Found>(look: () => Promise<Found | null>, most: number, mis
   throw new CliError(EXIT.failed, missing)
 }
 
+type ComparedRequest = Shown<typeof FOUND_REQUEST>
+
 /** The request once it has ended; null: it is not in the ledger yet. */
-const endedRequest = async (gateway: GatewayClient, id: string): Promise<JsonObject | null> => {
+const endedRequest = async (gateway: GatewayClient, id: string): Promise<ComparedRequest | null> => {
   try {
-    const { body } = await gateway.call(pathOf(id))
-    return isObject(body) && typeof body.ended_at === 'string' ? body : null
+    const request = await gateway.read(FOUND_REQUEST, pathOf(id))
+    return request.ended_at === null ? null : request
   } catch (error) {
     if (error instanceof CliError && error.code === EXIT.conflict) return null
     throw error
   }
 }
 
-const textOf = async (gateway: GatewayClient, id: string): Promise<string | null> => {
-  const { body } = await gateway.call(`${pathOf(id)}/bodies`)
-  // The shape is the admin API's.
-  return isObject(body) ? answerText(body.bodies as unknown as StoredBodies | null) : null
-}
+const textOf = async (gateway: GatewayClient, id: string): Promise<string | null> =>
+  answerText((await gateway.read(REQUEST_BODIES, `${pathOf(id)}/bodies`)).bodies)
 
 /** A request and the text of its answer. */
-type Compared = { readonly request: JsonObject; readonly answer: string }
+type Compared = { readonly request: ComparedRequest; readonly answer: string }
 
 const comparedWith = async (
   gateway: GatewayClient,
@@ -49,21 +48,18 @@ const comparedWith = async (
   first: string,
 ): Promise<readonly [Compared, Compared]> => {
   const see = `See it with: headgate explain ${id}`
-  const [before, answer] = await Promise.all([gateway.call(pathOf(first)), textOf(gateway, first)])
+  const [before, answer] = await Promise.all([gateway.read(FOUND_REQUEST, pathOf(first)), textOf(gateway, first)])
   const request = await found(
     () => endedRequest(gateway, id),
     LOOK.request,
     `${id} has not ended within ${LOOK.request / 60_000} minutes. ${see}`,
   )
   if (request.outcome !== 'answered')
-    throw new CliError(
-      EXIT.failed,
-      `${id} was not answered: ${text(request.code) ?? text(request.outcome) ?? ''}. ${see}`,
-    )
+    throw new CliError(EXIT.failed, `${id} was not answered: ${request.code ?? request.outcome}. ${see}`)
   const again = await found(() => textOf(gateway, id), LOOK.bodies, `The answer of ${id} was not kept. ${see}`)
   if (answer === null) throw new CliError(EXIT.conflict, `The answer of ${first} was not kept. ${see}`)
   return [
-    { request: isObject(before.body) ? before.body : {}, answer },
+    { request: before, answer },
     { request, answer: again },
   ]
 }
@@ -93,12 +89,10 @@ export const define: DefineVerb = (command, cli) => {
     .addHelpText('after', '\nExample: headgate replay req_kdvbwqhzmrtc -m anthropic/claude-haiku-4-5 --diff')
     .action(async (first: string, { model, diff }: { model?: string; diff?: true }) => {
       const gateway = await gatewayOf(cli())
-      const { body } = await gateway.call(`${pathOf(first)}/replay`, {
-        method: 'POST',
-        body: model === undefined ? {} : { model },
-      })
-      const id = isObject(body) ? (text(body.id) ?? '') : ''
-      if (!diff) return cli().answer(body, () => [`sent again as ${id}; see it with: headgate explain ${id}`])
+      const body = model === undefined ? {} : { model }
+      const replayed = await gateway.read(REPLAYED, `${pathOf(first)}/replay`, { method: 'POST', body })
+      const { id } = replayed
+      if (!diff) return cli().answer(replayed, () => [`sent again as ${id}; see it with: headgate explain ${id}`])
       const [before, after] = await comparedWith(gateway, id, first)
       cli().answer(jsonOf(before, after), () => linesOf(before, after, cli()))
     })

@@ -1,8 +1,9 @@
 /** `headgate teams`: teams, in a running gateway or in its files. */
 import type { Command } from 'commander'
-import { type Json, type JsonObject, list, object, text } from '../../core/json.ts'
+import { TEAM } from '../../records/entities/team.ts'
+import { deletedAs } from '../../server/answers/fields.ts'
 import { withBlocking } from '../accounts/blocking.ts'
-import { findRecord, idOf, listAll, withRecords } from '../accounts/record-store.ts'
+import { findRecord, idOf, listAll, type Stored, withRecords } from '../accounts/record-store.ts'
 import {
   patchOf,
   REMOVAL,
@@ -16,26 +17,25 @@ import type { Cli, DefineVerb } from '../cli.ts'
 import { answerList, type ListingOptions, withListing } from '../listing.ts'
 import { type Cell, table } from '../table.ts'
 
-const limit = (value: Json | undefined): string => (typeof value === 'number' ? String(value) : '–')
+const limit = (value: number | null): string => (value === null ? '–' : String(value))
 
 const HEADINGS = ['NAME', 'ID', 'STATUS', 'MODELS', 'REQUESTS/MIN', 'TOKENS/MIN', 'CONCURRENT', 'MANAGED']
 
-const cells = (team: JsonObject, { paint }: Cli): readonly Cell[] => {
-  const limits = object(team.limits)
-  const models = object(team.access)?.models
+const cells = (team: Stored<'team'>, { paint }: Cli): readonly Cell[] => {
+  const { name, id, status, access, limits, managed } = team
   return [
-    text(team.name) ?? '',
-    text(team.id) ?? '',
-    { text: text(team.status) ?? '', paint: team.status === 'active' ? paint.good : paint.bad },
-    Array.isArray(models) ? list(models).join(', ') || 'nothing' : 'any',
-    limit(limits?.requestsPerMinute),
-    limit(limits?.tokensPerMinute),
-    limit(limits?.concurrent),
-    text(team.managed) ?? '',
+    name,
+    id,
+    { text: status, paint: status === 'active' ? paint.good : paint.bad },
+    access.models === null ? 'any' : access.models.join(', ') || 'nothing',
+    limit(limits.requestsPerMinute),
+    limit(limits.tokensPerMinute),
+    limit(limits.concurrent),
+    managed,
   ]
 }
 
-const lines = (team: JsonObject, cli: Cli): readonly string[] => table(HEADINGS, [cells(team, cli)], cli)
+const lines = (team: Stored<'team'>, cli: Cli): readonly string[] => table(HEADINGS, [cells(team, cli)], cli)
 
 const withAccess = (command: Command): Command =>
   command
@@ -48,7 +48,7 @@ const defineWrites = (command: Command, cli: () => Cli): void => {
     .action((name: string, options: RestrictionOptions) => {
       const body = { name, ...restrictionsOf(options), tags: tagsOf(options.tag) }
       return withRecords(cli(), async (store) => {
-        const team = await store.run({ do: 'create', kind: 'team', body })
+        const team = await store.run(TEAM, { do: 'create', kind: 'team', body })
         cli().answer(team, () => lines(team, cli()))
       })
     })
@@ -61,7 +61,7 @@ const defineWrites = (command: Command, cli: () => Cli): void => {
       const patch = patchOf(options)
       return withRecords(cli(), async (store) => {
         const id = await idOf(store, 'team', name)
-        const team = await store.run({ do: 'patch', kind: 'team', id, patch, rev: null })
+        const team = await store.run(TEAM, { do: 'patch', kind: 'team', id, patch, rev: null })
         cli().answer(team, () => lines(team, cli()))
       })
     })
@@ -103,7 +103,7 @@ export const define: DefineVerb = (command, cli) => {
     .action((name: string, { revokeKeys }: { revokeKeys?: true }) =>
       withRecords(cli(), async (store) => {
         const id = await idOf(store, 'team', name)
-        const result = await store.run({
+        const result = await store.run(deletedAs('team'), {
           do: 'delete',
           kind: 'team',
           id,

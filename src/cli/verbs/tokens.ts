@@ -1,7 +1,6 @@
 /** `headgate tokens`: admin tokens with their roles, in a running gateway or in its files. */
-import { isObject, type JsonObject, list, text } from '../../core/json.ts'
-import { ROLES } from '../../records/entities/token.ts'
-import { idOf, listAll, namesOf, withRecords } from '../accounts/record-store.ts'
+import { ROLES, TOKEN } from '../../records/entities/token.ts'
+import { idOf, listAll, namesOf, type Stored, withRecords } from '../accounts/record-store.ts'
 import { repeated, timeOf } from '../arguments.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { answerList, dayOf, type ListingOptions, withListing } from '../listing.ts'
@@ -9,23 +8,18 @@ import type { Cell } from '../table.ts'
 
 const HEADINGS = ['NAME', 'ID', 'ROLES', 'STATUS', 'SECRET', 'EXPIRES', 'LAST USED', 'CREATED BY']
 
-const cells = (token: JsonObject, teams: ReadonlyMap<string, string>, { paint }: Cli): readonly Cell[] => {
-  const status = text(token.status) ?? ''
-  const roles = list(token.bindings)
-    .filter(isObject)
-    .map(({ role, team }) => {
-      const id = text(team)
-      return id === undefined ? text(role) : `${text(role)} of ${teams.get(id) ?? id}`
-    })
+const cells = (token: Stored<'token'>, teams: ReadonlyMap<string, string>, { paint }: Cli): readonly Cell[] => {
+  const { status } = token
+  const roles = token.bindings.map(({ role, team }) => (team === null ? role : `${role} of ${teams.get(team) ?? team}`))
   return [
-    text(token.name) ?? '',
-    text(token.id) ?? '',
+    token.name,
+    token.id,
     roles.join(', '),
     { text: status, paint: status === 'active' ? paint.good : paint.bad },
-    `…${text(token.last4) ?? ''}`,
+    `…${token.last4 ?? ''}`,
     dayOf(token.expires_at),
     dayOf(token.last_used_at),
-    text(token.created_by) ?? '',
+    token.created_by,
   ]
 }
 
@@ -38,11 +32,11 @@ const create = (cli: Cli, name: string, { role, team = [], expires }: TokenOptio
   return withRecords(cli, async (store) => {
     const teams = await Promise.all(team.map((one) => idOf(store, 'team', one)))
     const bindings = teams.length === 0 ? [{ role, team: null }] : teams.map((one) => ({ role, team: one }))
-    const token = await store.run({ do: 'create', kind: 'token', body: { name, bindings, expires_at: end } })
+    const token = await store.run(TOKEN, { do: 'create', kind: 'token', body: { name, bindings, expires_at: end } })
     if (cli.options.json) return cli.print(JSON.stringify(token))
-    cli.print(text(token.secret) ?? '')
+    cli.print(token.secret ?? '')
     const scope = team.length === 0 ? 'of everything' : `of ${team.join(', ')}`
-    cli.note(`  ${text(token.id)}  ${name}  ${role} ${scope}${end === null ? '' : `  expires ${dayOf(end)}`}`)
+    cli.note(`  ${token.id}  ${name}  ${role} ${scope}${end === null ? '' : `  expires ${dayOf(end)}`}`)
     cli.note('  The token is shown once. Keep it now.')
   })
 }
@@ -79,8 +73,8 @@ export const define: DefineVerb = (command, cli) => {
     .action((name: string) =>
       withRecords(cli(), async (store) => {
         const id = await idOf(store, 'token', name)
-        const token = await store.run({ do: 'delete', kind: 'token', id, rev: null })
-        cli().answer(token, () => [`${text(token.name)} is ${text(token.status)}`])
+        const token = await store.run(TOKEN, { do: 'delete', kind: 'token', id, rev: null })
+        cli().answer(token, () => [`${token.name} is ${token.status}`])
       }),
     )
 }

@@ -1,5 +1,6 @@
 /** `headgate try`: one prompt to several models at the same time, with the answers and their figures. */
-import { isObject, type Json, type JsonObject, list, number, object, parseJson, text } from '../../core/json.ts'
+import { z } from 'zod'
+import { type JsonObject, parseObject } from '../../core/json.ts'
 import { plain } from '../../observe/line.ts'
 import { wholeNumber } from '../arguments.ts'
 import { type Cli, type DefineVerb, EXIT } from '../cli.ts'
@@ -30,6 +31,20 @@ const isRefused = ({ status }: Trial): boolean => status === 401 || status === 4
 /** Time limit of an answer, in ms. */
 const TIMEOUT = 10 * 60_000
 
+/** A chunk of a chat completion. What a provider sends in another form is no part of the answer. */
+const CHUNK = z.object({
+  error: z
+    .object({ message: z.string().catch('The stream ended with an error.') })
+    .optional()
+    .catch(undefined),
+  usage: z
+    .object({ prompt_tokens: z.number().nullish(), completion_tokens: z.number().nullish() })
+    .nullish()
+    .catch(null),
+  choices: z.array(z.object({ delta: z.object({ content: z.string().nullish() }) })).catch([]),
+})
+type Chunk = z.output<typeof CHUNK>
+
 /** `request` names the model. */
 const askModel = async (
   gateway: GatewayClient,
@@ -56,17 +71,13 @@ const askModel = async (
     const { message } = errorOf(response, await bodyOf(response))
     return { ...found, error: message, text: '', first_ms: null, total_ms: since(), input: null, output: null }
   }
-  let [answer, first, usage, error]: [string, number | null, JsonObject | undefined, string | null] = [
-    '',
-    null,
-    undefined,
-    null,
-  ]
-  for await (const event of eventsOf(response.body)) {
-    if (isObject(event.error)) error = text(event.error.message) ?? 'The stream ended with an error.'
-    usage = object(event.usage) ?? usage
-    const delta = object(object(list(event.choices)[0])?.delta)
-    const piece = text(delta?.content) ?? ''
+  let [answer, error]: [string, string | null] = ['', null]
+  let first: number | null = null
+  let usage: Chunk['usage']
+  for await (const event of chunksOf(response.body)) {
+    error = event.error?.message ?? error
+    usage = event.usage ?? usage
+    const piece = event.choices[0]?.delta.content ?? ''
     if (piece === '') continue
     first ??= since()
     answer += piece
@@ -78,30 +89,21 @@ const askModel = async (
     text: answer,
     first_ms: first,
     total_ms: since(),
-    input: number(usage?.prompt_tokens) ?? null,
-    output: number(usage?.completion_tokens) ?? null,
+    input: usage?.prompt_tokens ?? null,
+    output: usage?.completion_tokens ?? null,
   }
 }
 
-/** The events of a chat stream as objects. The gateway writes one line `data:` for each. */
-async function* eventsOf(body: ReadableStream<Uint8Array>): AsyncGenerator<JsonObject> {
+/** The chunks of a chat stream. The gateway writes one line `data:` for each. */
+async function* chunksOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Chunk> {
   let rest = ''
   for await (const chunk of body.pipeThrough(new TextDecoderStream())) {
     const lines = (rest + chunk).split('\n')
     rest = lines.pop() ?? ''
     for (const line of lines) {
-      const event = line.startsWith('data: {') ? parsed(line.slice(6)) : null
-      if (isObject(event)) yield event
+      const event = line.startsWith('data: {') ? parseObject(line.slice(6)) : undefined
+      if (event) yield CHUNK.parse(event)
     }
-  }
-}
-
-const parsed = (source: string): Json => {
-  try {
-    // JSON.parse returns only JSON values.
-    return parseJson(source) as Json
-  } catch {
-    return null
   }
 }
 

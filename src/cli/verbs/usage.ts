@@ -4,7 +4,8 @@ import { resolve } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { gunzipSync } from 'node:zlib'
-import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
+import type { Shown } from '../../records/entities/shown.ts'
+import { RECONCILIATION, REPRICING, type USAGE_ENTRY, USAGE_REPORT } from '../../server/answers/usage.ts'
 import { namesOf, queryOf, throughGateway } from '../accounts/record-store.ts'
 import { timeOf } from '../arguments.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
@@ -23,12 +24,15 @@ const range = ({ since, until, tz }: RangeOptions & { readonly tz?: string }) =>
   ...(until !== undefined && { to: timeOf('--until', until, -1, tz) }),
 })
 
-const count = (value: unknown): string => (typeof value === 'number' ? value.toLocaleString('en') : '–')
+type Report = Shown<typeof USAGE_REPORT>
+type ReportRow = Shown<typeof USAGE_ENTRY>
+
+const count = (value: number): string => value.toLocaleString('en')
 
 /** Money whose order is that of the whole amount, not of the rounded one. */
-const money = (value: Json | undefined): Cell => ({ text: moneyText(text(value)), sort: Number(text(value) ?? 0) })
+const money = (value: string): Cell => ({ text: moneyText(value), sort: Number(value) })
 
-const figures = (row: JsonObject): readonly Cell[] => [
+const figures = (row: Report['total']): readonly Cell[] => [
   count(row.requests),
   count(row.input),
   count(row.output),
@@ -41,8 +45,8 @@ const figures = (row: JsonObject): readonly Cell[] => [
 const FIGURES = ['REQUESTS', 'INPUT', 'OUTPUT', 'COST', 'SAVED', 'ESTIMATED', 'UNPRICED']
 
 /** Names by ID. A name that several have, such as that of a deleted team, is followed by the ID. */
-const distinctNames = (names: { readonly [id: string]: unknown }): ReadonlyMap<string, string> => {
-  const entries = Object.entries(names).map(([id, name]) => [id, text(name) ?? id] as const)
+const distinctNames = (names: Report['names']): ReadonlyMap<string, string> => {
+  const entries = Object.entries(names)
   const owners = Map.groupBy(entries, ([, name]) => name)
   return new Map(entries.map(([id, name]) => [id, owners.get(name)?.length === 1 ? name : `${name} (${id})`]))
 }
@@ -51,39 +55,32 @@ const distinctNames = (names: { readonly [id: string]: unknown }): ReadonlyMap<s
 const MAX_PAGES = 200
 
 /** The whole report: all pages as one. */
-const wholeReport = async (gateway: GatewayClient, query: object): Promise<JsonObject> => {
-  const first = await gateway.call(API + queryOf(query))
-  const whole = isObject(first.body) ? first.body : {}
-  const data = [...list(whole.data)]
-  let names = object(whole.names) ?? {}
-  let after = text(whole.next)
-  for (let page = 1; after !== undefined && page < MAX_PAGES; page++) {
-    const { body } = await gateway.call(API + queryOf({ ...query, after }))
-    const next = isObject(body) ? body : {}
-    data.push(...list(next.data))
-    names = { ...names, ...object(next.names) }
-    after = text(next.next)
+const wholeReport = async (gateway: GatewayClient, query: object): Promise<Report> => {
+  let whole = await gateway.read(USAGE_REPORT, API + queryOf(query))
+  for (let page = 1; whole.next !== null && page < MAX_PAGES; page++) {
+    const { data, names, has_more, next } = await gateway.read(
+      USAGE_REPORT,
+      API + queryOf({ ...query, after: whole.next }),
+    )
+    whole = { ...whole, data: [...whole.data, ...data], names: { ...whole.names, ...names }, has_more, next }
   }
-  return { ...whole, data, names, has_more: after !== undefined, next: after ?? null }
+  return whole
 }
 
 /** The rows with the names of their team and key beside the IDs. */
-const named = (rows: readonly JsonObject[], names: ReadonlyMap<string, string>): readonly JsonObject[] =>
-  rows.map((row) => {
-    const nameOf = (id: Json | undefined) => names.get(text(id) ?? '') ?? null
-    return {
-      ...row,
-      ...(row.team !== undefined && { team_name: nameOf(row.team) }),
-      ...(row.key !== undefined && { key_name: nameOf(row.key) }),
-    }
-  })
+const named = (rows: readonly ReportRow[], names: ReadonlyMap<string, string>): readonly ReportRow[] =>
+  rows.map((row) => ({
+    ...row,
+    ...(row.team !== undefined && { team_name: names.get(row.team ?? '') ?? null }),
+    ...(row.key !== undefined && { key_name: names.get(row.key ?? '') ?? null }),
+  }))
 
 /** The dearest first, within each period. */
-const byCost = (rows: readonly JsonObject[]): readonly JsonObject[] =>
+const byCost = (rows: readonly ReportRow[]): readonly ReportRow[] =>
   rows.toSorted((a, b) => {
-    const [first, second] = [text(a.start) ?? '', text(b.start) ?? '']
+    const [first, second] = [a.start ?? '', b.start ?? '']
     if (first !== second) return first < second ? -1 : 1
-    return Number(text(b.cost) ?? 0) - Number(text(a.cost) ?? 0)
+    return Number(b.cost) - Number(a.cost)
   })
 
 const report = async (cli: Cli, options: UsageOptions): Promise<void> => {
@@ -92,11 +89,10 @@ const report = async (cli: Cli, options: UsageOptions): Promise<void> => {
   const dimensions = by === undefined ? [] : by.split(',').map((name) => name.trim())
   const query = { ...range(options), ...(by !== undefined && { by: dimensions.join(',') }), bucket, tz }
   const whole = await wholeReport(gateway, query)
-  const names = distinctNames(object(whole.names) ?? {})
-  const rows = byCost(named(list(whole.data).filter(isObject), names))
+  const names = distinctNames(whole.names)
+  const rows = byCost(named(whole.data, names))
   const shown = (value: unknown): string => (typeof value === 'string' ? (names.get(value) ?? value) : '–')
   const hasStart = bucket !== 'none'
-  const total = object(whole.total)
   const labels = [...(hasStart ? ['total'] : []), ...dimensions.map((_, at) => (at === 0 && !hasStart ? 'total' : ''))]
   answerList(
     cli,
@@ -106,10 +102,10 @@ const report = async (cli: Cli, options: UsageOptions): Promise<void> => {
       rows,
       cells: (row) => [
         ...(hasStart ? [shown(row.start).replace(/:00\.000Z$/, 'Z')] : []),
-        ...dimensions.map((name) => shown(row[name])),
+        ...dimensions.map((name) => shown(Object.getOwnPropertyDescriptor(row, name)?.value)),
         ...figures(row),
       ],
-      total: total && [...labels, ...figures(total)],
+      total: [...labels, ...figures(whole.total)],
     },
     (data) => ({ ...whole, data }),
   )
@@ -148,26 +144,22 @@ const reconcile = async (cli: Cli, provider: string, file: string, options: Reco
     throw new CliError(EXIT.usage, `${file} cannot be read.`)
   }
   const gateway = await gatewayOf(cli)
-  const { body } = await gateway.call(`${API}/reconcile`, {
-    method: 'POST',
-    body: { provider, invoice, apply: options.apply === true },
-  })
-  const rows = (isObject(body) ? list(body.data) : []).filter(isObject)
-  const whole = isObject(body) ? body : {}
+  const body = { provider, invoice, apply: options.apply === true }
+  const whole = await gateway.read(RECONCILIATION, `${API}/reconcile`, { method: 'POST', body })
   answerList(
     cli,
     options,
     {
       headings: ['DAY', 'MODEL', 'OURS', 'ADJUSTED', 'THEIRS', 'DIFFERENCE', 'ESTIMATED'],
-      rows,
+      rows: whole.data,
       cells: (row) => [
-        text(row.day) ?? '',
-        text(row.model) ?? '',
+        row.day,
+        row.model ?? '',
         money(row.ours),
         money(row.adjusted),
         money(row.theirs),
         money(row.difference),
-        String(number(row.estimated) ?? text(row.estimated) ?? '–'),
+        String(row.estimated),
       ],
     },
     (data) => ({ ...whole, data }),
@@ -190,20 +182,18 @@ const reprice = async (cli: Cli, options: RepriceOptions): Promise<void> => {
     ...(provider !== undefined && { provider }),
     dry_run: dryRun === true,
   }
-  const answer = await gateway.call(`${API}/reprice`, { method: 'POST', body, timeout: EXPORT_TIMEOUT })
-  const report = object(answer.body)
-  const rows = list(report?.data).filter(isObject)
+  const repriced = await gateway.read(REPRICING, `${API}/reprice`, { method: 'POST', body, timeout: EXPORT_TIMEOUT })
   const names = await namesOf(throughGateway(gateway), 'key')
   answerList(
     cli,
     options,
     {
       headings: ['DAY', 'KEY', 'MODEL', 'ATTEMPTS', 'COST', 'ADJUSTED', 'NOW', 'DIFFERENCE'],
-      rows,
+      rows: repriced.data,
       cells: (row) => [
-        text(row.day) ?? '',
-        names.get(text(row.key) ?? '') ?? text(row.key) ?? '–',
-        `${text(row.provider) ?? ''}/${text(row.model) ?? ''}`,
+        row.day,
+        names.get(row.key ?? '') ?? row.key ?? '–',
+        `${row.provider}/${row.model}`,
         count(row.attempts),
         money(row.cost),
         money(row.adjusted),
@@ -211,11 +201,11 @@ const reprice = async (cli: Cli, options: RepriceOptions): Promise<void> => {
         money(row.difference),
       ],
     },
-    (data) => ({ ...report, data }),
+    (data) => ({ ...repriced, data }),
   )
   if (!cli.options.json)
     cli.print(
-      `${count(report?.applied)} adjustments written, ${count(report?.skipped)} attempts without a comparable price`,
+      `${count(repriced.applied)} adjustments written, ${count(repriced.skipped)} attempts without a comparable price`,
     )
 }
 

@@ -1,10 +1,11 @@
 /** `headgate what-if`: the targets of all routes, and of models that are requested directly, as if providers were down. */
-import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import { REQUEST_STYLES } from '../../core/request-styles.ts'
+import { PLAN, ROUTE_PLANS } from '../../server/answers/explain.ts'
+import { USAGE_REPORT } from '../../server/answers/usage.ts'
 import { queryOf } from '../accounts/record-store.ts'
 import { timeOf } from '../arguments.ts'
-import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
-import { type GatewayClient, gatewayOf } from '../gateway-client.ts'
+import { type Cli, type DefineVerb, EXIT } from '../cli.ts'
+import { type GatewayClient, gatewayOf, RefusedError } from '../gateway-client.ts'
 import { answerList, type ListingOptions, withListing } from '../listing.ts'
 import type { Cell } from '../table.ts'
 
@@ -25,21 +26,21 @@ const HEADINGS = ['MODEL', 'NAMED BY', 'REQUESTS', 'NOW', 'THEN', 'LOSES']
 /** Models requested directly that are looked at, those with the most requests first. */
 const MAX_DIRECT = 30
 
-const targetText = (target: Json | undefined): string | null => {
-  const found = object(target)
-  return found ? `${text(found.provider)}/${text(found.model)}` : null
-}
+type NamedTarget = { readonly provider: string; readonly model: string }
+
+const targetText = (target: NamedTarget | null | undefined): string | null =>
+  target ? `${target.provider}/${target.model}` : null
 
 const routes = async (gateway: GatewayClient, down: readonly string[]): Promise<readonly WhatIfRow[]> => {
   const body = { for: '*', assume: { down } }
-  const answer = await gateway.call('/admin/api/v1/explain', { method: 'POST', body })
-  return (isObject(answer.body) ? list(answer.body.data) : []).filter(isObject).map((plan) => ({
-    model: text(plan.model) ?? '',
+  const { data } = await gateway.read(ROUTE_PLANS, '/admin/api/v1/explain', { method: 'POST', body })
+  return data.map(({ model, before, answers, loses }) => ({
+    model,
     direct: false,
     requests: null,
-    before: targetText(plan.before),
-    answers: targetText(plan.answers),
-    loses: list(plan.loses).map(String),
+    before: targetText(before),
+    answers: targetText(answers),
+    loses,
   }))
 }
 
@@ -55,14 +56,11 @@ const planned = async (
   const request = { model, ...content }
   const body = { request, ...(style === 'embeddings' && { style }), assume: { down } }
   try {
-    const answer = await gateway.call('/admin/api/v1/explain', { method: 'POST', body })
-    const found = (isObject(answer.body) ? list(answer.body.targets) : [])
-      .filter(isObject)
-      .find(({ fit, keys }) => fit !== false && list(keys).some((key) => isObject(key) && key.may_be_tried === true))
-    return targetText(found)
+    const { targets } = await gateway.read(PLAN, '/admin/api/v1/explain', { method: 'POST', body })
+    return targetText(targets.find(({ fit, keys = [] }) => fit !== false && keys.some((key) => key.may_be_tried)))
   } catch (error) {
     // No provider, no fallback: the model is not found, or nothing can answer.
-    if (error instanceof CliError && error.code !== EXIT.unreachable && error.code !== EXIT.notPermitted) return null
+    if (error instanceof RefusedError && error.code !== EXIT.notPermitted) return null
     throw error
   }
 }
@@ -76,19 +74,18 @@ const directModels = async (
   const reports = await Promise.all(
     down.map(async (provider) => {
       const query = { from: since, by: 'model,style,route', bucket: 'none', provider }
-      const { body } = await gateway.call(`/admin/api/v1/usage${queryOf(query)}`)
-      return (isObject(body) ? list(body.data) : []).filter(isObject).map((row) => ({ ...row, provider }))
+      const { data } = await gateway.read(USAGE_REPORT, `/admin/api/v1/usage${queryOf(query)}`)
+      return data.map((row) => ({ ...row, provider }))
     }),
   )
   const used = reports
     .flat()
-    .filter(({ route, style }: JsonObject) => route === null && STYLES.has(text(style) ?? ''))
-    .map((row: JsonObject) => ({
-      model: `${text(row.provider)}/${text(row.model)}`,
-      style: text(row.style) ?? 'chat',
-      requests: number(row.requests) ?? 0,
+    .filter(({ route, style, requests }) => route === null && STYLES.has(style ?? '') && requests > 0)
+    .map(({ provider, model, style, requests }) => ({
+      model: `${provider}/${model}`,
+      style: style ?? 'chat',
+      requests,
     }))
-    .filter(({ requests }) => requests > 0)
     .toSorted((a, b) => b.requests - a.requests)
     .slice(0, MAX_DIRECT)
   return await Promise.all(

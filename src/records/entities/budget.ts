@@ -4,7 +4,7 @@ import type { Budget, PeriodName } from '../../core/accounts.ts'
 import { formatDollars, parseDollars } from '../../core/money.ts'
 import { isTimezone, periodProblem } from '../../policy/accounts/period.ts'
 import { accessList, entryId, instant, list, memberReader, NAME, TEXT, type ValuesOf } from './member.ts'
-import { shownAs, time } from './shown.ts'
+import { dollars, shownAs, time } from './shown.ts'
 import { tags } from './tags.ts'
 
 const PERIODS = ['hour', 'day', 'week', 'month', 'quarter', 'year', 'total'] as const satisfies readonly PeriodName[]
@@ -105,8 +105,6 @@ const amount = z
   .describe(AMOUNT)
 
 export const BUDGET_BODY = z.strictObject({ name: NAME, amount, ...BUDGET_MEMBERS }).superRefine(checkBudget)
-
-const dollars = z.string().regex(/^-?[0-9]+\.[0-9]{9}$/)
 
 export const BUDGET_NOW = z
   .strictObject({

@@ -4,6 +4,9 @@ import { z } from 'zod'
 /** A time, as ISO 8601 with an offset. */
 export const time = z.iso.datetime({ offset: true })
 
+/** An amount in US dollars; negative: a credit. */
+export const dollars = z.string().regex(/^-?[0-9]+\.[0-9]{9}$/)
+
 /** Members of every record, after its body. */
 export const STATE = {
   status: z.string(),

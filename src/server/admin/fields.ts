@@ -1,16 +1,5 @@
-/** Members that several rows have. */
+/** Parameters that several rows have, and pages of lists in memory. */
 import { z } from 'zod'
-
-/** A time, as ISO 8601 with an offset. */
-export const time = z.iso.datetime({ offset: true })
-
-/** An amount in US dollars; negative: a credit. */
-export const dollars = z.string().regex(/^-?[0-9]+\.[0-9]{9}$/)
-
-export const count = z.int().min(0)
-
-/** The ID of a key or a team with its current name. */
-export const named = z.strictObject({ id: z.string(), name: z.string().nullable() }).nullable()
 
 export const id = z.strictObject({ id: z.string().min(1).max(200) })
 
@@ -19,15 +8,6 @@ export const page = {
   limit: z.int().min(1).max(200).default(50).describe('Entries of a page'),
   after: z.string().min(1).max(500).optional().describe('`next` of the page before'),
 }
-
-/** The answer of a list. */
-export const listOf = <T extends z.ZodType>(entry: T) =>
-  z.strictObject({
-    object: z.literal('list'),
-    data: z.array(entry),
-    has_more: z.boolean(),
-    next: z.string().nullable().describe('Send it as `after` for the next page; null: this is the last one'),
-  })
 
 type MemoryPageOptions = {
   readonly limit: number

@@ -1,7 +1,8 @@
 /** Merge patches of records, and the parameters of their lists. */
 import { z } from 'zod'
 import { bare } from '../../records/entities/member.ts'
-import { page, time } from './fields.ts'
+import { time } from '../../records/entities/shown.ts'
+import { page } from './fields.ts'
 
 /** A JSON Merge Patch of a body: every member is optional, and null takes a value away. */
 export const patchOf = (body: z.ZodObject): z.ZodObject =>

@@ -10,10 +10,11 @@ import { KEY, KEY_BODY, NEW_KEY } from '../../../records/entities/key.ts'
 import { PRICE, PRICE_BODY } from '../../../records/entities/price.ts'
 import { TEAM, TEAM_BODY } from '../../../records/entities/team.ts'
 import { TOKEN, TOKEN_BODY } from '../../../records/entities/token.ts'
+import { deletedAs, listOf } from '../../answers/fields.ts'
 import type { Role, RoleScope } from '../actor.ts'
 import { defined, runFor, withClosed, withWarning } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
-import { id, listOf } from '../fields.ts'
+import { id } from '../fields.ts'
 import { askProcesses } from '../processes.ts'
 import { keyFilter, patchOf, recordList } from '../records.ts'
 import { type AdminRow, type Answered, row } from '../row.ts'
@@ -279,8 +280,6 @@ const removal = {
   conditional: true,
 } as const
 
-const deleted = (kind: string) => z.strictObject({ id: z.string(), object: z.literal(kind), deleted: z.literal(true) })
-
 const block = ({
   kind,
   path,
@@ -319,7 +318,7 @@ export const accountRows: readonly AdminRow[] = [
       'A team with keys is deleted with `keys=revoke` only, which revokes them. Usage keeps the name of a deleted team, which `GET /teams?status=deleted` lists; another team may take that name.',
     scope: 'all',
     query: z.strictObject({ keys: z.enum(['revoke']).optional() }),
-    answer: deleted('team'),
+    answer: deletedAs('team'),
     example: { params: { id: TEAM_SHOWN.id }, answer: { id: TEAM_SHOWN.id, object: 'team', deleted: true } },
     handle: ({ control }, call) => {
       const { keys } = call.query
@@ -434,7 +433,7 @@ export const accountRows: readonly AdminRow[] = [
     path: '/prices/{id}',
     summary: 'Delete a price override',
     scope: 'all',
-    answer: deleted('price'),
+    answer: deletedAs('price'),
     example: { params: { id: PRICE_SHOWN.id }, answer: { id: PRICE_SHOWN.id, object: 'price', deleted: true } },
     handle: ({ control }, call) =>
       runFor(control, call, { do: 'delete', kind: 'price', id: call.params.id, rev: call.revision }),

@@ -1,24 +1,26 @@
 /** Figures and charts of requests and of the attempts at providers, from the ledger. */
 import { z } from 'zod'
 import { bad, good } from '../../../core/failure.ts'
+import { dollars, time } from '../../../records/entities/shown.ts'
 import {
   ACTIVITY_PARAMETERS,
   LANES_PARAMETERS,
   rangeOf,
   SUMMARY_PARAMETERS,
 } from '../../../usage/reading/parameters.ts'
-import { count, dollars, id, time } from '../fields.ts'
+import { count } from '../../answers/fields.ts'
+import { OUTCOMES } from '../../answers/requests.ts'
+import { id } from '../fields.ts'
 import { limitedKeys, transitionsOf } from '../provider-history.ts'
 import { row } from '../row.ts'
 import { EMPTY_RANGE, scoped, shown, summed } from '../usage-query.ts'
-import { outcomes } from './request-schemas.ts'
 
 const share = z.number().nullable()
 const figures = {
   requests: count,
   per_minute: z.number(),
   answered_share: share,
-  outcomes: z.strictObject(outcomes),
+  outcomes: z.strictObject(OUTCOMES),
   p50_ms: share,
   p95_ms: share,
   first_content_p50_ms: share,

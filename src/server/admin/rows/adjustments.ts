@@ -4,38 +4,18 @@ import type { Budget } from '../../../core/accounts.ts'
 import { bad, fail, good, type Outcome } from '../../../core/failure.ts'
 import { formatDollars, parseDollars } from '../../../core/money.ts'
 import { periodAt } from '../../../policy/accounts/period.ts'
-import { BUDGET_COUNTER } from '../../../records/entities/budget.ts'
 import { ADJUSTMENTS_PARAMETERS } from '../../../usage/reading/parameters.ts'
+import { ADJUSTED_BUDGET, ADJUSTMENT } from '../../answers/budgets.ts'
+import { listOf } from '../../answers/fields.ts'
 import { storeAdjustment } from '../adjusting.ts'
 import { noteAudit } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
-import { dollars, id, listOf, time } from '../fields.ts'
+import { id } from '../fields.ts'
 import { type AdminCall, type Answered, row } from '../row.ts'
 import { invalid } from '../validation.ts'
 import { counterEntry } from './budgets.ts'
 
-const adjustment = z
-  .strictObject({
-    id: z.string(),
-    object: z.literal('adjustment'),
-    at: time,
-    budget: z.string().nullable(),
-    of: z.string().nullable().describe('The counter of a budget; empty: one counter for all'),
-    key: z.string().nullable(),
-    amount: dollars.describe('Added to what is spent; negative for a credit'),
-    reason: z.string(),
-    actor: z.string(),
-  })
-  .meta({ id: 'Adjustment' })
-
-const adjusted = z
-  .strictObject({
-    ...adjustment.shape,
-    counter: BUDGET_COUNTER.nullable().describe('The figures that decide about requests now'),
-  })
-  .meta({ id: 'AdjustedBudget' })
-
-type AdjustedBudget = z.input<typeof adjusted>
+type AdjustedBudget = z.input<typeof ADJUSTED_BUDGET>
 
 const reason = z.string().min(1).max(500).describe('For the ledger and the audit log')
 const of = z
@@ -99,7 +79,7 @@ const adjust = async (
   })
 }
 
-const ADJUSTMENT = {
+const ADJUSTMENT_SHOWN = {
   id: 'adj_kdvbwqhzmrtc',
   object: 'adjustment',
   at: '2026-11-23T10:00:00.000Z',
@@ -129,11 +109,11 @@ export const adjustmentRows = [
     scope: 'all',
     params: id,
     body: z.strictObject({ amount: z.string().max(40).describe('US dollars, such as -25.00'), of, reason }),
-    answer: adjusted,
+    answer: ADJUSTED_BUDGET,
     example: {
       params: { id: 'bud_kdvbwqhzmrtc' },
       body: { amount: '-25.00', reason: 'refund of the provider' },
-      answer: { ...ADJUSTMENT, counter: COUNTER },
+      answer: { ...ADJUSTMENT_SHOWN, counter: COUNTER },
     },
     handle(deps, call) {
       const by = parseDollars(call.body.amount, 'any')
@@ -151,11 +131,11 @@ export const adjustmentRows = [
     scope: 'all',
     params: id,
     body: z.strictObject({ of, reason }),
-    answer: adjusted,
+    answer: ADJUSTED_BUDGET,
     example: {
       params: { id: 'bud_kdvbwqhzmrtc' },
       body: { reason: 'load test' },
-      answer: { ...ADJUSTMENT, reason: 'load test', counter: COUNTER },
+      answer: { ...ADJUSTMENT_SHOWN, reason: 'load test', counter: COUNTER },
     },
     handle: (deps, call) => adjust(deps, call, 'reset', 'reset'),
   }),
@@ -167,8 +147,8 @@ export const adjustmentRows = [
     role: 'viewer',
     scope: 'all',
     query: ADJUSTMENTS_PARAMETERS,
-    answer: listOf(adjustment),
-    example: { answer: { object: 'list', data: [ADJUSTMENT], has_more: false, next: null } },
+    answer: listOf(ADJUSTMENT),
+    example: { answer: { object: 'list', data: [ADJUSTMENT_SHOWN], has_more: false, next: null } },
     async handle({ usage, gateway }, { query }) {
       const now = gateway.world.date()
       const { from = now - MONTH, to = now + 1, ...rest } = query

@@ -1,23 +1,10 @@
 /** The audit log. */
 import { z } from 'zod'
+import { time } from '../../../records/entities/shown.ts'
+import { AUDIT_PAGE, AUDIT_VERIFICATION } from '../../answers/audit.ts'
 import { defined, runFor } from '../control.ts'
-import { listOf, page, time } from '../fields.ts'
+import { page } from '../fields.ts'
 import { row } from '../row.ts'
-
-const entry = z
-  .strictObject({
-    id: z.string(),
-    at: time,
-    actor: z.strictObject({ kind: z.string(), id: z.string(), name: z.string() }),
-    from: z.string().nullable().describe('The address of the client'),
-    action: z.string(),
-    object: z.string(),
-    before: z.unknown().optional(),
-    after: z.unknown().optional(),
-    request_id: z.string().nullable(),
-  })
-  .catchall(z.unknown())
-  .meta({ id: 'AuditEntry' })
 
 export const auditRows = [
   row({
@@ -35,7 +22,7 @@ export const auditRows = [
       from: time.optional(),
       to: time.optional(),
     }),
-    answer: listOf(entry),
+    answer: AUDIT_PAGE,
     example: {
       query: { action: 'key.create' },
       answer: {
@@ -65,7 +52,7 @@ export const auditRows = [
     summary: 'Check that no audit entry was changed or removed',
     role: 'admin',
     scope: 'all',
-    answer: z.strictObject({ ok: z.boolean(), checked: z.int(), problem: z.string().nullable() }),
+    answer: AUDIT_VERIFICATION,
     example: { answer: { ok: true, checked: 812, problem: null } },
     handle: ({ control }, call) => runFor(control, call, { do: 'verify' }),
   }),

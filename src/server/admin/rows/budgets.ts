@@ -7,11 +7,13 @@ import type { BudgetFigures } from '../../../gateway/accounts/accounts.ts'
 import type { BudgetState } from '../../../gateway/accounts/budget-counters.ts'
 import type { LiveBudget } from '../../../observe/live/listener.ts'
 import { END_OF_TIME, periodAt } from '../../../policy/accounts/period.ts'
-import { BUDGET, BUDGET_BODY, BUDGET_COUNTER, type BUDGET_NOW, FORECAST } from '../../../records/entities/budget.ts'
+import { BUDGET, BUDGET_BODY, type BUDGET_NOW, FORECAST } from '../../../records/entities/budget.ts'
 import type { Forecast, ForecastQuery } from '../../../usage/reading/queries.ts'
+import { BUDGET_COUNTERS, LISTED_BUDGET } from '../../answers/budgets.ts'
+import { deletedAs, listOf } from '../../answers/fields.ts'
 import { defined, runFor, withClosed } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
-import { id, listOf, page } from '../fields.ts'
+import { id, page } from '../fields.ts'
 import { patchOf, recordList } from '../records.ts'
 import { type AdminCall, type Answered, row } from '../row.ts'
 
@@ -196,11 +198,7 @@ export const budgetRows = [
       ...recordList,
       forecast: z.boolean().default(false).describe('With the estimate of `/budgets/{id}/forecast` for each'),
     }),
-    answer: listOf(
-      BUDGET.extend({
-        forecast: FORECAST.nullable().optional().describe('With `forecast=true`; null: it could not be read'),
-      }),
-    ),
+    answer: listOf(LISTED_BUDGET),
     example: { query: { limit: '20' }, answer: { object: 'list', data: [SHOWN], has_more: false, next: null } },
     async handle(deps, call) {
       const { forecast: isForecast, ...query } = call.query
@@ -280,7 +278,7 @@ export const budgetRows = [
     role: 'admin',
     scope: 'all',
     params: id,
-    answer: z.strictObject({ id: z.string(), object: z.literal('budget'), deleted: z.literal(true) }),
+    answer: deletedAs('budget'),
     conditional: true,
     example: { params: { id: SHOWN.id }, answer: { id: SHOWN.id, object: 'budget', deleted: true } },
     handle: ({ control }, call) =>
@@ -295,7 +293,7 @@ export const budgetRows = [
     scope: 'team',
     params: id,
     query: z.strictObject({ limit: page.limit }),
-    answer: listOf(BUDGET_COUNTER),
+    answer: BUDGET_COUNTERS,
     example: {
       params: { id: SHOWN.id },
       answer: {

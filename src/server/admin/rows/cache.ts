@@ -2,14 +2,10 @@
 import { z } from 'zod'
 import { good } from '../../../core/failure.ts'
 import { type JsonObject, number } from '../../../core/json.ts'
+import { CACHE_PURGED, CACHE_SIZE } from '../../answers/cache.ts'
 import { defined } from '../control.ts'
 import { askProcesses } from '../processes.ts'
 import { row } from '../row.ts'
-
-const count = z.int().min(0)
-const processes = z
-  .strictObject({ answered: count, of: count })
-  .describe('The processes that serve the port (WORKERS). Each has a cache; the figures are their sums')
 
 const sum = (answers: readonly { readonly value: JsonObject }[], member: string): number =>
   answers.reduce((total, { value }) => total + (number(value[member]) ?? 0), 0)
@@ -21,9 +17,7 @@ export const cacheRows = [
     summary: 'Show the size of the response cache',
     role: 'operator',
     scope: 'all',
-    answer: z
-      .strictObject({ object: z.literal('cache'), answers: count, bytes: count, limit_bytes: count, processes })
-      .meta({ id: 'Cache' }),
+    answer: CACHE_SIZE,
     example: {
       answer: {
         object: 'cache',
@@ -59,9 +53,7 @@ export const cacheRows = [
       key: z.string().min(1).optional().describe('ID of the key whose request stored the answer'),
       model: z.string().min(1).optional().describe('`model` or `provider/model`'),
     }),
-    answer: z
-      .strictObject({ object: z.literal('cache.purged'), removed: count, processes })
-      .meta({ id: 'CachePurged' }),
+    answer: CACHE_PURGED,
     example: {
       body: { model: 'openai/gpt-5-mini' },
       answer: { object: 'cache.purged', removed: 3, processes: { answered: 1, of: 1 } },

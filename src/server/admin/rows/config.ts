@@ -7,10 +7,11 @@ import type { Problem } from '../../../config/problem.ts'
 import type { ReloadEntry } from '../../../config/reload-state.ts'
 import { settingRows } from '../../../config/rows.ts'
 import { good } from '../../../core/failure.ts'
+import { time } from '../../../records/entities/shown.ts'
+import { listOf } from '../../answers/fields.ts'
 import { checkConfig } from '../config-check.ts'
 import { changedRoutes } from '../config-routes.ts'
 import { configText } from '../config-text.ts'
-import { listOf, time } from '../fields.ts'
 import { row } from '../row.ts'
 
 const problem = z

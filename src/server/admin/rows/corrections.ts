@@ -4,12 +4,13 @@ import { bad, fail, good, type Outcome } from '../../../core/failure.ts'
 import { isObject, type JsonObject, number, text } from '../../../core/json.ts'
 import { formatDollars, type Nano, parseDollars } from '../../../core/money.ts'
 import type { PricedUsage } from '../../../policy/accounts/cost.ts'
+import { time } from '../../../records/entities/shown.ts'
 import { parseInvoice, reconcile } from '../../../usage/reading/reconcile.ts'
 import type { UsageReader } from '../../../usage/reading/usage-reader.ts'
+import { RECONCILIATION, REPRICING } from '../../answers/usage.ts'
 import { storeAdjustment } from '../adjusting.ts'
 import { noteAudit } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
-import { dollars, time } from '../fields.ts'
 import { type AdminCall, row } from '../row.ts'
 import { invalid } from '../validation.ts'
 
@@ -64,29 +65,6 @@ const writeAll = async (
 
 // ── Invoices ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const reconciled = z
-  .strictObject({
-    object: z.literal('list'),
-    provider: z.string(),
-    data: z.array(
-      z.strictObject({
-        day: z.string().describe('In UTC'),
-        model: z.string().nullable().describe('null: the invoice does not state it'),
-        ours: dollars,
-        adjusted: dollars.describe('Adjustments that were written for this line before'),
-        theirs: dollars,
-        difference: dollars.describe('What is missing in ours and in the adjustments'),
-        estimated: z.int().describe('Attempts of ours whose usage is estimated'),
-        unpriced: z.int().describe('Attempts of ours without a known price'),
-      }),
-    ),
-    total: z.strictObject({ ours: dollars, adjusted: dollars, theirs: dollars, difference: dollars }),
-    applied: z.int().describe('Adjustments that were written'),
-    has_more: z.literal(false),
-    next: z.null(),
-  })
-  .meta({ id: 'Reconciliation' })
-
 const reconcileRow = row({
   method: 'POST',
   path: '/usage/reconcile',
@@ -100,7 +78,7 @@ const reconcileRow = row({
     invoice: z.string().min(1).describe('The text of the file'),
     apply: z.boolean().default(false),
   }),
-  answer: reconciled,
+  answer: RECONCILIATION,
   example: {
     body: { provider: 'openai', invoice: 'day,model,amount\n2026-11-22,gpt-5-mini,1.84\n', apply: false },
     answer: {
@@ -205,32 +183,6 @@ const compare = async ({ usage, gateway }: AdminDeps, provider: string, invoice:
 
 // ── Prices ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const repriced = z
-  .strictObject({
-    object: z.literal('list'),
-    from: time,
-    to: time,
-    data: z.array(
-      z.strictObject({
-        day: z.string().describe('In UTC'),
-        key: z.string().nullable(),
-        provider: z.string(),
-        model: z.string(),
-        attempts: z.int(),
-        cost: dollars.describe('As in the ledger'),
-        adjusted: dollars.describe('Adjustments that were written for this line before'),
-        now: dollars.describe('By the current prices'),
-        difference: dollars,
-      }),
-    ),
-    total: z.strictObject({ cost: dollars, adjusted: dollars, now: dollars, difference: dollars }),
-    skipped: z.int().describe('Attempts with a cost stated by the upstream, without counts, or without a price now'),
-    applied: z.int().describe('Adjustments that were written'),
-    has_more: z.literal(false),
-    next: z.null(),
-  })
-  .meta({ id: 'Repricing' })
-
 type PricedLine = {
   readonly day: string
   readonly key: string | null
@@ -257,7 +209,7 @@ const repriceRow = row({
     provider: z.string().min(1).max(200).optional(),
     dry_run: z.boolean().default(true),
   }),
-  answer: repriced,
+  answer: REPRICING,
   example: {
     body: { from: '2026-11-01T00:00:00Z', dry_run: true },
     answer: {

@@ -3,9 +3,10 @@ import { z } from 'zod'
 import { bad, fail, good, type Outcome } from '../../../core/failure.ts'
 import { isObject, list, number, text } from '../../../core/json.ts'
 import { blockedUserId, parseBlockedUser } from '../../../policy/accounts/blocked-users.ts'
+import { time } from '../../../records/entities/shown.ts'
+import { BLOCKED_END_USERS, END_USER_DECISION } from '../../answers/end-users.ts'
 import { runFor } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
-import { listOf, named, time } from '../fields.ts'
 import { type AdminCall, row } from '../row.ts'
 import { invalid } from '../validation.ts'
 
@@ -15,21 +16,6 @@ const user = z
   .max(256)
   .describe('As requests name it: `user`, `safety_identifier` or `metadata.user_id`')
 const team = z.string().min(1).max(200).optional().describe('ID or name; absent: in all teams')
-
-const blockedUser = z
-  .strictObject({
-    end_user: z.string(),
-    team: named.describe('Null: in all teams'),
-    until: time.nullable().describe('null: until it is unblocked'),
-    reason: z.string(),
-    actor: z.string(),
-    at: time,
-  })
-  .meta({ id: 'BlockedEndUser' })
-
-const decided = z
-  .strictObject({ object: z.literal('end_user'), end_user: z.string(), team: named, blocked: z.boolean() })
-  .meta({ id: 'EndUserDecision' })
 
 type NamedEndUser = { readonly end_user: string; readonly team?: string | undefined }
 
@@ -42,7 +28,7 @@ const decide = async (
     until,
     reason,
   }: { readonly state: 'blocked' | null; readonly until: string | null; readonly reason: string },
-): Promise<Outcome<{ readonly body: z.output<typeof decided> }>> => {
+): Promise<Outcome<{ readonly body: z.output<typeof END_USER_DECISION> }>> => {
   const { end_user, team: asked } = call.body
   const { teams } = deps.control.directory()
   const found =
@@ -68,7 +54,7 @@ export const endUserRows = [
     summary: 'List the end users that are blocked, newest first',
     role: 'viewer',
     scope: 'all',
-    answer: listOf(blockedUser),
+    answer: BLOCKED_END_USERS,
     example: {
       answer: {
         object: 'list',
@@ -115,7 +101,7 @@ export const endUserRows = [
       until: time.nullable().default(null).describe('null: until it is unblocked'),
       reason: z.string().max(1_000).default(''),
     }),
-    answer: decided,
+    answer: END_USER_DECISION,
     example: {
       body: { end_user: 'user-4711', reason: 'abuse' },
       answer: { object: 'end_user', end_user: 'user-4711', team: null, blocked: true },
@@ -130,7 +116,7 @@ export const endUserRows = [
     role: 'operator',
     scope: 'all',
     body: z.strictObject({ end_user: user, team }),
-    answer: decided,
+    answer: END_USER_DECISION,
     example: {
       body: { end_user: 'user-4711' },
       answer: { object: 'end_user', end_user: 'user-4711', team: null, blocked: false },

@@ -14,7 +14,7 @@ import { planFor } from '../../../gateway/routing/planner.ts'
 import { clientOf, type KeyState, keyState } from '../../../policy/accounts/client.ts'
 import { type Assumption, NO_ASSUMPTION } from '../../../policy/routing/assumption.ts'
 import { AUTO } from '../../../policy/routing/plan.ts'
-import { listOf } from '../fields.ts'
+import { EXPLANATION, type PLAN, ROUTE_PLANS, type TARGET } from '../../answers/explain.ts'
 import { row } from '../row.ts'
 import { invalid } from '../validation.ts'
 
@@ -51,30 +51,6 @@ const assumption = z
   })
   .describe('What to assume in addition to the present state. Nothing changes')
 
-const explanation = z
-  .looseObject({
-    style: z.string(),
-    as: z.strictObject({ id: z.string(), name: z.string(), status: z.string() }).nullable(),
-    refused: z.strictObject({ code: z.string(), message: z.string() }).nullable(),
-  })
-  .describe('The plan, as POST /v1/route returns it')
-  .meta({ id: 'Explanation' })
-
-const target = z.strictObject({ provider: z.string(), model: z.string() })
-
-const routePlan = z
-  .looseObject({
-    model: z.string().describe('The name of the route'),
-    answers: target.nullable().describe('The target that would be tried first; null: none can be tried'),
-    before: target.nullable().describe('The same without `assume`'),
-    loses: z
-      .array(z.string())
-      .describe('Capabilities that `before` has and `answers` does not have; empty if the catalogue lacks a model'),
-    error: z.strictObject({ code: z.string(), message: z.string() }).nullable(),
-  })
-  .describe('The plan of a route, as POST /v1/route returns it')
-  .meta({ id: 'RoutePlan' })
-
 /** The providers and keys that an assumption names and that do not exist. */
 const problemsOf = ({ instances }: Config, { down, limited, without }: Assumption) => {
   const ids = instances.map(({ id }) => id)
@@ -94,7 +70,7 @@ const problemsOf = ({ instances }: Config, { down, limited, without }: Assumptio
 }
 
 /** The first target of a plan that may be tried. */
-const answering = (plan: JsonObject): z.output<typeof target> | null => {
+const answering = (plan: JsonObject): z.output<typeof TARGET> | null => {
   const found = list(plan.targets)
     .filter(isObject)
     .find(({ fit, keys }) => fit !== false && list(keys).some((key) => isObject(key) && key.may_be_tried === true))
@@ -104,7 +80,7 @@ const answering = (plan: JsonObject): z.output<typeof target> | null => {
 /** Undefined: nothing is known of the model, or there is none. */
 const capabilitiesOf = (
   { catalogue, config }: Gateway,
-  one: z.output<typeof target> | null,
+  one: z.output<typeof TARGET> | null,
 ): readonly string[] | undefined => {
   const instance = one && config().instances.find(({ id }) => id === one.provider)
   return instance && one ? factsOf(catalogue, instance, one.model)?.capabilities : undefined
@@ -156,7 +132,7 @@ export const explainRows = [
         assume: assumption.optional(),
       })
       .refine(forAll, { path: ['request'], message: 'It is required, unless `for` is "*".' }),
-    answer: z.union([explanation, listOf(routePlan)]),
+    answer: z.union([EXPLANATION, ROUTE_PLANS]),
     example: {
       body: { request: { model: 'auto', messages: [{ role: 'user', content: 'Hello' }] }, style: 'chat' },
     },
@@ -190,8 +166,9 @@ export const explainRows = [
       const parsed = parseOnce(gateway, { received, audience: 'operator' })
       const explained = parsed.ok ? parsed.value(assume) : parsed
       if (!explained.ok) return explained
-      const style = String(explained.value.style)
-      const model = String(explained.value.model)
+      // `explainPlan` returns plain JSON without the types of its members.
+      const shown = explained.value as unknown as z.input<typeof PLAN>
+      const { style, model } = shown
       const planned = planFor(gateway, gateway.config(), { model, style, client, isExpected: true })
       const plan = planned.ok ? planned.value : null
       const failure = await gateway.accounts.refusal(received, style, { members: body.request ?? {}, plan })
@@ -200,7 +177,7 @@ export const explainRows = [
         ? failure && { code: failure.code ?? KINDS[failure.kind].code, message: failure.message }
         : { code: state, message: 'The key cannot be used.' }
       const as = key && { id: key.id, name: key.name, status: state ?? key.status }
-      return good({ body: { ...explained.value, style, as, refused } })
+      return good({ body: { ...shown, as, refused } })
     },
   }),
 ]

@@ -1,35 +1,12 @@
-/** Outages of providers: one entry for each, with its figures. */
-import { z } from 'zod'
 import { bad, good } from '../../../core/failure.ts'
 import type { Incident, NodeIncident } from '../../../core/incident.ts'
 import { mergeIncidents } from '../../../observe/live/incident.ts'
 import { INCIDENTS_PARAMETERS, rangeOf } from '../../../usage/reading/parameters.ts'
-import { count, listOf, pageOf, time } from '../fields.ts'
+import { INCIDENTS_PAGE } from '../../answers/incidents.ts'
+import { pageOf } from '../fields.ts'
 import { askProcesses } from '../processes.ts'
 import { row } from '../row.ts'
 import { EMPTY_RANGE } from '../usage-query.ts'
-
-const incident = z
-  .strictObject({
-    id: z.string(),
-    nodes: z.array(z.string()).describe('The names of the gateways that had it: several if they share a database'),
-    providers: z.array(z.string()).describe('Several if they share a base URL or a proxy'),
-    models: z.array(z.string()).describe('Models whose circuits opened, at most 50'),
-    base_url: z.string().nullable().describe('The base URL or proxy whose circuit opened'),
-    begin: time.describe('When the first circuit opened'),
-    end: time.nullable().describe('When the last one closed; null: it lasts'),
-    seconds: count.describe('Its length so far'),
-    ended_by: z
-      .enum(['recovered', 'operator', 'restart', 'removed'])
-      .nullable()
-      .describe('`restart`: the process ended; `removed`: the provider was removed from the configuration'),
-    cause: z.string().describe('The kind of the failure that opened the first circuit'),
-    request: z.string().nullable().describe('The ID of the request that had it'),
-    failures: count.describe('Attempts that failed since'),
-    rerouted: count.describe('Requests that another target answered'),
-    lost: count.describe('Requests that failed'),
-  })
-  .meta({ id: 'Incident' })
 
 const iso = (at: number): string => new Date(at).toISOString()
 
@@ -66,17 +43,7 @@ export const incidentRows = [
     role: 'viewer',
     scope: 'all',
     query: INCIDENTS_PARAMETERS,
-    answer: z
-      .strictObject({
-        ...listOf(incident).shape,
-        from: time,
-        to: time,
-        missing: z
-          .string()
-          .nullable()
-          .describe('Why the list has only what this gateway has in memory: the stored incidents cannot be read'),
-      })
-      .meta({ id: 'IncidentsPage' }),
+    answer: INCIDENTS_PAGE,
     example: {
       query: { provider: 'groq' },
       answer: {

@@ -7,77 +7,17 @@ import { nearest } from '../../../core/nearest.ts'
 import { keyId } from '../../../core/target.ts'
 import { modelsPage } from '../../../gateway/endpoints/pages.ts'
 import { listModels } from '../../../policy/routing/models.ts'
+import { time } from '../../../records/entities/shown.ts'
+import { listOf } from '../../answers/fields.ts'
+import { CIRCUIT_ACTION, CREDENTIAL_DECISION, MODEL, PROVIDER } from '../../answers/providers.ts'
 import { noteAudit, runFor } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
-import { id, listOf, page, pageOf, time } from '../fields.ts'
+import { id, page, pageOf } from '../fields.ts'
 import { askProcesses } from '../processes.ts'
 import { type AdminCall, type Answered, row } from '../row.ts'
 import { invalid } from '../validation.ts'
 
-const circuit = z.looseObject({ state: z.enum(['closed', 'open', 'half_open']) })
-const status = z.enum(['available', 'degraded', 'unavailable'])
-
-const provider = z
-  .looseObject({
-    id: z.string(),
-    node: z.string().nullable().describe('The process, such as `1/2`; each has its own circuits. null: the only one'),
-    kind: z.string(),
-    status,
-    circuit,
-    resting: z
-      .strictObject({ until: time.nullable(), reason: z.string() })
-      .nullable()
-      .describe('An operator takes the provider out of use'),
-    endpoint: z.looseObject({ status }).describe('The base URL, which all keys share'),
-    keys: z.array(
-      z.looseObject({
-        id: z.string().describe('A fingerprint; the key itself is never shown'),
-        status: z.string(),
-        in_flight: z.int(),
-        requests: z.int(),
-        until: time.nullable(),
-        reason: z.string().optional().describe('Why an operator disabled it'),
-      }),
-    ),
-    models: z.array(
-      z.looseObject({
-        id: z.string(),
-        status,
-        circuit,
-        latency_ms: z
-          .strictObject({ first_content_p50: z.number().nullable() })
-          .describe('Median of its own last answers; null: none yet'),
-      }),
-    ),
-    minutes: z
-      .array(
-        z.strictObject({
-          start: time,
-          attempts: z.int(),
-          failed: z.int().describe('Failures of the provider'),
-          limited: z.int().describe('Refused because of a rate limit or a quota'),
-          skipped: z.int().describe('Requests that did not try it: a circuit was open, or it was resting'),
-          slowest_ms: z.number().nullable().describe('Until the first content'),
-        }),
-      )
-      .describe('The last 60 minutes in this process, the oldest first'),
-    latency_ms: z.strictObject({
-      first_content_p50: z.number().nullable(),
-      first_content_p95: z.number().nullable(),
-    }),
-    last_error: z
-      .strictObject({
-        at: time,
-        kind: z.string(),
-        code: z.string(),
-        status: z.int().nullable(),
-        message: z.string(),
-      })
-      .nullable(),
-  })
-  .meta({ id: 'Provider' })
-
-type ListedProvider = z.input<typeof provider>
+type ListedProvider = z.input<typeof PROVIDER>
 
 /** The entries of `/providers/status` of all processes. The schema above describes them; a test compares the two. */
 /** `teams`: those of the actor; null: all. Clients choose names of models, which others than operators of all teams do not see. */
@@ -101,22 +41,7 @@ const allProviders = async (deps: AdminDeps): Promise<readonly ListedProvider[]>
   })
 }
 
-const model = z
-  .looseObject({
-    id: z.string().describe('`provider/model`, or the name of a route'),
-    owned_by: z.string(),
-    display_name: z.string(),
-    context_window: z.int().optional(),
-    max_output_tokens: z.int().optional(),
-    capabilities: z.array(z.string()).optional(),
-    pricing: z
-      .looseObject({ currency: z.literal('USD'), per: z.literal('1M tokens') })
-      .optional()
-      .describe('Absent: no price is known'),
-  })
-  .meta({ id: 'Model' })
-
-type NamedModel = z.input<typeof model>
+type NamedModel = z.input<typeof MODEL>
 
 const credential = z.strictObject({
   id: z.string().min(1).max(200).describe('The ID of the provider'),
@@ -126,26 +51,16 @@ const credential = z.strictObject({
     .describe('The fingerprint of the key'),
 })
 
-const decision = z
-  .strictObject({
-    kind: z.literal('credential'),
-    id: z.string().describe('The ID of the provider and the fingerprint of the key'),
-    state: z.literal('disabled').nullable().describe('null: the key is used'),
-    until: time.nullable().describe('null: until it is enabled'),
-    reason: z.string(),
-  })
-  .meta({ id: 'CredentialDecision' })
-
 const DECISION = { kind: 'credential', id: 'openai a1f3', state: null, until: null, reason: '' }
 
-type CredentialDecision = Pick<z.output<typeof decision>, 'state' | 'until' | 'reason'>
+type CredentialDecision = Pick<z.output<typeof CREDENTIAL_DECISION>, 'state' | 'until' | 'reason'>
 
 /** Stores a decision about a key of a configured provider. */
 const decide = async (
   { control, gateway }: AdminDeps,
   call: AdminCall<z.output<typeof credential>>,
   { state, until, reason }: CredentialDecision,
-): Promise<Outcome<Answered<z.output<typeof decision>>>> => {
+): Promise<Outcome<Answered<z.output<typeof CREDENTIAL_DECISION>>>> => {
   const { id: provider, kid } = call.params
   const instance = gateway.config().instances.find((one) => one.id === provider)
   const key = instance?.keys.find((one) => one.id === kid)
@@ -164,7 +79,7 @@ const decide = async (
   })
 }
 
-const PROVIDER = {
+const PROVIDER_SHOWN = {
   id: 'openai',
   node: null,
   kind: 'openai',
@@ -177,8 +92,9 @@ const PROVIDER = {
     {
       id: 'gpt-5-mini',
       status: 'available',
-      circuit: { state: 'closed' },
+      circuit: { state: 'closed', retry_at: null },
       latency_ms: { first_content_p50: 312 },
+      keys: [{ id: 'a1f3', status: 'active', until: null, circuit: { state: 'closed', retry_at: null } }],
     },
   ],
   minutes: [],
@@ -199,24 +115,11 @@ const circuitAction = z.discriminatedUnion('action', [
   z.strictObject({ action: z.literal('probe') }),
 ])
 
-const circuitAnswer = z
-  .strictObject({
-    object: z.literal('circuit'),
-    provider: z.string(),
-    action: z.enum(['open', 'close', 'probe']),
-    resting: z.strictObject({ until: time, reason: z.string() }).nullable(),
-    changed: z
-      .int()
-      .describe('Circuits that were closed and rests that were ended, or circuits that admit a probe now'),
-    processes: z.strictObject({ answered: z.int(), of: z.int() }),
-  })
-  .meta({ id: 'CircuitAction' })
-
 /** Rests a provider, or ends its rest and closes its circuits, or lets them admit a probe. */
 const setCircuit = async (
   deps: AdminDeps,
   call: AdminCall<z.output<typeof id>, unknown, z.output<typeof circuitAction>>,
-): Promise<Outcome<Answered<z.output<typeof circuitAnswer>>>> => {
+): Promise<Outcome<Answered<z.output<typeof CIRCUIT_ACTION>>>> => {
   const { gateway, control } = deps
   const { params, body } = call
   const { action } = body
@@ -266,8 +169,8 @@ export const providerRows = [
     about: 'With WORKERS: an entry for each process (`node`), those of the process that answers first.',
     role: 'viewer',
     scope: 'any',
-    answer: listOf(provider),
-    example: { answer: { object: 'list', data: [PROVIDER], has_more: false, next: null } },
+    answer: listOf(PROVIDER),
+    example: { answer: { object: 'list', data: [PROVIDER_SHOWN], has_more: false, next: null } },
     handle: async (deps, call) =>
       good({
         body: { object: 'list' as const, data: [...(await providersOf(deps, call))], has_more: false, next: null },
@@ -280,8 +183,8 @@ export const providerRows = [
     role: 'viewer',
     scope: 'any',
     params: id,
-    answer: provider,
-    example: { params: { id: 'openai' }, answer: PROVIDER },
+    answer: PROVIDER,
+    example: { params: { id: 'openai' }, answer: PROVIDER_SHOWN },
     async handle(deps, call) {
       const { params } = call
       const providers = await providersOf(deps, call)
@@ -299,7 +202,7 @@ export const providerRows = [
     scope: 'all',
     params: id,
     body: circuitAction,
-    answer: circuitAnswer,
+    answer: CIRCUIT_ACTION,
     example: {
       params: { id: 'openai' },
       body: { action: 'close' },
@@ -327,7 +230,7 @@ export const providerRows = [
       reason: z.string().min(1).max(500).describe('Shown in the status of the provider and in explanations'),
       until: time.optional(),
     }),
-    answer: decision,
+    answer: CREDENTIAL_DECISION,
     example: {
       params: { id: 'openai', kid: 'a1f3' },
       body: { reason: 'The key leaked', until: '2027-12-01T00:00:00Z' },
@@ -345,7 +248,7 @@ export const providerRows = [
     role: 'operator',
     scope: 'all',
     params: credential,
-    answer: decision,
+    answer: CREDENTIAL_DECISION,
     example: { params: { id: 'openai', kid: 'a1f3' }, answer: DECISION },
     async handle(deps, call) {
       const decided = await decide(deps, call, { state: null, until: null, reason: '' })
@@ -363,7 +266,7 @@ export const providerRows = [
       ...page,
       q: z.string().min(1).max(200).optional().describe('Part of the name'),
     }),
-    answer: listOf(model),
+    answer: listOf(MODEL),
     example: {
       query: { q: 'gpt', limit: '10' },
       answer: {

@@ -1,17 +1,19 @@
 /** Requests of the ledger with their attempts and kept bodies. */
 import { z } from 'zod'
 import { bad, fail, good, type Outcome } from '../../../core/failure.ts'
+import { time } from '../../../records/entities/shown.ts'
 import type { StoredBodies } from '../../../usage/bodies/recorded-calls.ts'
 import { REQUESTS_PARAMETERS, RUNNING_PARAMETERS } from '../../../usage/reading/parameters.ts'
 import type { FoundRequest } from '../../../usage/reading/queries.ts'
+import { count, listOf, named } from '../../answers/fields.ts'
+import { FOUND_REQUEST, REPLAYED, REQUEST_BODIES, REQUEST_EXAMPLE, REQUESTS_PAGE } from '../../answers/requests.ts'
 import { noteAudit, noteOnce } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
-import { count, id, listOf, named, time } from '../fields.ts'
+import { id } from '../fields.ts'
 import { lettersOf } from '../letters.ts'
 import { notReplayable, type ReplayChanges } from '../replay.ts'
 import { type AdminCall, row } from '../row.ts'
 import { scoped, shown } from '../usage-query.ts'
-import { foundRequest, keptBodies, REQUEST_EXAMPLE, requestsPage } from './request-schemas.ts'
 
 const running = z
   .strictObject({
@@ -38,7 +40,7 @@ export const requestRows = [
     role: 'viewer',
     scope: 'team',
     query: REQUESTS_PARAMETERS,
-    answer: requestsPage,
+    answer: REQUESTS_PAGE,
     example: {
       query: { outcome: 'answered', count: 'true', histogram: '60' },
       answer: {
@@ -100,7 +102,7 @@ export const requestRows = [
     role: 'viewer',
     scope: 'team',
     params: id,
-    answer: foundRequest,
+    answer: FOUND_REQUEST,
     example: {
       params: { id: REQUEST_EXAMPLE.id },
       answer: { ...REQUEST_EXAMPLE, same_client_id: [], limited_by: null },
@@ -120,10 +122,7 @@ export const requestRows = [
     role: 'operator',
     scope: 'team',
     params: id,
-    answer: z.strictObject({
-      object: z.literal('request.bodies'),
-      bodies: keptBodies.nullable().describe('Null: not kept'),
-    }),
+    answer: REQUEST_BODIES,
     example: { params: { id: REQUEST_EXAMPLE.id }, answer: { object: 'request.bodies', bodies: null } },
     async handle(deps, call) {
       const bodies = await readBodies(deps, call)
@@ -143,7 +142,7 @@ export const requestRows = [
       model: z.string().min(1).max(500).optional().describe('Another model or route'),
       edit: z.record(z.string(), z.json()).optional().describe('A JSON Merge Patch of the body'),
     }),
-    answer: z.strictObject({ id: z.string(), object: z.literal('request.replay') }),
+    answer: REPLAYED,
     status: 202,
     example: {
       params: { id: REQUEST_EXAMPLE.id },

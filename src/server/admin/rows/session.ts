@@ -1,11 +1,11 @@
 /** Who is signed in, and sessions of browsers. */
 import { z } from 'zod'
 import { bad, good } from '../../../core/failure.ts'
+import { time } from '../../../records/entities/shown.ts'
 import { ROLES } from '../actor.ts'
 import type { Authenticated } from '../authentication.ts'
 import { noteAudit } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
-import { time } from '../fields.ts'
 import { row } from '../row.ts'
 
 const binding = z.strictObject({

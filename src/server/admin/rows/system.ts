@@ -2,56 +2,18 @@
 import { createReadStream } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { resolve } from 'node:path'
-import { z } from 'zod'
+import type { z } from 'zod'
 import { IN_POSTGRES } from '../../../backup/data-files.ts'
 import { backUp } from '../../../backup/write-backups.ts'
 import { bad, fail, good } from '../../../core/failure.ts'
 import type { ResponseWriter } from '../../../core/http-exchange.ts'
 import type { Settings } from '../../../core/settings.ts'
 import { journalFolder } from '../../../usage/bookkeeper/usage-ledger.ts'
+import { type PROCESS_STATE, SYSTEM } from '../../answers/system.ts'
 import { noteAudit } from '../control.ts'
-import { time } from '../fields.ts'
 import { askProcesses } from '../processes.ts'
 import { row } from '../row.ts'
 import { reloadAnswer, reloadEntry } from './config.ts'
-
-const bytes = z.int().min(0)
-
-const problems = z.array(z.strictObject({ component: z.string(), reason: z.string(), since: time }))
-const memory = z.strictObject({ rss: bytes, heap_used: bytes, external: bytes }).describe('In bytes')
-
-/** The state of one process. */
-const facts = {
-  status: z.enum(['ok', 'degraded', 'draining']),
-  pid: z.int(),
-  started_at: time,
-  uptime_ms: z.int().min(0),
-  requests_in_progress: z.int().min(0),
-  connections: z.int().min(0),
-  memory,
-  problems,
-}
-const listed = z.strictObject({ node: z.string().nullable(), ...facts })
-
-const system = z
-  .strictObject({
-    object: z.literal('system'),
-    ...facts,
-    version: z.string(),
-    node: z.string().describe('Version of Node.js'),
-    platform: z.string(),
-    production: z.boolean(),
-    catalogue: z.string().nullable().describe('The date of the catalogue of models and prices; null: it has none'),
-    worker: z
-      .strictObject({ number: z.int().min(1), of: z.int().min(1) })
-      .nullable()
-      .describe('The process that answered, where several serve the port (WORKERS)'),
-    ledger: z
-      .strictObject({ lag_ms: z.number().min(0), dropped: z.int().min(0) })
-      .describe('Age of the last stored record while more are left, and records that could not be written'),
-    nodes: z.array(listed).describe('Each process that serves the port and has answered, this one first'),
-  })
-  .meta({ id: 'System' })
 
 const foldersOf = (settings: Settings) => ({
   data: resolve(settings.data.dir),
@@ -123,7 +85,7 @@ export const systemRows = [
     summary: 'Show the state of the process, and of the others that serve the port',
     role: 'viewer',
     scope: 'any',
-    answer: system,
+    answer: SYSTEM,
     example: {
       answer: {
         object: 'system',
@@ -149,7 +111,9 @@ export const systemRows = [
       const { version, production, worker } = deps.process
       const { answers } = await askProcesses(deps, { do: 'system' })
       // `answerHere` returns these members.
-      const nodes = answers.map(({ name, value }) => ({ ...value, node: name }) as unknown as z.input<typeof listed>)
+      const nodes = answers.map(
+        ({ name, value }) => ({ ...value, node: name }) as unknown as z.input<typeof PROCESS_STATE>,
+      )
       const [own] = nodes
       if (!own) return bad(fail('internal', 'This process has not answered.'))
       const platform = `${process.platform} ${process.arch}`

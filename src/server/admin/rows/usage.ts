@@ -1,54 +1,11 @@
-/** Sums of usage and cost, and exports, from the ledger. */
-import { z } from 'zod'
 import { good } from '../../../core/failure.ts'
 import { EXPORT_PARAMETERS, USAGE_PARAMETERS } from '../../../usage/reading/parameters.ts'
+import { USAGE_REPORT } from '../../answers/usage.ts'
 import { runFor } from '../control.ts'
-import { count, dollars, id, listOf, time } from '../fields.ts'
+import { id } from '../fields.ts'
 import { row } from '../row.ts'
 import { scoped, shown, summed } from '../usage-query.ts'
 import { writeExport } from '../write-export.ts'
-
-const sums = {
-  requests: count,
-  failed: count,
-  attempts: count,
-  input: count,
-  output: count,
-  cache_read: count,
-  cache_write: count,
-  reasoning: count,
-  cost: dollars,
-  saved: dollars,
-  lost: dollars.describe('The part of `cost` of attempts that delivered no whole answer'),
-  estimated: count.describe('Attempts whose usage is estimated'),
-  unpriced: count.describe('Attempts without a known price'),
-  first_content_ms: z.number().nullable(),
-  total_ms: z.number().nullable(),
-}
-const dimension = z.string().nullable().optional()
-const usageEntry = z
-  .strictObject({
-    start: z.string().optional(),
-    team: dimension,
-    key: dimension,
-    model: dimension,
-    provider: dimension,
-    tag: dimension,
-    style: dimension,
-    route: dimension,
-    client: dimension,
-    ...sums,
-  })
-  .meta({ id: 'UsageEntry' })
-const usageReport = z
-  .strictObject({
-    ...listOf(usageEntry).shape,
-    from: time,
-    to: time,
-    total: z.strictObject(sums),
-    names: z.record(z.string(), z.string()).describe('Of the teams and keys in `data`, by ID; deleted ones included'),
-  })
-  .meta({ id: 'UsageReport' })
 
 const SUMS = {
   requests: 812,
@@ -87,7 +44,7 @@ export const usageRows = [
     role: 'viewer',
     scope: 'team',
     query: USAGE_PARAMETERS,
-    answer: usageReport,
+    answer: USAGE_REPORT,
     example: { query: { by: 'team', bucket: 'day' }, answer: REPORT },
     async handle(deps, { query, teams }) {
       const whole = scoped(deps, summed(query, deps.gateway.config()), 'usage', teams)
@@ -138,7 +95,7 @@ export const usageRows = [
     scope: 'team',
     params: id,
     query: USAGE_PARAMETERS,
-    answer: usageReport,
+    answer: USAGE_REPORT,
     example: { params: { id: 'key_kdvbwqhzmrtc' }, query: { by: 'model' }, answer: REPORT },
     async handle(deps, call) {
       const { params, query, teams } = call

@@ -1,6 +1,7 @@
-/** Shapes of requests, their attempts and kept bodies, with an example. */
+/** Requests of the ledger with their attempts, and kept bodies. */
 import { z } from 'zod'
-import { count, dollars, listOf, named, time } from '../fields.ts'
+import { dollars, time } from '../../records/entities/shown.ts'
+import { count, listOf, named } from './fields.ts'
 
 const tokens = {
   input: count.nullable(),
@@ -46,7 +47,8 @@ const decision = z
     limit: z.string().nullable().describe('the limit of the client that refused the request'),
   })
   .meta({ id: 'RoutingDecision' })
-export const request = z
+/** A request in a list. */
+export const REQUEST = z
   .strictObject({
     object: z.literal('request'),
     id: z.string().describe('Given by the gateway'),
@@ -88,17 +90,28 @@ export const request = z
     attempts: z.array(attempt),
   })
   .meta({ id: 'Request' })
-export const foundRequest = request
-  .extend({
-    same_client_id: z
-      .array(z.strictObject({ id: z.string(), received_at: time }))
-      .describe('Others to which the client gave the same ID, the newest first, at most 20'),
-    limited_by: z
-      .strictObject({ id: z.string(), name: z.string() })
-      .nullable()
-      .describe('The budget, team or key whose limit refused it, if it still exists'),
-  })
-  .meta({ id: 'FoundRequest' })
+/** A request as the event at its end has it: without what only the ledger has. */
+export const ENDED_REQUEST = REQUEST.omit({ attempts: true }).partial({
+  route: true,
+  end_user: true,
+  tags: true,
+  message: true,
+  trail: true,
+  saved: true,
+  trace: true,
+  decision: true,
+})
+
+/** A request that was asked for by its ID. */
+export const FOUND_REQUEST = REQUEST.extend({
+  same_client_id: z
+    .array(z.strictObject({ id: z.string(), received_at: time }))
+    .describe('Others to which the client gave the same ID, the newest first, at most 20'),
+  limited_by: z
+    .strictObject({ id: z.string(), name: z.string() })
+    .nullable()
+    .describe('The budget, team or key whose limit refused it, if it still exists'),
+}).meta({ id: 'FoundRequest' })
 
 const storedBody = z
   .strictObject({
@@ -122,7 +135,7 @@ const keptEvents = z.strictObject({
     .describe('Of each event: ms since the request was received, bytes, and the index of its type'),
   omitted: count.describe('Number of events that are not in the list'),
 })
-export const keptBodies = z
+const KEPT_BODIES = z
   .strictObject({
     path: z.string(),
     headers: keptHeaders,
@@ -149,7 +162,8 @@ export const keptBodies = z
   })
   .meta({ id: 'KeptBodies' })
 
-export const outcomes = {
+/** The members of a sum of requests by their outcome. */
+export const OUTCOMES = {
   answered: count,
   refused: count,
   interrupted: count,
@@ -158,14 +172,23 @@ export const outcomes = {
   fell_back: count.nullable(),
   cached: count.nullable(),
 }
-export const requestsPage = z
+/** The kept bodies of a request. */
+export const REQUEST_BODIES = z.strictObject({
+  object: z.literal('request.bodies'),
+  bodies: KEPT_BODIES.nullable().describe('Null: not kept'),
+})
+
+/** A request that was sent again: its ID. */
+export const REPLAYED = z.strictObject({ id: z.string(), object: z.literal('request.replay') })
+
+export const REQUESTS_PAGE = z
   .strictObject({
-    ...listOf(request).shape,
+    ...listOf(REQUEST).shape,
     from: time,
     to: time,
     count: z.strictObject({ value: count, exact: z.boolean() }).optional(),
     histogram: z
-      .strictObject({ seconds: z.number(), data: z.array(z.strictObject({ start: time, ...outcomes })) })
+      .strictObject({ seconds: z.number(), data: z.array(z.strictObject({ start: time, ...OUTCOMES })) })
       .optional(),
   })
   .meta({ id: 'RequestsPage' })

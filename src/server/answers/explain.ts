@@ -1,0 +1,58 @@
+/** Plans: where a request would be routed. */
+import { z } from 'zod'
+import { time } from '../../records/entities/shown.ts'
+import { listOf } from './fields.ts'
+
+const plannedTarget = z.looseObject({
+  provider: z.string(),
+  model: z.string(),
+  because: z.string(),
+  share: z.number().optional().describe('Of the requests for which it is first, if requests choose at random'),
+  fit: z.boolean().optional().describe('Whether it supports everything the request requires'),
+  keys: z
+    .array(
+      z.looseObject({
+        id: z.string(),
+        may_be_tried: z.boolean(),
+        because: z.string().optional().describe('Why not'),
+        until: time.nullable().optional(),
+      }),
+    )
+    .optional(),
+})
+
+/** The plan of a request, as POST /v1/route returns it. */
+export const PLAN = z.looseObject({
+  model: z.string(),
+  by: z.string().describe('How the name was resolved'),
+  style: z.string(),
+  strategy: z.string().optional().describe('How requests choose among the first targets, if they do'),
+  targets: z.array(plannedTarget),
+  skipped: z.array(z.looseObject({ provider: z.string(), why: z.string() })),
+})
+
+/** The plan for a client. */
+export const EXPLANATION = PLAN.extend({
+  as: z.strictObject({ id: z.string(), name: z.string(), status: z.string() }).nullable(),
+  refused: z.strictObject({ code: z.string(), message: z.string() }).nullable(),
+})
+  .describe('The plan, as POST /v1/route returns it')
+  .meta({ id: 'Explanation' })
+
+export const TARGET = z.strictObject({ provider: z.string(), model: z.string() })
+
+const ROUTE_PLAN = z
+  .looseObject({
+    model: z.string().describe('The name of the route'),
+    answers: TARGET.nullable().describe('The target that would be tried first; null: none can be tried'),
+    before: TARGET.nullable().describe('The same without `assume`'),
+    loses: z
+      .array(z.string())
+      .describe('Capabilities that `before` has and `answers` does not have; empty if the catalogue lacks a model'),
+    error: z.strictObject({ code: z.string(), message: z.string() }).nullable(),
+  })
+  .describe('The plan of a route, as POST /v1/route returns it')
+  .meta({ id: 'RoutePlan' })
+
+/** The plans of all routes. */
+export const ROUTE_PLANS = listOf(ROUTE_PLAN)

@@ -1,0 +1,31 @@
+/** What several answers have in common. */
+import { z } from 'zod'
+
+export const count = z.int().min(0)
+
+/** The ID of a key or a team with its current name. */
+export const named = z.strictObject({ id: z.string(), name: z.string().nullable() }).nullable()
+
+/** The processes that serve the port (WORKERS). */
+export const processes = z.strictObject({ answered: count, of: count })
+
+/** The answer of a list. */
+export const listOf = <T extends z.ZodType>(entry: T) =>
+  z.strictObject({
+    object: z.literal('list'),
+    data: z.array(entry),
+    has_more: z.boolean(),
+    next: z.string().nullable().describe('Send it as `after` for the next page; null: this is the last one'),
+  })
+
+/** The answer of the removal of a record that does not stay in lists. */
+export const deletedAs = <const Object extends string>(object: Object) =>
+  z.strictObject({ id: z.string(), object: z.literal(object), deleted: z.literal(true) })
+
+/** A refused request. `errors`: all wrong members of a body, if there are several. */
+export const ERROR = z.looseObject({
+  error: z.looseObject({
+    message: z.string(),
+    errors: z.array(z.looseObject({ path: z.string(), message: z.string() })).optional(),
+  }),
+})

@@ -1,0 +1,42 @@
+/** The state of the processes. */
+import { z } from 'zod'
+import { time } from '../../records/entities/shown.ts'
+
+const bytes = z.int().min(0)
+
+const problems = z.array(z.strictObject({ component: z.string(), reason: z.string(), since: time }))
+const memory = z.strictObject({ rss: bytes, heap_used: bytes, external: bytes }).describe('In bytes')
+
+/** The state of one process. */
+const facts = {
+  status: z.enum(['ok', 'degraded', 'draining']),
+  pid: z.int(),
+  started_at: time,
+  uptime_ms: z.int().min(0),
+  requests_in_progress: z.int().min(0),
+  connections: z.int().min(0),
+  memory,
+  problems,
+}
+/** The state of one of several processes. */
+export const PROCESS_STATE = z.strictObject({ node: z.string().nullable(), ...facts })
+
+export const SYSTEM = z
+  .strictObject({
+    object: z.literal('system'),
+    ...facts,
+    version: z.string(),
+    node: z.string().describe('Version of Node.js'),
+    platform: z.string(),
+    production: z.boolean(),
+    catalogue: z.string().nullable().describe('The date of the catalogue of models and prices; null: it has none'),
+    worker: z
+      .strictObject({ number: z.int().min(1), of: z.int().min(1) })
+      .nullable()
+      .describe('The process that answered, where several serve the port (WORKERS)'),
+    ledger: z
+      .strictObject({ lag_ms: z.number().min(0), dropped: z.int().min(0) })
+      .describe('Age of the last stored record while more are left, and records that could not be written'),
+    nodes: z.array(PROCESS_STATE).describe('Each process that serves the port and has answered, this one first'),
+  })
+  .meta({ id: 'System' })

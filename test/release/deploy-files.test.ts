@@ -76,6 +76,20 @@ test('compose: the files follow the schema of Compose', { skip: skipWithoutFile(
   assert.equal(check({ services: { headgate: { image: 'headgate', read_onli: true } } }), false)
 })
 
+test('haproxy: events of a stream are not held back', () => {
+  for (const file of [
+    join(DEPLOY, 'compose', 'haproxy.cfg'),
+    join(DEPLOY, '..', 'docs', 'deploy', 'behind-a-balancer.md'),
+  ]) {
+    const text = readFileSync(file, 'utf8')
+    assert.match(
+      text.slice(text.indexOf('defaults\n'), text.indexOf('\nfrontend ')),
+      /^ {2}option http-no-delay\b/m,
+      file,
+    )
+  }
+})
+
 test('compose: containers are read-only, without capabilities, and keep their data in volumes', () => {
   const config = './headgate.yaml:/etc/headgate/headgate.yaml:ro'
   const balancer = './haproxy.cfg:/usr/local/etc/haproxy/haproxy.cfg:ro'

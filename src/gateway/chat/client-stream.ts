@@ -257,8 +257,9 @@ const SEPARATE_WRITE = 4 * 1024
 
 /** Output for the steps of one upstream read: usually a single piece. */
 export const wireOf = (writer: StreamWriter, steps: readonly StreamStep[]): readonly TextOrBytes[] => {
-  const [only] = steps
-  const pieces = only && steps.length === 1 ? writer.push(only) : steps.flatMap((step) => writer.push(step))
+  // Read by its index: an iterator would be allocated for each read.
+  const only = steps.length === 1 ? steps[0] : undefined
+  const pieces = only ? writer.push(only) : steps.flatMap((step) => writer.push(step))
   if (pieces.length === 1) return pieces
   const wire: TextOrBytes[] = []
   let text = ''

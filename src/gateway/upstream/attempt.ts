@@ -319,9 +319,9 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
       else if (event.type === 'signature') this.#terms.onSignature?.(event.signature)
     }
     if (this.#state.isOver) return
-    this.#held ??= []
-    if (this.#sink) this.#held.push(step)
-    else this.#hold(step, this.#held)
+    if (!this.#sink) this.#hold(step)
+    else if (this.#held) this.#held.push(step)
+    else this.#held = [step]
   }
 
   #onStart({ id, model }: ChatEvent & { type: 'start' }): void {
@@ -357,12 +357,12 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
     this.#schedule(now)
   }
 
-  /** Keeps a step until there is a sink. */
-  #hold(step: StreamStep, held: StreamStep[]): void {
+  /** Keeps a step until there is a sink, with a copy of its bytes: those of a frame are valid only during the read. */
+  #hold(step: StreamStep): void {
     const { frame } = step
-    // The bytes of a frame are valid only during the read.
+    this.#held ??= []
     const bytes = frame?.raw instanceof Uint8Array ? new Uint8Array(frame.raw) : undefined
-    held.push(frame && bytes ? { ...step, frame: { ...frame, raw: bytes } } : step)
+    this.#held.push(frame && bytes ? { ...step, frame: { ...frame, raw: bytes } } : step)
     this.#heldSize += bytes?.length ?? frame?.data.length ?? 0
     if (this.#state.firstContentAt !== null) this.#openUnlessHeldBack()
     else if (this.#terms.stream && this.#heldSize > MAX_HELD)

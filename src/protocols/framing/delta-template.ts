@@ -92,8 +92,9 @@ export class DeltaTemplate {
       const after = match.end
       const text = matchedText(bytes, latin1)
       if (text === undefined) break
-      events ??= []
-      events.push({ type: 'delta', text })
+      // Mostly one: a list with its item takes a sixth of the memory of one to which it is pushed.
+      if (events) events.push({ type: 'delta', text })
+      else events = [{ type: 'delta', text }]
       end = after
     }
     if (!events) return undefined

@@ -1,7 +1,7 @@
 import type { ChatEvent } from '../../core/chat.ts'
 import type { Frame, StreamDecoder, StreamReader, StreamStep } from '../../core/protocol.ts'
 import type { Stage } from '../../core/stage.ts'
-import { DeltaTemplate, type TextOf } from './delta-template.ts'
+import { DeltaTemplate, type RepeatMatch, type TextOf } from './delta-template.ts'
 import { endsFrame, frameEnd } from './sse.ts'
 import { latin1Of } from './utf8.ts'
 
@@ -46,14 +46,16 @@ export class RepeatedDeltas implements StreamReader {
   }
 
   push(chunk: Uint8Array): readonly StreamStep[] {
-    const steps: StreamStep[] = []
     const latin1 = latin1Of(chunk)
-    if (latin1 === undefined) return this.#read(chunk, steps)
+    if (latin1 === undefined) return this.#read(chunk, [])
+    const first = this.#repeats(chunk, latin1, 0)
+    // The usual read. A list with its item takes a sixth of the memory of one to which it is pushed.
+    if (first?.end === chunk.length) return [first]
+    const steps: StreamStep[] = first ? [first] : []
     let singles = 0
-    for (let at = 0; at < chunk.length; ) {
-      const run = this.#atBoundary ? this.#template.inBytes(chunk, latin1, at) : undefined
+    for (let at = first?.end ?? 0; at < chunk.length; ) {
+      const run = at === 0 ? undefined : this.#repeats(chunk, latin1, at)
       if (run) {
-        if (this.#comparesText) for (const { text } of run.events) this.#unread += text
         steps.push(run)
         at = run.end
         singles = 0
@@ -66,6 +68,13 @@ export class RepeatedDeltas implements StreamReader {
       }
     }
     return steps
+  }
+
+  /** The repeated events from this index on; undefined: the next event must be read. */
+  #repeats(chunk: Uint8Array, latin1: string, at: number): RepeatMatch | undefined {
+    const run = this.#atBoundary ? this.#template.inBytes(chunk, latin1, at) : undefined
+    if (run && this.#comparesText) for (const { text } of run.events) this.#unread += text
+    return run
   }
 
   end(): readonly StreamStep[] {

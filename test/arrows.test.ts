@@ -79,7 +79,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'gateway/routing',
     'gateway/sharing',
   ],
-  'gateway/endpoints': [
+  'gateway/handlers': [
     'gateway/accounts',
     'gateway/call',
     'gateway/guards',

@@ -1,5 +1,5 @@
 /** Whether the running configuration is the one on disk. */
-import type { HealthProblem } from '../gateway/endpoints/pages.ts'
+import type { HealthProblem } from '../gateway/handlers/pages.ts'
 import type { Problem } from './problem.ts'
 import type { Reloaded } from './watch.ts'
 

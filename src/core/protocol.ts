@@ -145,7 +145,7 @@ export type ClientProtocol = {
    * outside of them is an error of the request.
    */
   readonly ranges?: { readonly [member: string]: readonly [least: number, most: number] }
-  /** The format's endpoint for counting the tokens of a request, if it has one. */
+  /** The format's path for counting the tokens of a request, if it has one. */
   readonly counting?: TokenCounting
   /** Pass-through. Absent: no upstream uses this format. */
   readonly passing?: SameFormat
@@ -203,11 +203,11 @@ export type Protocol = UpstreamProtocol &
   ClientProtocol & { readonly name: ClientProtocolName & UpstreamProtocolName; readonly passing: SameFormat }
 
 export type TokenCounting = {
-  /** Path suffix of the endpoint: `/count_tokens`. */
+  /** Suffix of its path: `/count_tokens`. */
   readonly suffix: string
   /** Decodes the request; members that only an answer needs are optional. */
   readonly decodeRequest: (body: JsonObject) => Outcome<ChatRequest>
-  /** The members that the endpoint accepts; clients send all members of the request. Absent: it accepts them all. */
+  /** The members that the path accepts; clients send all members of the request. Absent: it accepts them all. */
   readonly accepts?: ReadonlySet<string>
   /** The token count; undefined if the body contains none. */
   readonly decodeAnswer: (body: Json) => number | undefined

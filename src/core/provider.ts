@@ -114,7 +114,7 @@ export type Providers = ReadonlyMap<string, Provider>
 
 export type Variables = { readonly [suffix: string]: string | undefined }
 
-/** A protocol that a provider supports, with the differences of its endpoint. */
+/** A protocol that a provider supports, with the differences of its path. */
 export type ProtocolSupport = {
   readonly protocol: UpstreamProtocolName
   /** Path below the base URL; `{model}` is replaced by the model. */
@@ -125,13 +125,13 @@ export type ProtocolSupport = {
   readonly atHost?: true
   /** Models that use this protocol only. Other models use the protocols without this member. */
   readonly models?: RegExp
-  /** Authentication for this endpoint, if it differs from the provider's. */
+  /** Authentication for this path, if it differs from the provider's. */
   readonly auth?: Auth
   /** Members it accepts in this format, if they differ from the format. */
   readonly accepts?: Accepts
   /** Abilities that no model has in this protocol. Requests that need them are incompatible. */
   readonly lacks?: readonly Ability[]
-  /** The responses endpoint stores no responses, so `previous_response_id` cannot be used there. */
+  /** The path for responses stores no responses, so `previous_response_id` cannot be used there. */
   readonly stateless?: true
 }
 

@@ -1,7 +1,7 @@
 /** Gauges for the metrics page: circuits, keys and load at the time of the scrape. */
 import { keyId } from '../core/target.ts'
-import type { HealthProblem } from '../gateway/endpoints/pages.ts'
 import type { Gateway } from '../gateway/gateway.ts'
+import type { HealthProblem } from '../gateway/handlers/pages.ts'
 import type { LoadMeter } from '../runtime/load.ts'
 import type { Reading } from './registry.ts'
 

@@ -5,7 +5,7 @@ import { type Access, ANONYMOUS, type Client, FULL_ACCESS } from '../../src/core
 import type { IncomingRequest, ResponseWriter } from '../../src/core/http-exchange.ts'
 import { type JsonObject, list, object, parseObject, text } from '../../src/core/json.ts'
 import type { GatewayEvent } from '../../src/core/trace.ts'
-import { parseOnce } from '../../src/gateway/endpoints/explain.ts'
+import { parseOnce } from '../../src/gateway/handlers/explain.ts'
 import { LiveHub } from '../../src/observe/live/hub.ts'
 import { LIVE_TOPICS } from '../../src/observe/live/live-event.ts'
 import { NO_ASSUMPTION } from '../../src/policy/routing/assumption.ts'

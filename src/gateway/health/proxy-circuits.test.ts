@@ -8,7 +8,7 @@ import type { Instance } from '../../core/provider.ts'
 import type { Target } from '../../core/target.ts'
 import type { GatewayEvent } from '../../core/trace.ts'
 import { emptyHistory, recordFailure, remainingTargets } from '../../policy/routing/next-target.ts'
-import { providersStatus } from '../endpoints/status.ts'
+import { providersStatus } from '../handlers/status.ts'
 import { UpstreamHealth } from './upstream-health.ts'
 
 const key = { id: 'k', secret: null, weight: 1 }

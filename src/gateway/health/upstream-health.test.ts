@@ -8,7 +8,7 @@ import type { Instance } from '../../core/provider.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Target } from '../../core/target.ts'
 import type { GatewayEvent } from '../../core/trace.ts'
-import { providersStatus } from '../endpoints/status.ts'
+import { providersStatus } from '../handlers/status.ts'
 import { type AdmissionMode, type AttemptPermit, UpstreamHealth } from './upstream-health.ts'
 
 const instanceOf = (keys: readonly string[]): Instance => ({

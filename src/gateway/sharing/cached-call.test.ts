@@ -20,7 +20,7 @@ import { summarize } from '../../core/trace-summary.ts'
 import { priceBook } from '../../policy/accounts/price-book.ts'
 import { protocols } from '../../protocols/index.ts'
 import { serveChat } from '../chat/serve-chat.ts'
-import { serveEmbeddings } from '../endpoints/embeddings.ts'
+import { serveEmbeddings } from '../handlers/embeddings.ts'
 import { createResponse } from '../responses/create-response.ts'
 import { memoryResponseStore } from '../responses/memory-response-store.ts'
 

@@ -4,7 +4,7 @@ import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from
 import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import { ANONYMOUS } from '../../core/accounts.ts'
 import type { ClientProtocolName, UpstreamProtocolName } from '../../core/chat.ts'
-import { serveEmbeddings } from '../endpoints/embeddings.ts'
+import { serveEmbeddings } from '../handlers/embeddings.ts'
 import { createResponse } from '../responses/create-response.ts'
 
 /** Parses as strictly as the servers of Anthropic, DeepSeek and Cerebras do. Their words, from public reports. */

@@ -2,9 +2,9 @@
 import type { Directory } from '../../core/accounts.ts'
 import type { FullConfig } from '../../core/config.ts'
 import { keyId } from '../../core/target.ts'
-import { outagesOf } from '../../gateway/endpoints/outages.ts'
-import { defaultModelOf, type HealthProblem } from '../../gateway/endpoints/pages.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
+import { outagesOf } from '../../gateway/handlers/outages.ts'
+import { defaultModelOf, type HealthProblem } from '../../gateway/handlers/pages.ts'
 import type { AlertView, BudgetView } from '../../policy/alerts/conditions.ts'
 import type { ProcessCounts } from './request-counts.ts'
 

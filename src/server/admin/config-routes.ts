@@ -4,8 +4,8 @@ import type { Config } from '../../core/config.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { isObject, list } from '../../core/json.ts'
 import { ownTurn } from '../../core/steps.ts'
-import { explain } from '../../gateway/endpoints/explain.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
+import { explain } from '../../gateway/handlers/explain.ts'
 import { AUTO } from '../../policy/routing/plan.ts'
 
 /** `before` and `after`: names such as `openai/gpt-5`; null: there is no such route. */

@@ -1,7 +1,7 @@
 /** The state of all processes that serve the port. Each worker answers for itself; the supervisor collects the answers. */
 import { fail } from '../../core/failure.ts'
 import { isObject, type JsonObject, list } from '../../core/json.ts'
-import { statusPage } from '../../gateway/endpoints/pages.ts'
+import { statusPage } from '../../gateway/handlers/pages.ts'
 import { processView } from '../../observe/alerts/view.ts'
 import type { ControlOperation, RunOperation } from '../../records/store/record-operations.ts'
 import type { AdminDeps } from './deps.ts'

@@ -25,6 +25,8 @@ const WITH_RANGE: readonly string[] = ['overview', 'requests', 'providers', 'usa
 // The names are those of the table.
 const widths = Object.keys(WIDTHS) as WidthName[]
 
+const TABLES = PAGES.filter(([name]) => ['requests', 'providers', 'routes', 'keys', 'config'].includes(name))
+
 /** px between the two widths: a tablet both ways, and a small laptop. */
 const BETWEEN = [768, 1024, 1180]
 
@@ -64,6 +66,22 @@ describe('every page', { skip: skipBrowser, concurrency: false }, () => {
     if (isWritten) writeFileSync(LAYOUT, `{\n${lines.join(',\n')}\n}\n`)
   })
   const options = (storage = {}) => ({ url: populated.gateway.url, token: ADMIN, storage })
+
+  test('a window that becomes narrow is not wider than itself before its tables are cards', () =>
+    withDashboard(browser, options(), async ({ page, open, fits }) => {
+      // A busy machine draws the cards late; here it never does.
+      await page.addInitScript(() => {
+        MediaQueryList.prototype.addEventListener = () => {}
+      })
+      for (const [name, path] of TABLES) {
+        await page.setViewportSize(WIDTHS.wide)
+        await open(path)
+        await page.locator('table[data-columns]').first().waitFor()
+        await page.setViewportSize(WIDTHS.narrow)
+        assert.ok((await page.locator('table[data-columns]').count()) > 0, name)
+        await fits()
+      }
+    }))
 
   for (const [name, path, shown] of PAGES)
     test(`${name}: foreign texts, places, print, longer words`, () =>

@@ -113,7 +113,7 @@ describe('usage data that is read slowly', { skip: skipBrowser, concurrency: fal
         await each(async (dashboard, _, shown) => {
           // Queries that were ended run on for a while.
           const again = sentence(dashboard).getByRole('button', { name: 'Try again' })
-          for (const end = performance.now() + 60_000; (await again.count()) > 0 && performance.now() < end; ) {
+          for (const end = performance.now() + 120_000; (await again.count()) > 0 && performance.now() < end; ) {
             await again.click({ timeout: 1_000 }).catch(() => {})
             await dashboard.page.waitForTimeout(500)
           }

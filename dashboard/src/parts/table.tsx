@@ -272,7 +272,12 @@ export const Table = <Row,>(props: TableProps<Row>) => {
   return (
     <>
       {isCards && props.sort && <SortMenu columns={columns} sort={props.sort} />}
-      <table class="table" aria-label={label} aria-rowcount={count === null ? -1 : count + 1}>
+      <table
+        class="table"
+        data-columns={isCards ? undefined : (cardsBelow ?? 'narrow')}
+        aria-label={label}
+        aria-rowcount={count === null ? -1 : count + 1}
+      >
         <Heads columns={columns} sort={props.sort} isCards={isCards} />
         <tbody ref={inWindow.body}>
           {lines}

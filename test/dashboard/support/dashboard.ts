@@ -21,8 +21,8 @@ export const LOOKS: readonly { readonly width: WidthName; readonly theme: ThemeN
   { width: 'narrow', theme: 'dark' },
 ]
 
-/** ms for anything to appear; a busy machine needs some of it. */
-const PATIENCE = 30_000
+/** ms for anything to appear; a busy machine needs half of it. */
+const PATIENCE = 120_000
 /** The folder of the pictures. */
 export const SHOTS = join(import.meta.dirname, '..', '..', '..', '.cache', 'dashboard-shots')
 
@@ -157,10 +157,19 @@ const openDashboard = async (browser: Browser, options: DashboardOptions): Promi
 /** Rules whose result depends on the theme. */
 const COLOR_RULES = ['color-contrast', 'link-in-text-block']
 
+/** Changes the window, and waits until the page has been drawn for it: cards instead of columns come a frame later. */
+const resize = async (page: Page, width: WidthName): Promise<void> => {
+  await page.setViewportSize(WIDTHS[width])
+  await page.waitForFunction(
+    (isNarrow) => !isNarrow || document.querySelector('[data-columns]') === null,
+    width === 'narrow',
+  )
+}
+
 /** Checks a state of the page in every look, without opening it again; at the end it is wide and light. */
 export const checkLooks = async ({ page, check }: OpenDashboard, name: string): Promise<void> => {
   for (const { width, theme } of LOOKS.toReversed()) {
-    await page.setViewportSize(WIDTHS[width])
+    await resize(page, width)
     await page.emulateMedia({ colorScheme: theme })
     try {
       await check()
@@ -173,7 +182,7 @@ export const checkLooks = async ({ page, check }: OpenDashboard, name: string): 
 /** Checks that a state of the page fits into every width, without opening it again; at the end it is wide. */
 export const checkFit = async ({ page, fits }: OpenDashboard, name: string): Promise<void> => {
   for (const width of ['narrow', 'wide'] as const) {
-    await page.setViewportSize(WIDTHS[width])
+    await resize(page, width)
     await fits().catch((error) => assert.fail(`${name}, ${width}: ${error.message}`))
   }
 }

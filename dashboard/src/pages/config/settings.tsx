@@ -32,7 +32,7 @@ const matches = ({ name, value, variable, about, origin }: ShownSetting, words: 
 }
 
 const Rows = ({ settings }: { readonly settings: readonly ShownSetting[] }) => (
-  <table class="table config-table" aria-label={texts.settings.label}>
+  <table class="table config-table" data-columns="narrow" aria-label={texts.settings.label}>
     <thead>
       <tr>
         <th scope="col">{texts.settings.name}</th>
@@ -101,7 +101,7 @@ const Others = ({ label, heads, rows }: Simple) => (
         ))}
       </ul>
     ) : (
-      <table class="table config-others" aria-label={label}>
+      <table class="table config-others" data-columns="narrow" aria-label={label}>
         <thead>
           <tr>
             {[...heads, texts.settings.origin].map((head) => (

@@ -76,7 +76,7 @@ type ListProps = { readonly plans: readonly ShownRoute[]; readonly facts: KnownF
 const Rows = ({ plans, facts }: ListProps) => {
   const opened = current.value.id
   return (
-    <table class="table routes-table" aria-label={texts.list.label}>
+    <table class="table routes-table" data-columns="tight" aria-label={texts.list.label}>
       <thead>
         <tr>
           <th scope="col">{texts.list.name}</th>

@@ -30,6 +30,7 @@ test('descendants of a process are ended, also those that ignore SIGTERM', async
   const pids = String(text).split(',').map(Number)
   assert.deepEqual(pids.map(isRunning), [true, true])
   await endDescendants(parent.pid ?? 0)
-  for (const end = performance.now() + 30_000; pids.some(isRunning); await sleep(20)) assert.ok(performance.now() < end)
+  for (const end = performance.now() + 120_000; pids.some(isRunning); await sleep(20))
+    assert.ok(performance.now() < end)
   assert.equal(isRunning(parent.pid ?? 0), true)
 })

@@ -186,7 +186,7 @@ onBothServers('http: a slow client pauses the writer until it has caught up', as
   const held = written
   assert.ok(held < 200, `${held} pieces were written to a client that does not read`)
   socket.resume()
-  await until('everything', () => text().endsWith('0\r\n\r\n'), 10_000)
+  await until('everything', () => text().endsWith('0\r\n\r\n'))
   assert.equal(written, 400)
   assert.ok(drained > 0)
   socket.destroy()

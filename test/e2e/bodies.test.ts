@@ -78,7 +78,7 @@ describe('kept bodies', () => {
   }
   /** The ledger stores a request within a second, on a busy machine later. */
   const shown = async <Answer = Shown>({ url }: Started, path: string): Promise<Answer> => {
-    for (const end = performance.now() + 30_000; ; await sleep(50)) {
+    for (const end = performance.now() + 120_000; ; await sleep(50)) {
       const response = await fetch(`${url}/admin/api/v1/requests/${path}`, { headers: ADMIN })
       const text = await response.text()
       if (response.status === 200) return JSON.parse(text)

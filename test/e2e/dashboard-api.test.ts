@@ -242,7 +242,7 @@ describe('what the dashboard reads', { concurrency: false }, () => {
     assert.match(await leaving.text(), /This API key was revoked/)
     const calls = callsOf(beta).slice(-2)
     const left = () => calls.filter(({ ended }) => ended === 'open').length
-    for (const end = performance.now() + 15_000; left() === 2; await sleep(20))
+    for (const end = performance.now() + 120_000; left() === 2; await sleep(20))
       assert.ok(performance.now() < end, 'the provider still answers')
     assert.equal(left(), 1)
     // The other one is listed with the tokens that have arrived.
@@ -251,7 +251,7 @@ describe('what the dashboard reads', { concurrency: false }, () => {
         .json()
         .data.filter(({ key: of }: { key: { id: string } | null }) => of?.id === staying.id)
         .map(({ output_tokens }: { output_tokens: number }) => output_tokens)
-    for (const end = performance.now() + 30_000; !((await arrived())[0] ?? 0); await sleep(20))
+    for (const end = performance.now() + 120_000; !((await arrived())[0] ?? 0); await sleep(20))
       assert.ok(performance.now() < end, 'no tokens are reported')
     assert.equal((await arrived()).length, 1)
     await other.body?.cancel()
@@ -344,7 +344,7 @@ describe('what the dashboard reads', { concurrency: false }, () => {
 
     test('is used again by itself when the time is over', async () => {
       assert.equal((await circuit({ action: 'open', seconds: 1 })).status, 200)
-      for (const end = performance.now() + 15_000; (await shown()).resting !== null; )
+      for (const end = performance.now() + 120_000; (await shown()).resting !== null; )
         assert.ok(performance.now() < end, 'it still rests')
       assert.equal(await statusOf(), 200)
     })
@@ -414,7 +414,7 @@ describe('what the dashboard reads', { concurrency: false }, () => {
     const messages = [{ role: 'user', content: 'Hello' }]
     const chat = { model: 'beta/small', messages }
     const rowOf = async (id: string) => {
-      for (const end = performance.now() + 15_000; performance.now() < end; await sleep(50)) {
+      for (const end = performance.now() + 120_000; performance.now() < end; await sleep(50)) {
         const found = await admin('GET', `/requests/${id}`)
         if (found.status === 200) return found.json()
       }
@@ -531,7 +531,7 @@ describe('what the dashboard reads of several workers', { skip: skipWithoutProc,
   })
   /** Reads until the check holds, at most 30 s. */
   const until = async (check: () => Promise<boolean>): Promise<void> => {
-    for (const end = performance.now() + 30_000; !(await check()); await sleep(50))
+    for (const end = performance.now() + 120_000; !(await check()); await sleep(50))
       assert.ok(performance.now() < end, `not within 30 s: ${check}`)
   }
   const resting = async (): Promise<readonly boolean[]> =>

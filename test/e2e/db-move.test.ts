@@ -59,7 +59,7 @@ describe('headgate db move', { skip: skipPostgres, concurrency: false }, () => {
       )
     ).status
   const until = async (condition: () => Promise<boolean>, what: string) => {
-    for (const end = performance.now() + 30_000; !(await condition()); await sleep(100))
+    for (const end = performance.now() + 120_000; !(await condition()); await sleep(100))
       assert.ok(performance.now() < end, what)
   }
   const move = (...options: string[]) =>

@@ -161,7 +161,7 @@ test('kill: an upstream dies during 1,000 streamed requests; none without conten
   await using back = await startUpstreamProcess({ ...PACE, port: first.port })
   assert.equal(back.port, first.port)
   let again: string | null = null
-  for (const end = performance.now() + 10_000; again !== 'openai' && performance.now() < end; ) {
+  for (const end = performance.now() + 120_000; again !== 'openai' && performance.now() < end; ) {
     const one = await ask(client, 'chat')
     assert.deepEqual([one.content, one.finished, one.error], [TEXT, true, undefined])
     again = one.provider

@@ -97,7 +97,7 @@ const healthOf = async ({ url }: Started) =>
   // The shape of the page is checked by the tests of its schema.
   (await (await fetch(`${url}/health`, { headers: { connection: 'close' } })).json()) as Health
 const untilLedger = async (gateway: Started, works: boolean, keepsAsking = false): Promise<Health> => {
-  for (const end = performance.now() + 30_000; ; await sleep(50)) {
+  for (const end = performance.now() + 120_000; ; await sleep(50)) {
     if (keepsAsking) await ask(gateway)
     const health = await healthOf(gateway)
     if ((health.problems ?? []).some(({ component }) => component === 'ledger') !== works) return health

@@ -30,7 +30,7 @@ const idle = async (gateway: Started, count: number): Promise<readonly Socket[]>
 /** Sends bytes on a new connection and returns the response; the server may close the connection. */
 const talk = async (gateway: Started, bytes: string): Promise<string> => {
   const client = await rawClient(gateway.url, bytes)
-  for (const end = performance.now() + 5_000; performance.now() < end && !client.closed(); await sleep(5))
+  for (const end = performance.now() + 120_000; performance.now() < end && !client.closed(); await sleep(5))
     if (/\r\n\r\n[{#]/.test(client.text())) break
   client.socket.destroy()
   return client.text()

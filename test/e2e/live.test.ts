@@ -9,7 +9,7 @@ import { MAIN, post, type Started, start } from './support/process.ts'
 
 /** Waits at most 30 s. */
 const until = async (check: () => boolean | Promise<boolean>): Promise<void> => {
-  for (const end = performance.now() + 30_000; !(await check()); await sleep(10))
+  for (const end = performance.now() + 120_000; !(await check()); await sleep(10))
     if (performance.now() > end) throw new Error(`not within 30 s: ${check}`)
 }
 

@@ -264,7 +264,7 @@ test('loads on demand: WebSockets, the database', async () => {
     events += data
   })
   socket.on('open', () => socket.send(JSON.stringify({ type: 'response.create', model: 'm', input: 'x', store: true })))
-  await until('the turn is answered', () => events.includes('"type":"response.completed"'), 10_000)
+  await until('the turn is answered', () => events.includes('"type":"response.completed"'))
   socket.terminate()
   const id = /"id":"(resp_\w+)"/.exec(events)?.[1]
   assert.equal((await fetch(`${gateway.base}/responses/${id}`)).status, 200)

@@ -165,7 +165,7 @@ const use = async (provider: Provider): Promise<void> => {
 }
 
 const eventually = async (what: string, path: string, check: (page: string) => boolean): Promise<void> => {
-  for (const end = performance.now() + 5_000; ; await new Promise((resolve) => setTimeout(resolve, 20))) {
+  for (const end = performance.now() + 120_000; ; await new Promise((resolve) => setTimeout(resolve, 20))) {
     if (check(await (await fetch(gateway.url + path)).text())) return
     assert.ok(performance.now() < end, `not within 5 s: ${what}`)
   }

@@ -45,7 +45,7 @@ const linesOf = (gateway: Started, event: string): readonly LogLine[] =>
 const next = async (gateway: Started, event: string, act: () => unknown): Promise<LogLine> => {
   const count = linesOf(gateway, event).length
   await act()
-  await until(`another line ${event}`, () => linesOf(gateway, event).length > count, 8_000)
+  await until(`another line ${event}`, () => linesOf(gateway, event).length > count)
   return linesOf(gateway, event)[count] as LogLine
 }
 

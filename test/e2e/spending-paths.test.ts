@@ -61,7 +61,7 @@ test('a used-up budget refuses every path that can spend, and no provider is cal
     return events.at(-1) ?? ''
   }
   const rowOf = async (id: string) => {
-    for (const end = performance.now() + 30_000; performance.now() < end; await sleep(50)) {
+    for (const end = performance.now() + 120_000; performance.now() < end; await sleep(50)) {
       const response = await fetch(`${api}/requests/${id}`, { headers: operator })
       const text = await response.text()
       if (response.status === 200) return JSON.parse(text)

@@ -85,7 +85,7 @@ const healthOf = async (gateway: Started): Promise<Health> => {
 
 /** Waits until `/health` has this status. */
 const health = async (gateway: Started, status: string): Promise<Health> => {
-  for (const end = performance.now() + 30_000; ; await sleep(50)) {
+  for (const end = performance.now() + 120_000; ; await sleep(50)) {
     const found = await healthOf(gateway)
     if (found.status === status) return found
     assert.ok(performance.now() < end, `/health is not ${status}: ${JSON.stringify(found)}`)
@@ -102,13 +102,13 @@ const assertHonest = async (gateway: Started, answers: readonly Answered[]): Pro
 
 /** Waits until an answer that was stored late can be retrieved. */
 const untilKept = async (gateway: Started, { id }: Answered): Promise<void> => {
-  for (const end = performance.now() + 30_000; (await retrieve(gateway, id)) !== 200; await sleep(20))
+  for (const end = performance.now() + 120_000; (await retrieve(gateway, id)) !== 200; await sleep(20))
     assert.ok(performance.now() < end, 'the late answer is not stored')
 }
 
 /** Sends requests until an answer is stored, as after a recovery. */
 const untilStored = async (gateway: Started): Promise<Answered> => {
-  for (const end = performance.now() + 30_000; ; await sleep(50)) {
+  for (const end = performance.now() + 120_000; ; await sleep(50)) {
     const answer = await ask(gateway)
     if (answer.store) return answer
     assert.ok(performance.now() < end, 'the store did not recover')
@@ -209,7 +209,7 @@ describe('a locked database', () => {
       ((await (await fetch(`${at.base}/responses/${id}`)).json()) as { status: string }).status
     other.exec('BEGIN IMMEDIATE')
     held.resolve()
-    for (const end = performance.now() + 30_000; (await statusOf(gateway)) !== 'completed'; await sleep(20))
+    for (const end = performance.now() + 120_000; (await statusOf(gateway)) !== 'completed'; await sleep(20))
       assert.ok(performance.now() < end, 'the answer is shown before it is stored')
     // The write is tried again after 1 s and 2 s, and then after 4 s.
     await sleep(4_000)

@@ -239,7 +239,7 @@ describe('chart: with helm', { skip: skipWithout('helm', SCHEMAS) }, () => {
       assert.equal(await isReady(), false)
       const { code, stderr } = await verb(job.args, { env: { DATABASE_URL: postgres.url } })
       assert.equal(code, 0, stderr)
-      for (const end = performance.now() + 30_000; !(await isReady()); await sleep(100))
+      for (const end = performance.now() + 120_000; !(await isReady()); await sleep(100))
         assert.ok(performance.now() < end, gateway.output())
     } finally {
       await postgres.remove()

@@ -89,7 +89,7 @@ const begin = async (): Promise<{
   })
   let output = ''
   for (const stream of [child.stdout, child.stderr]) stream?.on('data', (text) => (output += text))
-  for (const end = performance.now() + 30_000; !output.includes('"event":"ready"'); await sleep(50))
+  for (const end = performance.now() + 120_000; !output.includes('"event":"ready"'); await sleep(50))
     assert.ok(performance.now() < end && child.exitCode === null, output)
   return { child, url: `http://127.0.0.1:${port}`, output: () => output }
 }

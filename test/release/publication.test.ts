@@ -111,7 +111,7 @@ before(async () => {
   mkdirSync(join(place, 'docker'))
   writeFileSync(join(place, 'docker', 'config.json'), '{}')
   server = spawn(toolPath('crane'), ['registry', 'serve', '--address', registry], { stdio: 'ignore' })
-  for (const end = performance.now() + 30_000; lacks(toolPath('crane'), 'catalog', registry); await sleep(100))
+  for (const end = performance.now() + 120_000; lacks(toolPath('crane'), 'catalog', registry); await sleep(100))
     assert.ok(performance.now() < end, 'the registry does not start')
   execFileSync(toolPath('cosign'), ['generate-key-pair'], { cwd: place, env: environment(), stdio: 'ignore' })
   makeBase()

@@ -49,7 +49,7 @@ const problemsOf = async ({ url }: Started): Promise<readonly string[]> => {
 }
 
 const untilStatus = async (gateway: Started, status: number) => {
-  for (const end = performance.now() + 30_000; (await ask(gateway)).status !== status; await sleep(100))
+  for (const end = performance.now() + 120_000; (await ask(gateway)).status !== status; await sleep(100))
     assert.ok(performance.now() < end, `a status of ${status} within 30 s`)
 }
 

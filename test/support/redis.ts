@@ -50,7 +50,7 @@ export const startRedis = async (port?: number, options: readonly string[] = [])
     await ended
     await rm(folder, { recursive: true, force: true })
   }
-  for (const end = performance.now() + 30_000; !/ready to accept connections/i.test(output); await sleep(20)) {
+  for (const end = performance.now() + 120_000; !/ready to accept connections/i.test(output); await sleep(20)) {
     if (performance.now() < end && child.exitCode === null) continue
     await stop()
     throw new Error(`${program} does not listen; its output:\n${output}`)

@@ -52,7 +52,7 @@ const one: StoredResponse = {
 const large = (id: string, size: number): StoredResponse => ({ ...one, id, items: [], response: 'x'.repeat(size) })
 
 const until = async (is: () => boolean | Promise<boolean>, what: string) => {
-  for (const end = performance.now() + 30_000; !(await is()); await sleep(5))
+  for (const end = performance.now() + 120_000; !(await is()); await sleep(5))
     assert.ok(performance.now() < end, `${what} within 30 s`)
 }
 

@@ -68,7 +68,7 @@ const identityCall: UpstreamCall = { ...call, identity: { cloud: 'entra', scope:
 const nothing = () => undefined
 
 const until = async (check: () => boolean): Promise<void> => {
-  for (const end = Date.now() + 5_000; !check() && Date.now() < end; ) await sleep(2)
+  for (const end = Date.now() + 120_000; !check() && Date.now() < end; ) await sleep(2)
   assert.ok(check())
 }
 

@@ -154,7 +154,7 @@ onBothServers('an idle connection is kept for its time, and then closed silently
   await new Promise((resolve) => setTimeout(resolve, 200))
   peer.socket.write(get('/b'))
   await until('answered again', () => statuses(peer) === 2)
-  await until('closed', () => peer.closed, 10_000)
+  await until('closed', () => peer.closed)
   assert.equal(statuses(peer), 2)
 })
 
@@ -166,7 +166,7 @@ onBothServers('the last request of a connection gets Connection: close', async (
     await until('answered', () => statuses(peer) === number)
   }
   // Node's server sometimes closes only after its keep-alive timeout, 3 s here.
-  await until('closed', () => peer.closed, 10_000)
+  await until('closed', () => peer.closed)
   assert.deepEqual(
     peer.text
       .match(/connection: [a-z-]+/gi)
@@ -345,7 +345,7 @@ for (const streamed of [false, true]) {
       t.after(() => stalled.socket.destroy())
       stalled.socket.pause()
       stalled.socket.write(sent)
-      await until('disconnected', () => made.left.length === 1, 10_000)
+      await until('disconnected', () => made.left.length === 1)
       assert.ok(made.served.length > 0)
     })
 

@@ -70,7 +70,7 @@ const requestsIn = (folder: string): number => {
 }
 
 const until = async (is: () => boolean | Promise<boolean>, what: string) => {
-  for (const end = performance.now() + 30_000; !(await is()); await sleep(10)) assert.ok(performance.now() < end, what)
+  for (const end = performance.now() + 120_000; !(await is()); await sleep(10)) assert.ok(performance.now() < end, what)
 }
 
 /** The threads that the client starts. */

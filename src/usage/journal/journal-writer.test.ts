@@ -53,7 +53,7 @@ const linesIn = (folder: string): readonly Exclude<JournalRecord, IncidentNoted>
 const callsIn = (folder: string) => linesIn(folder).map(({ call }) => call)
 
 const until = async (is: () => boolean, what: string) => {
-  for (const end = performance.now() + 20_000; !is(); await sleep(5)) assert.ok(performance.now() < end, what)
+  for (const end = performance.now() + 120_000; !is(); await sleep(5)) assert.ok(performance.now() < end, what)
 }
 const count = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index)
 

@@ -73,13 +73,13 @@ ${servers.join('\n')}
     await gone
     await rm(folder, { recursive: true, force: true })
   }
-  for (const end = performance.now() + 10_000; !(await accepts(port)); await sleep(50)) {
+  for (const end = performance.now() + 120_000; !(await accepts(port)); await sleep(50)) {
     if (performance.now() < end && child.exitCode === null) continue
     await stop()
     throw new Error(`haproxy does not listen; its output:\n${words}`)
   }
   const isUp = async (index: number) => {
-    for (const end = performance.now() + 30_000; !(await statusOf(statistics, `gateway${index}`)).startsWith('UP'); ) {
+    for (const end = performance.now() + 120_000; !(await statusOf(statistics, `gateway${index}`)).startsWith('UP'); ) {
       if (performance.now() > end) throw new Error(`haproxy does not see gateway ${index} as ready`)
       await sleep(CHECK_INTERVAL / 4)
     }

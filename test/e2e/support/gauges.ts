@@ -29,7 +29,7 @@ export const socketsOf = async ({ child }: Pick<Started, 'child'>): Promise<numb
 export const skipWithoutProc = process.platform === 'linux' ? false : 'reads /proc, which only Linux has'
 
 /** Waits at most `ms` until a value satisfies `good`; returns the last value. */
-export const settles = async (read: () => Promise<number>, good: (value: number) => boolean, ms = 15_000) => {
+export const settles = async (read: () => Promise<number>, good: (value: number) => boolean, ms = 60_000) => {
   let value = await read()
   for (const end = performance.now() + ms; !good(value) && performance.now() < end; value = await read())
     await new Promise((resolve) => setTimeout(resolve, 50))

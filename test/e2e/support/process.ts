@@ -18,11 +18,11 @@ export type Started = {
   readonly lines: () => readonly LogLine[]
   /** All log lines of requests answered until now. Sends a request for an unknown path and waits for its log line. */
   readonly logged: () => Promise<readonly LogLine[]>
-  /** Waits at most 30 s for a matching log line; a busy machine needs ten to start a process. */
+  /** Waits at most 120 s for a matching log line; a busy machine needs thirty to start a process. */
   readonly line: (wanted: (line: LogLine) => boolean) => Promise<LogLine>
   /** Everything written to stdout and stderr. */
   readonly output: () => string
-  /** Sends SIGTERM and waits for the exit code; kills after 15 s. */
+  /** Sends SIGTERM and waits for the exit code; kills after 60 s. */
   readonly stop: () => Promise<number | null>
   [Symbol.asyncDispose](): Promise<void>
 }
@@ -120,7 +120,7 @@ export const start = async (options: StartOptions = {}): Promise<Started> => {
     over = true
   })
   const line = async (wanted: (line: LogLine) => boolean): Promise<LogLine> => {
-    for (const end = performance.now() + 30_000; performance.now() < end; ) {
+    for (const end = performance.now() + 120_000; performance.now() < end; ) {
       const found = lines().find(wanted)
       if (found) return found
       if (over) break

@@ -139,7 +139,7 @@ export const untilStored = async (
   what: string,
   isComplete: (usage: StoredUsage) => boolean,
 ): Promise<StoredUsage> => {
-  for (const end = performance.now() + 60_000; ; await sleep(50)) {
+  for (const end = performance.now() + 120_000; ; await sleep(50)) {
     const usage = storedUsage(place)
     if (isComplete(usage)) return usage
     assert.ok(

@@ -104,7 +104,7 @@ export const startFront = async (name: keyof typeof FRONTS, to: string): Promise
 }
 
 const listens = async (port: number, child: ChildProcess): Promise<boolean> => {
-  for (const end = performance.now() + 10_000; performance.now() < end && child.exitCode === null; ) {
+  for (const end = performance.now() + 120_000; performance.now() < end && child.exitCode === null; ) {
     const open = await new Promise<boolean>((resolve) => {
       const socket = connect(port, '127.0.0.1', () => {
         socket.destroy()

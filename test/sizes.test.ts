@@ -26,7 +26,6 @@ const ABOVE_THE_CAP: { readonly [name: string]: readonly [lines: number, members
   RequestHandler: [316, 39],
   ServerConnection: [283, 45],
   ChatAttempts: [270, 41],
-  WebSocketConnection: [256, 31],
   BroadcastResponse: [197, 33],
   ClientStream: [194, 38],
   Http1Exchange: [182, 41],

@@ -13,6 +13,8 @@ import { shedFailure } from '../policy/health/shed.ts'
 import { openaiResponses } from '../protocols/openai-responses/index.ts'
 import { turn } from '../runtime/turns.ts'
 import type { SocketMemory } from './socket-memory.ts'
+import { TurnIds } from './turn-ids.ts'
+import { MAX_QUEUED, TurnQueue } from './turn-queue.ts'
 import { BINARY, parseTask, parseTaskSteps, type SocketTask, type TurnTask, textOf } from './web-socket-message.ts'
 import { errorEvent, FULL, SocketBacklog, TurnReply, type UnreadAccounting } from './web-socket-reply.ts'
 
@@ -58,9 +60,6 @@ export type SocketTiming = {
 
 export const SOCKET_TIMING: SocketTiming = { ping: 30_000, deaf: 300_000, lifetime: 3_600_000, close: 1_000 }
 
-/** Messages of a connection that may be queued; their characters are limited by `limit.body`. */
-const MAX_QUEUED = 16
-
 type ConnectionOptions = {
   readonly options: WebSocketOptions
   readonly peer: WebSocket
@@ -83,10 +82,8 @@ export class WebSocketConnection {
   readonly #responses: MemoryStore
   readonly #backlog: SocketBacklog
   readonly #memory: SocketMemory
-  /** `held`: characters of the message. */
-  readonly #queue: { readonly task: SocketTask; readonly held: number }[] = []
-  #queuedSize = 0
-  #turns = 0
+  readonly #queue: TurnQueue
+  readonly #ids: TurnIds
   /** Settles when the large message in progress and those received after it are parsed. */
   #parsing: Promise<void> | null = null
   /** The turn in progress. */
@@ -110,6 +107,8 @@ export class WebSocketConnection {
       terminate: () => peer.terminate(),
     })
     this.#memory = options.memoryFor(this.#visitor, this.#address)
+    this.#queue = new TurnQueue(this.#memory)
+    this.#ids = new TurnIds(visitor.id)
     socket.setKeepAlive(true, timing.ping)
     const pinging = setInterval(() => this.#ping(), timing.ping)
     const lifetime = setTimeout(() => this.#end(tooOld(timing.lifetime)), timing.lifetime)
@@ -118,7 +117,7 @@ export class WebSocketConnection {
       this.#closed = true
       clearInterval(pinging)
       clearTimeout(lifetime)
-      this.#queue.length = 0
+      this.#queue.clear()
       this.#backlog.set(0)
       this.#memory.clear()
       onClosed()
@@ -168,7 +167,7 @@ export class WebSocketConnection {
     if (!why || this.#closed) return
     this.#memory.clear()
     this.#peer.pause()
-    this.#refuse(null, shedFailure(why), this.#nextId())
+    this.#refuse(null, shedFailure(why), this.#ids.next())
     // "Try again later"; the library ends a connection that does not answer.
     this.#peer.close(1013, KINDS.busy.code)
   }
@@ -203,12 +202,11 @@ export class WebSocketConnection {
   #enqueue(task: SocketTask | undefined, held: number): void {
     if (!task || this.#closed) return this.#memory.done(held)
     const { body } = this.#options.settings().limit
-    if (this.#reply && (this.#queue.length >= MAX_QUEUED || this.#queuedSize + task.size > body)) {
+    if (this.#reply && !this.#queue.hasRoom(task, body)) {
       this.#memory.done(held)
-      return this.#refuse(task.lane, QUEUE_FULL, this.#nextId())
+      return this.#refuse(task.lane, QUEUE_FULL, this.#ids.next())
     }
-    this.#queue.push({ task, held })
-    this.#queuedSize += task.size
+    this.#queue.push(task, held)
     if (!this.#reply) this.#next()
   }
 
@@ -232,8 +230,7 @@ export class WebSocketConnection {
         if (this.#endReason) this.#close(this.#endReason)
         return
       }
-      this.#queuedSize -= task.size
-      const id = this.#nextId()
+      const id = this.#ids.next()
       const begins = task.kind === 'turn' && !this.#endReason && this.#begin(task, id, held)
       if (begins) return
       if (task.kind === 'refusal') this.#refuse(task.lane, task.failure, id)
@@ -246,8 +243,7 @@ export class WebSocketConnection {
   #begin(task: TurnTask, id: string, held: number): boolean {
     const admitted = this.#options.admits(this.#visitor, this.#address)
     if (!admitted.ok) {
-      for (const waiting of this.#queue.splice(0)) this.#memory.done(waiting.held)
-      this.#queuedSize = 0
+      this.#queue.clear()
       this.#refuse(task.lane, admitted.failure, id)
       this.#peer.close(1008, KINDS[admitted.failure.kind].code)
       return false
@@ -259,7 +255,7 @@ export class WebSocketConnection {
     }
     const client = admitted.value
     const { ownId } = this.#visitor
-    const ids = ownId === undefined ? { id } : { id, ownId: this.#turnOf(ownId) }
+    const ids = ownId === undefined ? { id } : { id, ownId: this.#ids.of(ownId) }
     const received: IncomingRequest = {
       ...this.#visitor,
       ...ids,
@@ -298,27 +294,11 @@ export class WebSocketConnection {
     this.#peer.send(errorEvent(response, lane), () => {})
   }
 
-  #nextId(): string {
-    this.#turns++
-    return this.#turnOf(this.#visitor.id)
-  }
-
-  /**
-   * An ID of the upgrade and letters that count the turns. No digits: some clients mistake digits in an ID for an HTTP
-   * status.
-   */
-  #turnOf(id: string): string {
-    let letters = ''
-    for (let left = this.#turns; left > 0; left = Math.floor((left - 1) / 26))
-      letters = String.fromCharCode(97 + ((left - 1) % 26)) + letters
-    return `${id}.${letters}`
-  }
-
   // ── End ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
   #close(why: Failure): void {
     // A shutdown is reported by the close code. The end of the lifetime is reported by an error event as well.
-    if (why.kind !== 'draining') this.#refuse(null, why, this.#nextId())
+    if (why.kind !== 'draining') this.#refuse(null, why, this.#ids.next())
     this.#peer.close(why.kind === 'draining' ? 1001 : 1000, KINDS[why.kind].code)
   }
 

@@ -28,9 +28,7 @@ const ABOVE_THE_CAP: { readonly [name: string]: readonly [lines: number, members
   ChatAttempts: [270, 41],
   BroadcastResponse: [197, 33],
   ClientStream: [194, 38],
-  Http1Exchange: [182, 41],
   BackgroundResponse: [181, 32],
-  NodeExchange: [143, 31],
 
   Bookkeeper: [284, 35],
   UsageReader: [288, 42],

@@ -35,39 +35,14 @@ const RELEASED: ReadHead = {
   upgrade: undefined,
 }
 
-const ignored = (): void => {}
-
-/** One exchange; see `HttpExchange`. */
-export class Http1Exchange implements HttpExchange {
-  readonly #connection: ExchangeConnection
+/** The header block of a request. A class to inherit: an object of its own would be one more for each request. */
+class ReleasableHead {
   readonly method: string
   #read: ReadHead
-  #sink: BodySink | null = null
-  /** The parts that wait for a sink; null: none do. */
-  #held: Buffer[] | null = null
-  #countHeld: (bytes: number) => void = ignored
-  /** The body is complete, and waits for a sink. */
-  #isHeldWhole = false
-  listener = NO_LISTENER
-  writeTimeout = 0
-  begun = false
-  /** The response is complete on this side. */
-  written = false
-  /** The socket has accepted the complete response. */
-  over = false
-  /** The connection stays open after this response. */
-  keeps: boolean
-  /** The header block of a stream, until it leaves with the first part of the body. */
-  #head = ''
-  #chunked = false
-  /** The end of the connection ends the body. */
-  #endsWithConnection = false
 
-  constructor(connection: ExchangeConnection, read: ReadHead, keeps: boolean) {
-    this.#connection = connection
+  constructor(read: ReadHead) {
     this.method = read.method
     this.#read = read
-    this.keeps = keeps
   }
 
   get target(): string {
@@ -94,13 +69,69 @@ export class Http1Exchange implements HttpExchange {
     return this.#read.expects
   }
 
+  /** Frees the memory of the block. */
+  protected releaseHead(): void {
+    this.#read = RELEASED
+  }
+}
+
+/** The parts of a request body that wait for a sink. */
+class HeldBody {
+  readonly #parts: Buffer[] = []
+  readonly #count: (bytes: number) => void
+  /** The body is complete. */
+  isWhole = false
+
+  /** `count` is called for each part with its size. */
+  constructor(count: (bytes: number) => void) {
+    this.#count = count
+  }
+
+  get parts(): readonly Buffer[] {
+    return this.#parts
+  }
+
+  push(part: Buffer): void {
+    this.#parts.push(part)
+    this.#count(part.length)
+  }
+}
+
+/** What ends the body of a response: its stated length, the last chunk, or the end of the connection. */
+type BodyEnd = 'length' | 'chunk' | 'connection'
+
+/** One exchange; see `HttpExchange`. */
+export class Http1Exchange extends ReleasableHead implements HttpExchange {
+  readonly #connection: ExchangeConnection
+  #sink: BodySink | null = null
+  /** Null: the body does not wait for a sink. */
+  #held: HeldBody | null = null
+  listener = NO_LISTENER
+  writeTimeout = 0
+  begun = false
+  /** The response is complete on this side. */
+  written = false
+  /** The socket has accepted the complete response. */
+  over = false
+  /** The connection stays open after this response. */
+  keeps: boolean
+  /** The header block of a stream, until it leaves with the first part of the body. */
+  #head = ''
+  #bodyEnd: BodyEnd = 'length'
+
+  constructor(connection: ExchangeConnection, read: ReadHead, keeps: boolean) {
+    super(read)
+    this.#connection = connection
+    this.keeps = keeps
+  }
+
   get complete(): boolean {
     return this.over || this.#connection.complete
   }
 
   /** Whether the connection must be reset: the body ends with the connection, so a normal close would make a part look complete. */
   get needsReset(): boolean {
-    return this.#endsWithConnection && !this.over
+    return this.#bodyEnd === 'connection' && !this.over
   }
 
   get unsent(): number {
@@ -111,13 +142,12 @@ export class Http1Exchange implements HttpExchange {
   receive(part: Buffer): void {
     if (!this.#held) return this.#sink?.push(part)
     this.#held.push(part)
-    this.#countHeld(part.length)
   }
 
   /** The request body is complete. */
   received(): void {
     if (this.#held) {
-      this.#isHeldWhole = true
+      this.#held.isWhole = true
       return
     }
     const sink = this.#sink
@@ -137,25 +167,24 @@ export class Http1Exchange implements HttpExchange {
 
   pipeBody(sink: BodySink | null): void {
     this.#sink = sink
-    const parts = this.#release()
-    if (!parts) return
+    const held = this.#release()
+    if (!held) return
     // The sink may refuse the body at any part.
-    for (const part of parts) this.#sink?.push(part)
-    if (this.#isHeldWhole) this.received()
+    for (const part of held.parts) this.#sink?.push(part)
+    if (held.isWhole) this.received()
   }
 
   holdBody(held: (bytes: number) => void): void {
-    this.#held = []
-    this.#countHeld = held
+    this.#held = new HeldBody(held)
     this.#connection.pause()
   }
 
-  /** Reads on. Returns the parts that were held; null: none were. */
-  #release(): readonly Buffer[] | null {
-    const parts = this.#held
+  /** Reads on. Returns what was held. */
+  #release(): HeldBody | null {
+    const held = this.#held
     this.#held = null
-    if (parts) this.#connection.resume()
-    return parts
+    if (held) this.#connection.resume()
+    return held
   }
 
   closeAfter(): void {
@@ -181,10 +210,9 @@ export class Http1Exchange implements HttpExchange {
     if (!chunked) this.keeps = false
     const coding = chunked ? 'transfer-encoding: chunked\r\n' : ''
     this.#head = `${statusLine(status)}${linesOf(headers)}${coding}${this.#connection.tail(this.keeps)}`
-    this.#chunked = chunked
-    this.#endsWithConnection = !chunked
+    this.#bodyEnd = chunked ? 'chunk' : 'connection'
     this.begun = true
-    this.#read = RELEASED
+    this.releaseHead()
   }
 
   write(piece: string | Uint8Array): boolean {
@@ -205,7 +233,7 @@ export class Http1Exchange implements HttpExchange {
     const head = this.#head
     this.#head = ''
     if (this.method === 'HEAD') return this.#connection.write(head, '', true)
-    if (!this.#chunked) return this.#connection.writePart(head, part, '')
+    if (this.#bodyEnd !== 'chunk') return this.#connection.writePart(head, part, '')
     return this.#connection.writePart(`${head}${part.length.toString(16)}\r\n`, part, '\r\n')
   }
 
@@ -215,7 +243,7 @@ export class Http1Exchange implements HttpExchange {
     this.#head = ''
     if (this.method === 'HEAD') return this.#connection.write(head, '', true)
     const bytes = Buffer.byteLength(text)
-    if (!this.#chunked) return this.#connection.write(head, text, bytes === text.length)
+    if (this.#bodyEnd !== 'chunk') return this.#connection.write(head, text, bytes === text.length)
     const chunk = bytes === 0 ? close : `${bytes.toString(16)}\r\n${text}\r\n${close}`
     return this.#connection.write(head, chunk, bytes === text.length)
   }

@@ -225,17 +225,14 @@ class NodeExchange implements HttpExchange {
   }
 
   write(piece: string | Uint8Array): boolean {
-    const room = this.#res.write(typeof piece === 'string' ? this.#encode(piece) : this.#encodeBytes(piece))
+    const room = this.#res.write(this.#encoded(piece))
     if (!room) this.#awaitDrain()
     return room
   }
 
-  #encode(text: string): string {
-    return this.#chunked ? chunk(text) : text
-  }
-
-  #encodeBytes(bytes: Uint8Array): Uint8Array {
-    return this.#chunked ? joinMessage(`${bytes.length.toString(16)}\r\n`, bytes, '\r\n') : joinMessage('', bytes)
+  #encoded(piece: string | Uint8Array): string | Uint8Array {
+    if (typeof piece === 'string') return this.#chunked ? chunk(piece) : piece
+    return this.#chunked ? joinMessage(`${piece.length.toString(16)}\r\n`, piece, '\r\n') : joinMessage('', piece)
   }
 
   end(text: string): void {

@@ -1,6 +1,8 @@
 import type { HeaderLookup } from '../../core/headers.ts'
 import { NAME, VALUE } from '../net/header-line.ts'
+import type { ConnectionOutput } from './connection-output.ts'
 import { type BodySink, type HttpExchange, NO_LISTENER, type ResponseHeaders } from './http-server.ts'
+import type { PipelinedInput } from './pipelined-input.ts'
 import type { ReadHead } from './request-reader.ts'
 import { statusLine } from './status-line.ts'
 
@@ -8,15 +10,8 @@ import { statusLine } from './status-line.ts'
 type ExchangeConnection = {
   /** The current request has been received. */
   readonly complete: boolean
-  readonly unsent: number
-  /** Reads on after `pause`. */
-  resume(): void
-  pause(): void
-  /** The last header lines of a response. */
-  tail(keepAlive: boolean): string
-  /** `ascii`: of the body. False: the client is slow. */
-  write(head: string, body: string, ascii: boolean): boolean
-  writePart(head: string, part: Uint8Array, tail: string): boolean
+  readonly input: Pick<PipelinedInput, 'pause' | 'resume'>
+  readonly output: ConnectionOutput
   /** The response has been written. */
   answered(exchange: Http1Exchange): void
   destroy(): void
@@ -135,7 +130,7 @@ export class Http1Exchange extends ReleasableHead implements HttpExchange {
   }
 
   get unsent(): number {
-    return this.over ? 0 : this.#connection.unsent
+    return this.over ? 0 : this.#connection.output.unsent
   }
 
   /** A part of the request body was received. */
@@ -162,7 +157,7 @@ export class Http1Exchange extends ReleasableHead implements HttpExchange {
   }
 
   sendContinue(): void {
-    if (!this.complete) this.#connection.write('HTTP/1.1 100 Continue\r\n\r\n', '', true)
+    if (!this.complete) this.#connection.output.write('HTTP/1.1 100 Continue\r\n\r\n', '', true)
   }
 
   pipeBody(sink: BodySink | null): void {
@@ -176,14 +171,14 @@ export class Http1Exchange extends ReleasableHead implements HttpExchange {
 
   holdBody(held: (bytes: number) => void): void {
     this.#held = new HeldBody(held)
-    this.#connection.pause()
+    this.#connection.input.pause()
   }
 
   /** Reads on. Returns what was held. */
   #release(): HeldBody | null {
     const held = this.#held
     this.#held = null
-    if (held) this.#connection.resume()
+    if (held) this.#connection.input.resume()
     return held
   }
 
@@ -195,10 +190,10 @@ export class Http1Exchange extends ReleasableHead implements HttpExchange {
     this.#release()
     const bytes = body === null ? 0 : Buffer.byteLength(body)
     const length = body === null ? '' : `content-length: ${bytes}\r\n`
-    const head = `${statusLine(status)}${linesOf(headers)}${length}${this.#connection.tail(this.keeps)}`
+    const head = `${statusLine(status)}${linesOf(headers)}${length}${this.#connection.output.tail(this.keeps)}`
     this.begun = true
     const sent = body === null || this.method === 'HEAD' ? '' : body
-    this.#connection.write(head, sent, bytes === sent.length || sent === '')
+    this.#connection.output.write(head, sent, bytes === sent.length || sent === '')
     this.written = true
     this.#connection.answered(this)
   }
@@ -209,7 +204,7 @@ export class Http1Exchange extends ReleasableHead implements HttpExchange {
     const chunked = this.version === '1.1'
     if (!chunked) this.keeps = false
     const coding = chunked ? 'transfer-encoding: chunked\r\n' : ''
-    this.#head = `${statusLine(status)}${linesOf(headers)}${coding}${this.#connection.tail(this.keeps)}`
+    this.#head = `${statusLine(status)}${linesOf(headers)}${coding}${this.#connection.output.tail(this.keeps)}`
     this.#bodyEnd = chunked ? 'chunk' : 'connection'
     this.begun = true
     this.releaseHead()
@@ -232,20 +227,20 @@ export class Http1Exchange extends ReleasableHead implements HttpExchange {
   #writePart(part: Uint8Array): boolean {
     const head = this.#head
     this.#head = ''
-    if (this.method === 'HEAD') return this.#connection.write(head, '', true)
-    if (this.#bodyEnd !== 'chunk') return this.#connection.writePart(head, part, '')
-    return this.#connection.writePart(`${head}${part.length.toString(16)}\r\n`, part, '\r\n')
+    if (this.method === 'HEAD') return this.#connection.output.write(head, '', true)
+    if (this.#bodyEnd !== 'chunk') return this.#connection.output.writePart(head, part, '')
+    return this.#connection.output.writePart(`${head}${part.length.toString(16)}\r\n`, part, '\r\n')
   }
 
   /** `close`: the last chunk (RFC 9112, section 7.1); empty before the end. */
   #write(text: string, close: string): boolean {
     const head = this.#head
     this.#head = ''
-    if (this.method === 'HEAD') return this.#connection.write(head, '', true)
+    if (this.method === 'HEAD') return this.#connection.output.write(head, '', true)
     const bytes = Buffer.byteLength(text)
-    if (this.#bodyEnd !== 'chunk') return this.#connection.write(head, text, bytes === text.length)
+    if (this.#bodyEnd !== 'chunk') return this.#connection.output.write(head, text, bytes === text.length)
     const chunk = bytes === 0 ? close : `${bytes.toString(16)}\r\n${text}\r\n${close}`
-    return this.#connection.write(head, chunk, bytes === text.length)
+    return this.#connection.output.write(head, chunk, bytes === text.length)
   }
 }
 

@@ -5,29 +5,21 @@
  */
 import { createServer, type Socket } from 'node:net'
 import { dropEndListeners } from '../net/end-listeners.ts'
-import { joinMessage, WriteBuffer } from '../net/write-buffer.ts'
+import { ConnectionOutput, HeaderTails } from './connection-output.ts'
 import {
   type ClientConnection,
   type HttpServerOptions,
-  type IncomingHead,
   listenOn,
   type OpenHttpServer,
   type RequestProblem,
   type ServerHandler,
 } from './http-server.ts'
 import { Http1Exchange } from './http1-exchange.ts'
+import { PipelinedInput } from './pipelined-input.ts'
 import { type ReadHead, RequestReader, type RequestSink } from './request-reader.ts'
-
-/** Pipelined bytes kept while a request is served; above, the socket is paused. */
-const MAX_PIPELINED = 64 * 1024
 
 /** A part of a body is copied if the buffer it is a view of is larger than this many times its size. */
 const MAX_BUFFER_SHARE = 4
-
-const NOTHING = Buffer.alloc(0)
-
-/** A client that does not read keeps one buffer: small, since most answers and chunks are. */
-const writeBuffer = new WriteBuffer({ head: 4 * 1024, body: 16 * 1024 })
 
 const ignored = (): void => {}
 
@@ -93,56 +85,32 @@ type ServerState<Context> = {
   readonly tails: HeaderTails
 }
 
-/** The last header lines of every response: date and connection. Formatted once a second. */
-class HeaderTails {
-  readonly #keepAlive: string
-  #second = 0
-  #date = ''
-
-  constructor(keepAlive: number) {
-    this.#keepAlive = `connection: keep-alive\r\nkeep-alive: timeout=${Math.floor(keepAlive / 1000)}\r\n\r\n`
-  }
-
-  of(keeps: boolean): string {
-    const now = Date.now()
-    const second = Math.floor(now / 1000)
-    if (second !== this.#second) {
-      this.#second = second
-      this.#date = `date: ${new Date(now).toUTCString()}\r\n`
-    }
-    return this.#date + (keeps ? this.#keepAlive : 'connection: close\r\n\r\n')
-  }
-}
-
 class ServerConnection<Context> implements ClientConnection, RequestSink {
   readonly address: string
   readonly #server: ServerState<Context>
   readonly #socket: Socket
+  readonly input: PipelinedInput
+  readonly output: ConnectionOutput
   readonly #reader: RequestReader
   readonly #context: Context
   /** The request in progress, until it is complete and answered. */
   #exchange: Http1Exchange | null = null
   #upgrade: ReadHead | null = null
-  /** Pipelined bytes. */
-  #pipelined: Buffer = NOTHING
   #reading = false
   #served = 0
-  /** Bytes that belong to no exchange, as last reported. */
-  #kept = 0
-  /** There was no memory for pipelined bytes: further ones are dropped until the connection closes. */
-  #isDeaf = false
   /** The last response was sent; received bytes are dropped until the connection closes. */
   #closing = false
   /** Start of the current phase: idle, request in progress or closing; in ms. */
   #since = performance.now()
-  #hasDrainListener = false
 
   constructor(server: ServerState<Context>, socket: Socket) {
     this.#server = server
     this.#socket = socket
     this.address = socket.remoteAddress ?? ''
+    this.output = new ConnectionOutput(socket, server.tails, () => this.#exchange?.listener.drained())
     this.#reader = new RequestReader(this, server.options.headBytes)
     this.#context = server.handler.connected(this)
+    this.input = new PipelinedInput(socket, (bytes) => server.handler.keeps(this.#context, bytes))
     server.connections.add(this)
     // `close` follows.
     socket.on('error', ignored)
@@ -162,9 +130,14 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
 
   // ── Called by the handler ──────────────────────────────────────────────────────────────────────────────────────
 
-  endWith(text: string): void {
-    this.#close()
-    this.#socket.end(text)
+  /** Sends the last bytes and drops further input; the client has `timing.linger` to read them. */
+  endWith(text = ''): void {
+    this.#closing = true
+    this.#since = performance.now()
+    this.input.drop()
+    this.#socket.resume()
+    if (text === '') this.#socket.end()
+    else this.#socket.end(text)
   }
 
   destroy(): void {
@@ -180,11 +153,14 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
   // ── Reading ────────────────────────────────────────────────────────────────────────────────────────────────────
 
   #receive(part: Buffer): void {
-    if (this.#closing || this.#isDeaf) return
+    if (this.#closing || this.input.isDeaf) return
     try {
-      if (this.#pipelined.length > 0) this.#keepPipelined(part)
+      if (this.input.length > 0) this.input.push(part)
       else this.#read(part)
-      this.#reportKept()
+      if (this.#closing || this.input.report(this.#reader.kept)) return
+      if (!this.#exchange) return this.#refuse('no_memory')
+      this.input.deafen()
+      this.#exchange.closeAfter()
     } catch (error) {
       this.#server.handler.failed(error)
       this.destroy()
@@ -196,42 +172,21 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
     let at = 0
     while (at < buffer.length && !this.#closing && !this.#socket.destroyed) {
       if (this.#reader.done) {
-        this.#keepPipelined(buffer.subarray(at))
+        this.input.push(buffer.subarray(at))
         break
       }
       if (!this.#reader.begun) this.#since = performance.now()
       at = this.#reader.push(buffer, at)
       if (this.#reader.problem) this.#refuse(this.#reader.problem)
       if (this.#upgrade) {
-        this.#handOver(this.#upgrade, buffer.subarray(at))
+        this.#server.connections.delete(this)
+        for (const event of ['data', 'end', 'drain']) this.#socket.removeAllListeners(event)
+        this.#server.handler.upgrade(this.#context, this.#upgrade, this.#socket, buffer.subarray(at))
         break
       }
       this.#nextRequest()
     }
     this.#reading = false
-  }
-
-  #keepPipelined(part: Buffer): void {
-    this.#pipelined = this.#pipelined.length === 0 ? part : Buffer.concat([this.#pipelined, part])
-    if (this.#pipelined.length > MAX_PIPELINED) this.#socket.pause()
-  }
-
-  /** Reports the bytes that belong to no exchange, if they changed. */
-  #reportKept(): void {
-    const kept = this.#pipelined.length + this.#reader.kept
-    if (kept === this.#kept || this.#closing) return
-    this.#kept = kept
-    if (this.#server.handler.keeps(this.#context, kept)) return
-    if (!this.#exchange) return this.#refuse('no_memory')
-    this.#isDeaf = true
-    this.#exchange.closeAfter()
-    this.#dropPipelined()
-  }
-
-  #dropPipelined(): void {
-    this.#pipelined = NOTHING
-    if (this.#kept > 0) this.#server.handler.keeps(this.#context, 0)
-    this.#kept = 0
   }
 
   #onEnd(): void {
@@ -269,103 +224,34 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
     this.#exchange?.received()
   }
 
-  #handOver(head: IncomingHead, first: Buffer): void {
-    this.#server.connections.delete(this)
-    for (const event of ['data', 'end', 'drain']) this.#socket.removeAllListeners(event)
-    this.#server.handler.upgrade(this.#context, head, this.#socket, first)
-  }
-
   /** After a complete exchange: continues with the next request, or closes. */
   #nextRequest(): void {
     const exchange = this.#exchange
     if (!exchange?.over) return
     if (!exchange.keeps) {
       this.#exchange = null
-      this.#close()
-      this.#socket.end()
-      return
+      return this.endWith()
     }
     // The response may be complete before the request is.
     if (!this.#reader.done) return
     this.#exchange = null
     this.#reader.reset()
     this.#since = performance.now()
-    if (this.#pipelined.length > 0) process.nextTick(() => this.#readPipelined())
-  }
-
-  #readPipelined(): void {
-    const pipelined = this.#pipelined
-    this.#pipelined = NOTHING
-    this.#receive(pipelined)
-    if (this.#pipelined.length <= MAX_PIPELINED) this.#socket.resume()
-  }
-
-  /** Drops further input; the client has `timing.linger` to read the response. */
-  #close(): void {
-    this.#closing = true
-    this.#since = performance.now()
-    this.#dropPipelined()
-    this.#socket.resume()
-  }
-
-  // ── Writing ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-  get unsent(): number {
-    return this.#socket.writableLength
+    if (this.input.length === 0) return
+    process.nextTick(() => {
+      this.#receive(this.input.take())
+      this.input.resume()
+    })
   }
 
   get complete(): boolean {
     return this.#reader.done
   }
 
-  pause(): void {
-    this.#socket.pause()
-  }
-
-  resume(): void {
-    if (this.#pipelined.length <= MAX_PIPELINED) this.#socket.resume()
-  }
-
-  tail(keepAlive: boolean): string {
-    return this.#server.tails.of(keepAlive)
-  }
-
-  write(head: string, body: string, ascii: boolean): boolean {
-    const socket = this.#socket
-    if (!socket.writable) return true
-    if (writeBuffer.join(socket, head, body, '')) return this.#hasRoom(!socket.writableNeedDrain)
-    let room: boolean
-    if (ascii) room = this.#socket.write(head + body, 'latin1')
-    else if (head === '' || Buffer.byteLength(head) === head.length) room = this.#socket.write(head + body)
-    else {
-      this.#socket.cork()
-      this.#socket.write(head, 'latin1')
-      room = this.#socket.write(body)
-      this.#socket.uncork()
-    }
-    return this.#hasRoom(room)
-  }
-
-  /** `head` and `tail` are Latin-1. */
-  writePart(head: string, part: Uint8Array, tail: string): boolean {
-    const socket = this.#socket
-    if (!socket.writable) return true
-    if (writeBuffer.join(socket, head, part, tail)) return this.#hasRoom(!socket.writableNeedDrain)
-    return this.#hasRoom(socket.write(joinMessage(head, part, tail)))
-  }
-
-  #hasRoom(room: boolean): boolean {
-    if (!room && !this.#hasDrainListener) {
-      this.#hasDrainListener = true
-      this.#socket.on('drain', () => this.#exchange?.listener.drained())
-    }
-    return room
-  }
-
   answered(exchange: Http1Exchange): void {
     // The client has left; `close` follows.
     if (!this.#socket.writable) return
-    if (this.unsent === 0) return this.#sent(exchange)
+    if (this.output.unsent === 0) return this.#sent(exchange)
     // Node restarts this timer while the kernel's queue shrinks. Input restarts it too, but a client that keeps its
     // connection that way could as well read a little.
     const giveUp = () => this.destroy()

@@ -14,8 +14,6 @@ import type { Trace } from './trace.ts'
 
 /** A member of the list. It belongs to one call; absent functions cost nothing. */
 export type Guard = {
-  /** Changes with the rules of the guard: an answer in the response cache belongs to the revisions of all guards. */
-  readonly revision?: string
   /** Checks the request before the response cache and the choice of a target. Null: it goes on unchanged. */
   readonly request?: (texts: () => readonly RequestText[]) => GuardVerdict | null | Promise<GuardVerdict | null>
   /**
@@ -26,6 +24,9 @@ export type Guard = {
   /** Follows the answer as it is written. Null: this one is not followed. */
   readonly written?: (answer: WrittenAnswer) => AnswerFollower | null
 }
+
+/** A guard of an operator. `revision` changes with its rules: a cached answer belongs to the revisions that it has passed. */
+export type ChosenGuard = Guard & { readonly revision: string }
 
 /** A text of a request which a model reads. */
 export type RequestText = {
@@ -72,7 +73,7 @@ export type CompleteAnswer = {
 }
 
 /** Chooses the guards of a call, in order. */
-export type ChooseGuards = (call: GuardedCall) => readonly Guard[]
+export type ChooseGuards = (call: GuardedCall) => readonly ChosenGuard[]
 
 /** The call for which guards are chosen. */
 export type GuardedCall = {

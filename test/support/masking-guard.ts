@@ -4,7 +4,7 @@
  */
 import type { ChatEvent } from '../../src/core/chat.ts'
 import { fail } from '../../src/core/failure.ts'
-import type { ChooseGuards, Guard } from '../../src/core/guard.ts'
+import type { ChooseGuards, ChosenGuard } from '../../src/core/guard.ts'
 import type { Stage } from '../../src/core/stage.ts'
 
 /** A quotation mark has an escape in JSON. */
@@ -16,7 +16,7 @@ export const STOP_WORD = 'stop-word'
 const REFUSED = fail('content_policy', 'The request contains a forbidden word.')
 const STOPPED = fail('content_policy', 'The answer contains a stop word.')
 
-export const maskingGuard = (): Guard => ({
+const maskingGuard = (): ChosenGuard => ({
   revision: 'masking 1',
   request: (texts) => {
     if (texts().some(({ text }) => text.includes(FORBIDDEN))) return { refuse: REFUSED }
@@ -32,8 +32,8 @@ export const maskingGuard = (): Guard => ({
 export const withMasking =
   (later = false): ChooseGuards =>
   () => {
-    const { request, ...guard } = maskingGuard()
-    return [{ ...guard, request: later ? async (texts) => request?.(texts) ?? null : request } as Guard]
+    const guard = maskingGuard()
+    return [later ? { ...guard, request: async (texts) => (await guard.request?.(texts)) ?? null } : guard]
   }
 
 /** The words that may be cut between two deltas. */

@@ -153,7 +153,7 @@ const guarded = async (call: PlannedCall): Promise<PlannedCall | null> => {
   const sent = await passGuards({
     guards,
     request: inbound,
-    body: own.body,
+    own,
     reply: call,
     change: (replace) => sentWith(call, own, { replace, parsing }),
   })

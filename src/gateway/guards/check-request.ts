@@ -3,23 +3,26 @@ import type { EncodedText } from '../../core/encoded-text.ts'
 import { bad, good, type Outcome } from '../../core/failure.ts'
 import type { Guard, GuardVerdict, RequestText } from '../../core/guard.ts'
 import type { JsonObject } from '../../core/json.ts'
-import { rewrite } from '../../core/json-text.ts'
-import { rewriteLarge } from '../../core/large-write.ts'
+import { writeLarge } from '../../core/large-write.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
 import { inTurns, PIECE, type TurnScheduler } from '../../core/steps.ts'
+import { hasDuplicateMembers } from '../../policy/idempotency-key.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
 import { changedTexts } from '../../protocols/shared/request-texts.ts'
 import { type Eventual, whenKnown } from '../accounts/authority.ts'
 import { type RecordedReply, writeAndRecordError } from '../call/recorder.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
-import { type ParsedBody, parseInTurns, readInTurns } from '../upstream/parse-request.ts'
+import { parseInTurns, readInTurns } from '../upstream/parse-request.ts'
+
+/** The client's body as text and parsed. */
+type OwnBody = { readonly source: EncodedText; readonly body: JsonObject }
 
 /** A request as the list receives it. */
 type Checked<T> = {
   readonly guards: readonly Guard[]
   readonly request: T
   /** The client's body, whose texts guards read. */
-  readonly body: JsonObject
+  readonly own: OwnBody
   /** Receives the answer of a guard, or its refusal. */
   readonly reply: RecordedReply
   /** The request with other texts. */
@@ -27,8 +30,8 @@ type Checked<T> = {
 }
 
 /** Passes a request through the list. Returns what targets receive; null: the call has been answered. */
-export const passGuards = async <T>({ guards, request, body, reply, change }: Checked<T>): Promise<T | null> => {
-  const verdict = await checkRequest(guards, body)
+export const passGuards = async <T>({ guards, request, own, reply, change }: Checked<T>): Promise<T | null> => {
+  const verdict = await checkRequest(guards, own)
   if (!verdict) return request
   if ('answer' in verdict) {
     await verdict.answer()
@@ -40,9 +43,21 @@ export const passGuards = async <T>({ guards, request, body, reply, change }: Ch
   return null
 }
 
-/** The verdict of all guards. Each receives the texts that those before it have left; the first that refuses or answers decides. */
-export const checkRequest = (guards: readonly Guard[], body: JsonObject): Eventual<GuardVerdict | null> =>
-  checkFrom(guards, 0, new CheckedTexts(body))
+/**
+ * The verdict of all guards. Each receives the texts that those before it have left; the first that refuses or
+ * answers decides. A body that a provider may read otherwise than the guards is written again, even if no text is replaced.
+ */
+export const checkRequest = (guards: readonly Guard[], own: OwnBody): Eventual<GuardVerdict | null> =>
+  whenKnown(checkFrom(guards, 0, new CheckedTexts(own.body)), (verdict) => {
+    const isChecked = guards.some((guard) => 'revision' in guard)
+    return verdict ?? (isChecked && isAmbiguous(own) ? { replace: NOTHING } : null)
+  })
+
+const NOTHING: ReadonlyMap<string, string> = new Map()
+
+/** Parsers differ in which of two members with one name they use. A large body is not searched for them. */
+const isAmbiguous = ({ source, body }: OwnBody): boolean =>
+  source.text.length > PIECE || hasDuplicateMembers(source.text, body)
 
 const checkFrom = (guards: readonly Guard[], first: number, texts: CheckedTexts): Eventual<GuardVerdict | null> => {
   for (let at = first; at < guards.length; at++) {
@@ -100,26 +115,22 @@ class CheckedTexts {
 }
 
 /** Parses a changed body as the client's was parsed. */
-export type ParseAgain<T extends ParsedBody> = (source: EncodedText) => Eventual<Outcome<T>>
+type ParseAgain<T> = (source: EncodedText) => Eventual<Outcome<T>>
 
 /**
- * The request with these texts, parsed again. All else keeps its place, so that paths stay those of the client. A large body is
- * written in turns of the event loop.
+ * The request with these texts, written and parsed again. All else keeps its place, so that paths stay those of the client. A large
+ * body is written in turns of the event loop.
  */
-export const withTexts = <T extends ParsedBody>(
+export const withTexts = <T extends OwnBody>(
   request: T,
   replace: ReadonlyMap<string, string>,
   { parse, turn }: { readonly parse: ParseAgain<T>; readonly turn: TurnScheduler },
 ): Eventual<Outcome<T>> => {
-  const { source, body, members } = request
-  const after = changedTexts(body, ({ text }) => replace.get(text) ?? text)
-  if (after === body) return good(request)
-  const written =
-    source.text.length > PIECE
-      ? inTurns(rewriteLarge({ text: source.text, members }, body, after), turn)
-      : rewrite(source, members, body, after)
-  return whenKnown(written, (text) =>
-    whenKnown(parse(text), (parsed) => (parsed.ok ? good({ ...request, ...parsed.value }) : parsed)),
+  const body = changedTexts(request.body, ({ text }) => replace.get(text) ?? text)
+  const isLarge = request.source.text.length > PIECE
+  const written = isLarge ? inTurns(writeLarge(body), turn) : { text: JSON.stringify(body) }
+  return whenKnown(written, (source) =>
+    whenKnown(parse(source), (parsed) => (parsed.ok ? good({ ...request, ...parsed.value }) : parsed)),
   )
 }
 

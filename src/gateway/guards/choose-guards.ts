@@ -1,5 +1,5 @@
 /** Chooses the guards of one call. */
-import type { ChooseGuards, Guard } from '../../core/guard.ts'
+import type { ChooseGuards, ChosenGuard } from '../../core/guard.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import type { Plan } from '../../core/target.ts'
 
@@ -10,13 +10,13 @@ type GuardableCall = { readonly received: IncomingRequest; readonly plan: Plan; 
 export const guardsFor = (
   { guards }: { readonly guards?: ChooseGuards },
   { received, plan, style }: GuardableCall,
-): readonly Guard[] =>
+): readonly ChosenGuard[] =>
   guards?.({ id: received.id, client: received.client, style, plan, headers: received.headers }) ?? NO_GUARDS
 
-const NO_GUARDS: readonly Guard[] = []
+const NO_GUARDS: readonly ChosenGuard[] = []
 
 /** The revisions of all guards, in order. */
-export const revisionsOf = (guards: readonly Guard[]): readonly string[] =>
-  guards.length === 0 ? NO_REVISIONS : guards.flatMap(({ revision }) => revision ?? [])
+export const revisionsOf = (guards: readonly ChosenGuard[]): readonly string[] =>
+  guards.length === 0 ? NO_REVISIONS : guards.map(({ revision }) => revision)
 
 const NO_REVISIONS: readonly string[] = []

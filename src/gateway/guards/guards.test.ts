@@ -22,8 +22,10 @@ import { protocols } from '../../protocols/index.ts'
 import { serveChat } from '../chat/serve-chat.ts'
 import { countTokens } from '../handlers/count-tokens.ts'
 import { serveEmbeddings } from '../handlers/embeddings.ts'
+import { serveRelay } from '../relay/serve-relay.ts'
 import { compact } from '../responses/compact.ts'
 import { createResponse } from '../responses/create-response.ts'
+import { memoryResponseStore } from '../responses/memory-response-store.ts'
 
 const UPSTREAMS = ['openai-chat', 'openai-responses', 'anthropic-messages'] as const
 type Upstream = (typeof UPSTREAMS)[number]
@@ -73,18 +75,21 @@ const harness = (
   const { world } = made
   let number = 0
   const serving = async (
-    body: object,
+    body: object | string,
     serve: (received: IncomingRequest, reply: CapturedReply) => Promise<void>,
   ): Promise<CapturedReply> => {
     const reply = new CapturedReply()
     const id = `req_${number++}`
     const received = { id, method: 'POST', path: '/v1/x', query: '', headers: () => undefined }
     const owned = { ...client, owner: 'me' }
-    reply.done = serve({ ...received, body: { text: JSON.stringify(body) }, client: owned }, reply)
+    reply.done = serve(
+      { ...received, body: { text: typeof body === 'string' ? body : JSON.stringify(body) }, client: owned },
+      reply,
+    )
     for (let turn = 0; turn < 4 && reply.ending === null; turn++) await world.advance(1)
     return reply
   }
-  const send = (body: object, style: ClientProtocolName) =>
+  const send = (body: object | string, style: ClientProtocolName) =>
     serving(body, (received, responseWriter) =>
       style === 'openai-responses'
         ? createResponse(gateway, received, responseWriter)
@@ -472,6 +477,7 @@ test('guards: each receives what those before it have left', async () => {
     (from: string, to: string): ChooseGuards =>
     () => [
       {
+        revision: to,
         request: (texts) => ({ replace: new Map(texts().flatMap(({ text }) => (text === from ? [[text, to]] : []))) }),
       },
     ]
@@ -483,5 +489,103 @@ test('guards: each receives what those before it have left', async () => {
   assert.deepEqual(
     sent.map(({ content }) => content),
     ['three', 'three', 'four'],
+  )
+})
+
+test('guards: a request is checked once for all of its targets', async () => {
+  let checks = 0
+  const [guard] = withMasking()({} as never)
+  assert.ok(guard)
+  const made = gatewayHarness([instance('a'), instance('b')], (call) =>
+    call.url.includes('//a.') ? respondWith.error(call, 503) : answering(TEXT_ONLY)(call),
+  )
+  const counting: ChooseGuards = () => [
+    {
+      ...guard,
+      request: (texts) => {
+        checks++
+        return guard.request?.(texts) ?? null
+      },
+    },
+  ]
+  const reply = new CapturedReply()
+  const body = { text: JSON.stringify({ model: 'anything', messages: [{ role: 'user', content: SECRET }] }) }
+  const received = { id: 'req_a', method: 'POST', path: '/v1/x', query: '', headers: () => undefined, body }
+  reply.done = serveChat(
+    { ...made.gateway, guards: counting },
+    { protocol: protocols['openai-chat'], received: { ...received, client: ANONYMOUS }, responseWriter: reply },
+  )
+  for (let turn = 0; turn < 4; turn++) await made.world.advance(1_000)
+  assert.equal(reply.status, 200, reply.text)
+  assert.equal(made.world.calls.length, 2)
+  for (const { body: sent = '' } of made.world.calls) assert.ok(sent.includes(MASK) && !sent.includes('ter2'), sent)
+  assert.equal(checks, 1)
+})
+
+const AMBIGUOUS = [
+  `{"model":"m","messages":[{"role":"user","content":"hun\\"ter2"}],"messages":[{"role":"user","content":"hello"}]}`,
+  `{"model":"m","messages":[{"role":"user","content":"hun\\"ter2","content":"hello"}]}`,
+  `{"model":"m","messages":[{"role":"user","\\u0063ontent":"hun\\"ter2","content":"hello"}]}`,
+]
+for (const [at, body] of AMBIGUOUS.entries())
+  test(`guards: what they do not see of two members with one name reaches no provider, ${at}`, async () => {
+    const { send, world } = harness(answering(TEXT_ONLY))
+    await send(body, 'openai-chat')
+    const sent = world.calls[0]?.body ?? ''
+    assert.ok(sent.includes('hello') && !sent.includes('ter2'), sent)
+  })
+
+for (const [what, guards] of [
+  ['throws', () => [{ revision: '1', request: () => assert.fail('a bug') }]],
+  ['rejects', () => [{ revision: '1', request: async () => assert.fail('a bug') }]],
+  [
+    'throws in an answer',
+    () => [{ revision: '1', events: () => ({ push: () => assert.fail('a bug'), end: () => [] }) }],
+  ],
+] as const satisfies readonly (readonly [string, ChooseGuards])[])
+  for (const stream of [false, true])
+    test(`guards: nothing passes a guard that ${what}: ${stream ? 'streamed' : 'whole'}`, async () => {
+      const { send, world, gateway } = harness(answering({ text: 'unchecked' }), { guards })
+      const body = { model: 'm', stream, messages: [{ role: 'user', content: 'hello' }] }
+      const reply = await send(body, 'openai-chat').catch(() => null)
+      assert.ok(!reply?.text.includes('unchecked'), reply?.text)
+      assert.ok(what.endsWith('answer') || world.calls.length === 0)
+      assert.equal(gateway.activeCalls.size, 0)
+    })
+
+test('guards: turns of a WebSocket that are not stored are masked each', async () => {
+  const { serving, gateway, world } = harness(answering(TEXT_ONLY))
+  const connection = memoryResponseStore(1_000_000)
+  const send = (body: object) =>
+    serving({ model: 'm', store: false, ...body }, (received, reply) =>
+      createResponse(gateway, received, reply, connection),
+    )
+  const first = await send({ input: `One ${SECRET}` })
+  const second = await send({ input: `Two ${SECRET}`, previous_response_id: first.json.id })
+  assert.match(second.json.output[0].content[0].text, /hun"ter2/)
+  const sent = textsIn(JSON.parse(world.calls[1]?.body ?? ''))
+  assert.ok(sent.includes(`One ${MASK}`) && sent.includes(`Two ${MASK}`))
+  assert.ok(!sent.some((text) => text.includes(SECRET)), JSON.stringify(sent))
+})
+
+test('guards: a relayed request is masked or refused', async () => {
+  const relays = { moderations: { models: ['m'] } }
+  const made = gatewayHarness([instance('a', ['k1'], { relays })], (call) =>
+    respondWith.json(call, 200, '{"results":[]}'),
+  )
+  const replies = []
+  for (const input of [`of ${SECRET}`, FORBIDDEN]) {
+    const reply = new CapturedReply()
+    const body = { text: JSON.stringify({ model: 'm', input }) }
+    const received = { id: 'req_a', method: 'POST', path: '/v1/moderations', query: '', headers: () => undefined, body }
+    const call = { name: 'moderations', received: { ...received, client: ANONYMOUS }, responseWriter: reply } as const
+    reply.done = serveRelay({ ...made.gateway, guards: withMasking() }, call)
+    for (let turn = 0; turn < 4; turn++) await made.world.advance(1)
+    replies.push(reply.status)
+  }
+  assert.deepEqual(replies, [200, 400])
+  assert.deepEqual(
+    made.world.calls.map(({ body }) => JSON.parse(body ?? '').input),
+    [`of ${MASK}`],
   )
 })

@@ -114,7 +114,7 @@ const maskedBy = async (
   parsing: ChatParsing,
 ): Promise<InboundRequest | null> => {
   const own = await asReceived(inbound, parsing)
-  const verdict = await checkRequest(guards, own.body)
+  const verdict = await checkRequest(guards, own)
   if (!verdict) return inbound
   const changed = 'replace' in verdict ? await chatWithTexts(own, verdict.replace, parsing) : null
   return changed?.ok ? changed.value : null

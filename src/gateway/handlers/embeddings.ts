@@ -157,7 +157,7 @@ const guarded = (
   return passGuards({
     guards,
     request: parsed,
-    body: parsed.body,
+    own: parsed,
     reply: call,
     change: (replace) => withTexts(parsed, replace, { parse, turn }),
   })

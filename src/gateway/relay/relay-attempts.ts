@@ -116,7 +116,7 @@ export class RelayAttempts implements AttemptSpec<PreparedRelay> {
 
   /** Words of an error that the client has sent do not count as the provider's. */
   sentText(): string {
-    return this.#input.request.text
+    return this.#input.request.source.text
   }
 
   mayFailOver(failure: Failure): boolean {

@@ -15,11 +15,11 @@ import { readInTurns } from '../upstream/parse-request.ts'
 /** A relayed request, parsed. */
 export type RelayRequest = {
   readonly model: string
-  /** The members of the body. */
-  readonly members: JsonObject
+  /** The members of the request. */
+  readonly body: JsonObject
   readonly contentType: string
   /** The text of the request. */
-  readonly text: string
+  readonly source: EncodedText
   /** Paths of members that were changed to be valid. */
   readonly mended: readonly string[]
   /** Estimated tokens. */
@@ -46,9 +46,9 @@ export const parseRelay = async (
   const { text } = read.value.source
   return good({
     model: model.value,
-    members: body,
+    body,
     contentType: 'application/json',
-    text,
+    source: read.value.source,
     mended,
     tokens: tokensOf(row, body, tokensOfBytes(source.bytes?.length ?? text.length)),
     bodyFor: (name) =>

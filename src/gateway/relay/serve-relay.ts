@@ -1,13 +1,17 @@
 /** Serves the endpoints that are routed and not translated (`core/relay.ts`): parse, plan, route, answer, record. */
 import type { Config } from '../../core/config.ts'
+import type { EncodedText } from '../../core/encoded-text.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import { RELAY_ROWS, RELAYS, type RelayName, type RelayRow } from '../../core/relay.ts'
 import type { Plan } from '../../core/target.ts'
 import { draftFor } from '../../policy/routing/plan-ability.ts'
 import { protocols } from '../../protocols/index.ts'
+import type { Eventual } from '../accounts/authority.ts'
 import { relayDemand } from '../accounts/demand.ts'
 import { type RunningCall, runCall } from '../call/call-lifecycle.ts'
 import { recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../call/recorder.ts'
+import { passGuards, withTexts } from '../guards/check-request.ts'
+import { guardsFor } from '../guards/choose-guards.ts'
 import { keyOrder, type ModelCallDeps, planFor } from '../routing/planner.ts'
 import { type Routed, route } from '../routing/router.ts'
 import { type PreparedRelay, RelayAttempts } from './relay-attempts.ts'
@@ -46,8 +50,7 @@ export const serveRelay = (gateway: ModelCallDeps, { name, received, responseWri
     const config = gateway.config()
     const parsed = await parseRelay(row, received.body, config.settings.limit, gateway.world.turn)
     if (!parsed.ok) return writeAndRecordError(call, parsed.failure, null)
-    const request = parsed.value
-    const { model, members } = request
+    const { model, body: members, tokens } = parsed.value
     const blocked = recorder.received({ model, stream: false, members })
     if (blocked) return writeAndRecordError(call, blocked, null)
     const plan = planFor(gateway, config, {
@@ -57,7 +60,9 @@ export const serveRelay = (gateway: ModelCallDeps, { name, received, responseWri
       drafting: DRAFTS[name],
     })
     if (!plan.ok) return writeAndRecordError(call, plan.failure, null)
-    recorder.account.describe(relayDemand({ members, model, plan: plan.value, ...request.tokens }))
+    recorder.account.describe(relayDemand({ members, model, plan: plan.value, ...tokens }))
+    const request = await guarded(gateway, { name, row, received, call, plan: plan.value, parsed: parsed.value })
+    if (!request) return
 
     const { settings } = config
     gateway.activeCalls.startDeadline(gateway.world, cancellation, settings.timeout.request)
@@ -74,6 +79,30 @@ export const serveRelay = (gateway: ModelCallDeps, { name, received, responseWri
       cancellation.clearDeadline()
     }
   })
+
+/** A call that has a plan. */
+type GuardableRelay = {
+  readonly name: RelayName
+  readonly row: RelayRow
+  readonly received: IncomingRequest
+  readonly call: RunningCall
+  readonly plan: Plan
+  readonly parsed: RelayRequest
+}
+
+/** What targets receive; null: the call has been answered. */
+const guarded = (
+  gateway: ModelCallDeps,
+  { name, row, received, call, plan, parsed }: GuardableRelay,
+): Eventual<RelayRequest | null> => {
+  const guards = guardsFor(gateway, { received, plan, style: name })
+  if (guards.length === 0) return parsed
+  const { turn } = gateway.world
+  const { limit } = gateway.config().settings
+  const parse = (source: EncodedText) => parseRelay(row, source, limit, turn)
+  const change = (replace: ReadonlyMap<string, string>) => withTexts(parsed, replace, { parse, turn })
+  return passGuards({ guards, request: parsed, own: parsed, reply: call, change })
+}
 
 type PlannedRelay = { readonly received: IncomingRequest; readonly config: Config; readonly plan: Plan }
 

@@ -102,6 +102,40 @@ const read: readonly (readonly [name: string, body: JsonObject, words: readonly 
     },
     ['a', 'b', 'c', 'd'],
   ],
+  ['a text that begins like bytes', { messages: [{ role: 'user', content: 'data: a' }] }, ['data: a']],
+  [
+    'a text with a member that signs reasoning',
+    { messages: [{ role: 'user', content: [{ type: 'text', text: 'a', signature: 's', encrypted_content: 'e' }] }] },
+    ['a'],
+  ],
+  [
+    'a document of plain text',
+    {
+      messages: [
+        {
+          role: 'user',
+          content: [{ type: 'document', title: 'a', source: { type: 'text', media_type: 'text/plain', data: 'b' } }],
+        },
+      ],
+    },
+    ['a', 'b'],
+  ],
+  [
+    'actions of the computer and of a shell',
+    { input: [{ type: 'local_shell_call', call_id: 'c', action: { type: 'a', env: { name: 'b' } } }] },
+    ['a', 'b'],
+  ],
+  [
+    'the grammar and the place of a tool, but no credentials',
+    {
+      tools: [
+        { type: 'custom', name: 'f', format: { type: 'grammar', syntax: 'lark', definition: 'a' } },
+        { type: 'web_search', user_location: { type: 'approximate', city: 'b' } },
+        { type: 'mcp', server_label: 'l', server_url: 'http://m', authorization: 'k', headers: { 'x-key': 'k' } },
+      ],
+    },
+    ['a', 'b'],
+  ],
   [
     'what identifies the call or controls it',
     {

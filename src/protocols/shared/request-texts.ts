@@ -21,7 +21,9 @@ const NOT_READ: ReadonlySet<string> = new Set([
 ])
 
 /** Members of a request that declare tools or the form of the answer. */
-const DECLARING: ReadonlySet<string> = new Set(['tools', 'functions', 'response_format', 'text', 'output_config'])
+const DECLARING: ReadonlySet<string> = new Set([
+  ...['tools', 'functions', 'mcp_servers', 'response_format', 'text', 'output_config'],
+])
 
 /** Where a value stands. `free`: the client has chosen the names of the members, so each of them is read. */
 type TextPlace = Omit<RequestText, 'text'> & { readonly free: boolean; readonly change: ChangeText }
@@ -34,42 +36,73 @@ const placeOf = (member: string, change: ChangeText): TextPlace => ({
 })
 
 const changed = (value: Json, name: string, place: TextPlace): Json => {
-  if (typeof value === 'string') return changedText(value, name, place)
+  if (typeof value === 'string') return changedText(value, place)
   if (isList(value)) return mappedList(value, (item) => changed(item, name, place))
   if (!isObject(value)) return value
   if (place.free) return mappedMembers(value, (member, key) => changed(member, key, place))
   if (place.kind === 'tools') return mappedMembers(value, (member, key) => changedDeclaration(member, key, place))
-  // A signature is valid for the text beside it only.
-  if (SIGNATURES.some((signature) => typeof value[signature] === 'string')) return value
+  if (isSigned(value)) return value
   const inside = { ...place, role: text(value.role) ?? place.role }
   return mappedMembers(value, (member, key) => changedMember(value, member, key, inside))
 }
 
-const SIGNATURES = ['signature', 'encrypted_content', 'thought_signature']
+/** Reasoning whose signature is valid for its text only. Other parts with such members are no reasoning. */
+const isSigned = (part: JsonObject): boolean =>
+  typeof part.type === 'string' &&
+  /^(?:redacted_thinking|thinking|reasoning)(?:$|\.)/.test(part.type) &&
+  ['signature', 'encrypted_content', 'data'].some((member) => typeof part[member] === 'string')
 
 const changedMember = (parent: JsonObject, value: Json, name: string, place: TextPlace): Json => {
   if (name === 'arguments' && typeof value === 'string') return changedArguments(value, place)
-  if (name === 'input' && isCall(parent)) return changed(value, name, { ...place, kind: 'arguments', free: true })
+  if (INPUTS.has(name) && isCall(parent)) return changed(value, name, { ...place, kind: 'arguments', free: true })
   // The name of an author is a text; that of a function identifies it.
   if (name === 'name' && parent.role === undefined) return value
-  return IDENTIFIERS.has(name) || name.endsWith('_id') ? value : changed(value, name, place)
+  // Claude's documents of plain text.
+  if (name === 'data' && parent.type === 'text') return changed(value, name, place)
+  const isBytes = ADDRESSES.has(name) && typeof value === 'string' && value.startsWith('data:')
+  return isBytes || IDENTIFIERS.has(name) || name.endsWith('_id') ? value : changed(value, name, place)
 }
+
+/** Members with the address of a file, or its bytes. */
+const ADDRESSES: ReadonlySet<string> = new Set(['url', 'image_url', 'file_url', 'video_url', 'audio_url'])
 
 /** A member of a tool or of a schema. Names of properties, and lists of them, are no texts. */
 const changedDeclaration = (value: Json, name: string, place: TextPlace): Json => {
   if (VALUES.has(name)) return changed(value, name, { ...place, free: true })
   if (NAMED_SCHEMAS.has(name) && isObject(value)) return mappedMembers(value, (schema) => changed(schema, name, place))
-  return changed(value, name, place)
+  return CONTROLS.has(name) || /_ids?$/.test(name) ? value : changed(value, name, place)
 }
 
 /** Members of a schema that have values of the arguments. */
 const VALUES: ReadonlySet<string> = new Set(['enum', 'const', 'default', 'examples'])
 
 /** Members of a schema whose own members are schemas, by names that the client has chosen. */
-const NAMED_SCHEMAS: ReadonlySet<string> = new Set(['properties', '$defs', 'definitions'])
+const NAMED_SCHEMAS: ReadonlySet<string> = new Set(['properties', 'patternProperties', '$defs', 'definitions'])
 
-/** Members of tools and schemas that are texts. */
-const DESCRIPTIONS: ReadonlySet<string> = new Set(['description', 'title'])
+/** Members of tools and schemas that are names, rules of a schema, or credentials for a server of tools. */
+const CONTROLS: ReadonlySet<string> = new Set([
+  ...['type', 'name', 'id', 'strict', 'cache_control', 'pattern', '$ref', '$id', '$schema', '$anchor', '$dynamicRef'],
+  ...[
+    'required',
+    'dependentRequired',
+    'propertyOrdering',
+    'contentEncoding',
+    'contentMediaType',
+    'syntax',
+    'verbosity',
+  ],
+  ...[
+    'authorization',
+    'authorization_token',
+    'headers',
+    'server_url',
+    'server_label',
+    'url',
+    'container',
+    'model',
+    'effort',
+  ],
+])
 
 /** Members with a value of the format, an identifier, or bytes. */
 const IDENTIFIERS: ReadonlySet<string> = new Set([
@@ -77,21 +110,20 @@ const IDENTIFIERS: ReadonlySet<string> = new Set([
   ...['data', 'file_data', 'signature', 'encrypted_content', 'thought_signature'],
 ])
 
-/** A call of a tool, whose input is an object, or text without a form. */
-const isCall = ({ type }: JsonObject): boolean => typeof type === 'string' && /(?:tool_use|tool_call)$/.test(type)
+/** What a tool receives: an object whose members it names, or text without a form. */
+const INPUTS: ReadonlySet<string> = new Set(['input', 'action', 'operation'])
 
-const changedText = (value: string, name: string, { role, kind, free, change }: TextPlace): string => {
-  if (value === '') return value
-  const isText = free || (kind === 'tools' ? DESCRIPTIONS.has(name) : !value.startsWith('data:'))
-  return isText ? change({ text: value, role, kind }) : value
-}
+const isCall = ({ type }: JsonObject): boolean => typeof type === 'string' && /(?:tool_use|_call)$/.test(type)
+
+const changedText = (value: string, { role, kind, change }: TextPlace): string =>
+  value === '' ? value : change({ text: value, role, kind })
 
 /** Arguments are JSON in a string. Escapes in it may hide a text, so its values are read. */
 const changedArguments = (source: string, place: TextPlace): string => {
   const inside: TextPlace = { ...place, kind: 'arguments', free: true }
   const value = readJson(source)
   const isReadable = (isObject(value) || isList(value)) && !exceedsDepth(value, MAX_DEPTH)
-  if (!isReadable) return changedText(source, 'arguments', inside)
+  if (!isReadable) return changedText(source, inside)
   const after = changed(value, 'arguments', inside)
   return after === value ? source : JSON.stringify(after)
 }

@@ -1,4 +1,4 @@
-import type { AnswerBlock, ChatEvent, Citation, Reasoning, Usage } from '../../core/chat.ts'
+import type { AnswerBlock, Block, ChatEvent, Citation, Reasoning, Usage } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import { thinkingText } from '../client-parts/chat-parts.ts'
@@ -86,13 +86,14 @@ export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
 
   const id = text(body.id)
   const created = number(body.created)
-  const blocks: AnswerBlock[] = [
+  const blocks: AnswerBlock[] = []
+  blocks.push(
     ...readReasoning(message),
     ...readContent(message, choice, list(body.citations)),
     ...readRefusal(message, choice),
     ...readCalls(message, id),
     ...readMedia(message),
-  ]
+  )
   const end = finishEvent(finishReasonOf(choice), {
     calls: blocks.some((block) => block.type === 'tool-call'),
     refused: blocks.some((block) => block.type === 'refusal'),
@@ -102,12 +103,15 @@ export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
   const searched = blocks.some(({ citations }) => citations?.some(hasUrl))
   const usage = usageIn(body, choice, searched)
   const model = text(body.model)
-  return [
-    { type: 'start', ...(id && { id }), ...(model && { model }), ...(created && { created }), raw: body },
-    ...blocks.flatMap(eventsOf),
-    ...(usage ? [{ type: 'usage', usage } as const] : []),
-    end,
-  ]
+  const start: { -readonly [name in keyof StartEvent]: StartEvent[name] } = { type: 'start', raw: body }
+  if (id) start.id = id
+  if (model) start.model = model
+  if (created) start.created = created
+  const events: ChatEvent[] = [start]
+  for (const block of blocks) addEvents(events, block)
+  if (usage) events.push({ type: 'usage', usage })
+  events.push(end)
+  return events
 }
 
 /**
@@ -116,7 +120,7 @@ export const decodeAnswer = (body: Json): readonly ChatEvent[] => {
  * one search at least. `searched`: there are such citations.
  */
 export const usageIn = (body: JsonObject, choice: JsonObject | undefined, searched = false): Usage | undefined => {
-  const context = { serviceTier: body.service_tier, ...(searched && { toolCalls: { web_search: 1 } }) }
+  const context = { serviceTier: body.service_tier, toolCalls: searched ? ONE_SEARCH : undefined }
   return (
     decodeUsage(body.usage, context) ??
     decodeUsage(choice?.usage, context) ??
@@ -128,6 +132,9 @@ export const usageIn = (body: JsonObject, choice: JsonObject | undefined, search
   )
 }
 
+type StartEvent = Extract<ChatEvent, { type: 'start' }>
+const ONE_SEARCH = { web_search: 1 }
+
 /** Counts in `timings` of llama.cpp, which older versions return without usage. Cached tokens are beside the prompt's. */
 const timedUsage = (value: Json | undefined): Usage | undefined => {
   const timings = object(value)
@@ -136,13 +143,23 @@ const timedUsage = (value: Json | undefined): Usage | undefined => {
   return usageOf({ input: prompt === undefined ? undefined : prompt + (cacheRead ?? 0), output, cacheRead }, timings)
 }
 
-const eventsOf = ({ text: content, citations, logprobs, signature, ...block }: AnswerBlock): ChatEvent[] => [
-  { type: 'open', block },
-  ...(content !== '' || logprobs ? [{ type: 'delta', text: content, ...(logprobs && { logprobs }) } as const] : []),
-  ...(citations ?? []).map((citation) => ({ type: 'citation', citation }) as const),
-  ...(signature ? [{ type: 'signature', signature } as const] : []),
-  { type: 'close' },
-]
+const addEvents = (events: ChatEvent[], of: AnswerBlock): void => {
+  const { text: content, citations, logprobs, signature } = of
+  events.push({ type: 'open', block: openBlock(of) })
+  if (logprobs) events.push({ type: 'delta', text: content, logprobs })
+  else if (content !== '') events.push({ type: 'delta', text: content })
+  for (const citation of citations ?? []) events.push({ type: 'citation', citation })
+  if (signature) events.push({ type: 'signature', signature })
+  events.push({ type: 'close' })
+}
+
+/** The block as it opens. Most are texts, and to copy the rest of an object is slow. */
+const openBlock = (of: AnswerBlock): Block => {
+  if (of.type === 'text') return TEXT
+  const { text: _, citations: __, logprobs: ___, signature: ____, ...block } = of
+  return block
+}
+const TEXT = { type: 'text' } as const
 
 const readReasoning = (message: JsonObject): AnswerBlock[] => {
   const plain = reasoningText(message)
@@ -166,11 +183,13 @@ const readContent = (message: JsonObject, choice: JsonObject, sources: readonly 
   const last = blocks.findLastIndex((block) => block.type === 'text')
   const block = blocks[last]
   if (!block) return blocks
-  const annotated = list(message.annotations).flatMap(decodeCitation)
+  const { annotations } = message
+  const annotated = annotations ? list(annotations).flatMap(decodeCitation) : NO_CITATIONS
   // Perplexity lists its sources outside of the choices.
   const citations =
     annotated.length > 0 ? annotated : sources.flatMap((url) => (typeof url === 'string' ? [{ url }] : []))
   const logprobs = list(object(choice.logprobs)?.content)
+  if (citations.length === 0 && logprobs.length === 0) return blocks
   blocks[last] = {
     ...block,
     ...(citations.length > 0 && { citations }),
@@ -178,6 +197,8 @@ const readContent = (message: JsonObject, choice: JsonObject, sources: readonly 
   }
   return blocks
 }
+
+const NO_CITATIONS: readonly Citation[] = []
 
 /** A decoded content part. Sources have no text; they belong to the text around them. */
 export type ContentFragment =

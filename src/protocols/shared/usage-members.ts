@@ -2,10 +2,12 @@
 import type { Usage } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, object, text } from '../../core/json.ts'
 import { tokenCount } from './numbers.ts'
-import { costOfTicks, hostedCalls, usageOf } from './usage.ts'
+import { costOfTicks, hostedCalls, type ReportedUsage, usageOf } from './usage.ts'
 
 /** `isCacheWrong`: a count of cached tokens was reported and cannot be one. */
 type UsageCounts = { [name in CountName]?: number } & { isCacheWrong?: true }
+/** The counts, to which the facts beside them are added. */
+type CountedUsage = UsageCounts & { -readonly [name in keyof Omit<ReportedUsage, CountName>]: ReportedUsage[name] }
 type CountName =
   | 'input'
   | 'output'
@@ -156,16 +158,13 @@ export const decodeUsage = (
 ): Usage | undefined => {
   const raw = object(value)
   if (!raw) return undefined
-  return usageOf(
-    {
-      ...countsIn(raw),
-      toolCalls: hostedCalls(raw, toolCalls),
-      // Mistral has the tier in the usage.
-      serviceTier: text(serviceTier) ?? text(raw.service_tier),
-      speed: text(raw.speed),
-      region: text(raw.inference_geo),
-      reportedCost: costOfTicks(raw.cost_in_usd_ticks),
-    },
-    raw,
-  )
+  // Added to the counts: a copy of them costs more than to decode them.
+  const reported: CountedUsage = countsIn(raw)
+  reported.toolCalls = hostedCalls(raw, toolCalls)
+  // Mistral has the tier in the usage.
+  reported.serviceTier = text(serviceTier) ?? text(raw.service_tier)
+  reported.speed = text(raw.speed)
+  reported.region = text(raw.inference_geo)
+  reported.reportedCost = costOfTicks(raw.cost_in_usd_ticks)
+  return usageOf(reported, raw)
 }

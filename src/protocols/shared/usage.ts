@@ -4,7 +4,9 @@ import { isObject, list, object, text } from '../../core/json.ts'
 import { tokenCount } from './numbers.ts'
 
 /** What an answer used; undefined: not reported. `total`: the tokens of the whole answer. */
-type ReportedUsage = { readonly [member in Exclude<keyof Usage, 'raw' | 'unknown'>]?: Usage[member] | undefined } & {
+export type ReportedUsage = {
+  readonly [member in Exclude<keyof Usage, 'raw' | 'unknown'>]?: Usage[member] | undefined
+} & {
   readonly total?: number | undefined
 }
 

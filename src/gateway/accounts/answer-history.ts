@@ -15,6 +15,8 @@ export class AnswerHistory {
   readonly #lengths = new RecentMap<OutputLengths>(() => new OutputLengths())
   /** By model. */
   readonly #ratios = new RecentMap<{ value: InputRatio }>(() => ({ value: INITIAL_RATIO }))
+  /** The last name, which most calls use again: to join and to hash it costs more than to look it up. */
+  #last = { key: '', model: '', name: ' ' }
 
   /** An estimate of input tokens, corrected by earlier answers of the model. */
   inputOf(model: string, estimated: number): number {
@@ -23,7 +25,7 @@ export class AnswerHistory {
 
   /** The usual output tokens of this key's answers of this model; undefined: too few answers. */
   usualOutput(key: string, model: string): number | undefined {
-    return this.#lengths.find(lengthName(key, model))?.usual
+    return this.#lengths.find(this.#nameOf(key, model))?.usual
   }
 
   /** Adds an answer that the upstream has counted. `estimated`: its input before correction; 0: it was not estimated. */
@@ -33,13 +35,16 @@ export class AnswerHistory {
     counted: { readonly input: number; readonly output: number },
     estimated: number,
   ): void {
-    this.#lengths.get(lengthName(key, model)).add(counted.output)
+    this.#lengths.get(this.#nameOf(key, model)).add(counted.output)
     const ratio = this.#ratios.get(model)
     ratio.value = updateRatio(ratio.value, counted.input, estimated)
   }
-}
 
-const lengthName = (key: string, model: string): string => `${key} ${model}`
+  #nameOf(key: string, model: string): string {
+    if (this.#last.key !== key || this.#last.model !== model) this.#last = { key, model, name: `${key} ${model}` }
+    return this.#last.name
+  }
+}
 
 /** Keeps the names that were used last. */
 class RecentMap<T> {

@@ -42,7 +42,8 @@ export const chargedCost = (cost: Nano | null, reserved: Nano): Nano => cost ?? 
  * The tokens to charge for an attempt. One that was given up is charged at least the output that was reserved: upstreams bill what
  * they generate, and clients could otherwise use a budget without end by leaving just before their answers.
  */
-export const chargedUsage = (end: ChargedEnd, { reported, ...estimate }: AttemptTokens): ChargedUsage => {
+export const chargedUsage = (end: ChargedEnd, estimate: AttemptTokens): ChargedUsage => {
+  const { reported } = estimate
   const input = () => reported?.input || estimate.estimatedInput()
   switch (end) {
     case 'shared':

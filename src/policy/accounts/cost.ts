@@ -54,10 +54,24 @@ export const effectivePrices = (
   override: PriceOverride | undefined,
   usual?: PriceList['service'],
 ): PriceOverride | undefined => {
+  if (catalogue && !override && usual) return listWithServices(catalogue, usual)
   const prices = catalogue && override ? overridden(catalogue, override) : (override ?? catalogue)
   if (!prices || (!usual && !(catalogue?.service && override?.service))) return prices
   return { ...prices, service: { ...usual, ...catalogue?.service, ...override?.service } }
 }
+
+/** A list of the catalogue with the factors of its provider: the usual case. Returns the same object each time. */
+const listWithServices = (catalogue: PriceList, usual: NonNullable<PriceList['service']>): PriceList => {
+  const known = listsWithServices.get(catalogue)
+  if (known?.usual === usual) return known.list
+  const list = { ...catalogue, service: { ...usual, ...catalogue.service } }
+  listsWithServices.set(catalogue, { usual, list })
+  return list
+}
+const listsWithServices = new WeakMap<
+  PriceList,
+  { readonly usual: NonNullable<PriceList['service']>; readonly list: PriceList }
+>()
 
 const overridden = (catalogue: PriceList, override: PriceOverride): PriceOverride => {
   const set = Object.fromEntries(Object.entries(override).filter(([, value]) => value !== undefined))
@@ -83,27 +97,31 @@ export const reservationOf = (
 const exactCost = (reported: PricedUsage, prices: PriceOverride, asked: Service | undefined): number => {
   const usage = withTotals(reported.billed ? { ...reported, ...reported.billed } : reported)
   const tokens = tokenCost(usage, tierFor(usage.input, prices))
-  // A call without a price of its own adds nothing: most are free or cost a fraction of the tokens.
-  const tools = Object.entries(usage.toolCalls ?? {}).map(
-    ([name, calls]) => priced(calls, own(prices.tools, name) ?? 0) + (own(prices.tools, `${name}_prompt`) ?? 0),
-  )
-  return (tokens * serviceFactor(usage, prices, asked) + tools.reduce(sum, 0)) * (prices.factor ?? 1)
+  const tools = usage.toolCalls ? toolCost(usage.toolCalls, prices) : 0
+  return (tokens * serviceFactor(usage, prices, asked) + tools) * (prices.factor ?? 1)
 }
+
+/** A call without a price of its own adds nothing: most are free or cost a fraction of the tokens. */
+const toolCost = (toolCalls: NonNullable<PricedUsage['toolCalls']>, prices: PriceOverride): number =>
+  Object.entries(toolCalls)
+    .map(([name, calls]) => priced(calls, own(prices.tools, name) ?? 0) + (own(prices.tools, `${name}_prompt`) ?? 0))
+    .reduce(sum, 0)
 
 /** The cost of steps that the counts of the answer do not include, each priced by its own size, and by its own model if known. */
 const furtherCost = (
-  { further = NO_STEPS, ...usage }: PricedUsage,
+  usage: PricedUsage,
   prices: PriceOverride,
   { asked, pricesOf }: Pick<Pricing, 'asked' | 'pricesOf'>,
-): number =>
-  further
+): number => {
+  const { further } = usage
+  if (!further) return 0
+  return further
     .map(({ model, ...step }) => {
       const its = (model === undefined ? undefined : pricesOf?.(model)) ?? prices
       return tokenCost(step, tierFor(step.input, its)) * serviceFactor(usage, its, asked) * (its.factor ?? 1)
     })
     .reduce(sum, 0)
-
-const NO_STEPS: NonNullable<PricedUsage['further']> = []
+}
 
 const SERVICE = ['serviceTier', 'speed', 'region'] as const
 

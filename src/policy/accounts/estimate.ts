@@ -55,13 +55,25 @@ export class OutputLengths {
   /** Adds the output tokens of an answer; replaces the oldest of 256. Invalid counts are ignored. */
   add(tokens: number): void {
     if (!(tokens >= 0) || tokens === Number.POSITIVE_INFINITY) return
-    if (this.#arrived.length < MAX_ANSWERS) this.#arrived.push(tokens)
-    else {
-      this.#sorted.splice(this.#rankOf(this.#arrived[this.#oldest] ?? 0), 1)
-      this.#arrived[this.#oldest] = tokens
-      this.#oldest = (this.#oldest + 1) % MAX_ANSWERS
+    if (this.#arrived.length < MAX_ANSWERS) {
+      this.#arrived.push(tokens)
+      this.#sorted.push(tokens)
+      this.#sort(this.#sorted.length - 1, tokens)
+      return
     }
-    this.#sorted.splice(this.#rankOf(tokens), 0, tokens)
+    const replaced = this.#arrived[this.#oldest] ?? 0
+    this.#arrived[this.#oldest] = tokens
+    this.#oldest = (this.#oldest + 1) % MAX_ANSWERS
+    if (tokens !== replaced) this.#sort(this.#rankOf(replaced), tokens)
+  }
+
+  /** Puts a length in its place and moves those between it and the place that is free. */
+  #sort(free: number, tokens: number): void {
+    const sorted = this.#sorted
+    let at = free
+    for (; at > 0 && (sorted[at - 1] ?? 0) > tokens; at--) sorted[at] = sorted[at - 1] ?? 0
+    for (; at + 1 < sorted.length && (sorted[at + 1] ?? 0) < tokens; at++) sorted[at] = sorted[at + 1] ?? 0
+    sorted[at] = tokens
   }
 
   /** The 95th percentile by nearest rank. Undefined if there are fewer than 16 answers. */
@@ -128,6 +140,8 @@ export const estimateOutput = (
   maxOutput: number = MAX_OUTPUT,
 ): number => {
   const limit = reserve === 'max' ? maxOutput : (usual ?? UNKNOWN_LENGTH)
-  const known = [requested, modelMaximum].filter((bound) => bound !== undefined && bound > 0) as readonly number[]
-  return Math.ceil(Math.min(limit, ...known)) * Math.max(1, choices)
+  return Math.ceil(withinBound(withinBound(limit, requested), modelMaximum)) * Math.max(1, choices)
 }
+
+const withinBound = (tokens: number, bound: number | undefined): number =>
+  bound !== undefined && bound > 0 ? Math.min(tokens, bound) : tokens

@@ -109,7 +109,7 @@ export const priceBook = (catalogue: Catalogue, rules: readonly PriceRule[]): Pr
     // The name of a deployment says nothing about its model, so a snapshot that is not listed is better than nothing.
     const isUnknown = asked.catalogue === undefined && asked.override === undefined
     if (!isUnknown && !isListed(catalogue, of.instance, answering)) return asked
-    const answered = listsOf({ ...of, model: answering })
+    const answered = listsOf({ instance: of.instance, model: answering, at: of.at })
     const isPriced = answered.catalogue !== undefined || answered.override !== undefined
     const isSet = asked.override !== undefined && asked.override.version !== answered.override?.version
     return isPriced && (!isSet || answered.override?.isExact === true) ? answered : asked
@@ -128,15 +128,16 @@ export const priceBook = (catalogue: Catalogue, rules: readonly PriceRule[]): Pr
   }
 
   return {
-    costOfAttempt: ({ usage, asked, answering, unknownPrice, ...of }) => {
-      const { instance } = of
+    costOfAttempt: (of) => {
+      const { instance, usage, asked, answering, unknownPrice } = of
       if (instance.provider.builtin) return BUILTIN
       const lists = listsOfAnswer(of, answering)
-      const pricesOf = (model: string) => effective(listsOf({ ...of, model }), of)
-      const pricing = { usage, asked, usual: instance.provider.service, pricesOf }
-      const cost = costOf({ ...pricing, ...lists })
+      const pricesOf = (model: string) => effective(listsOf({ instance, model, at: of.at }), of)
+      const usual = instance.provider.service
+      const { catalogue: listed, override } = lists
+      const cost = costOf({ usage, asked, usual, pricesOf, catalogue: listed, override })
       if (cost.nano !== null || !unknownPrice) return cost
-      const assumed = costOf({ ...pricing, ...assumedLists(of, lists) })
+      const assumed = costOf({ usage, asked, usual, pricesOf, ...assumedLists(of, lists) })
       return assumed.nano === null ? assumed : { ...assumed, source: 'assumed' }
     },
     reservation: ({ asked, unknownPrice, ...of }) => {

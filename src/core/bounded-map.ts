@@ -35,6 +35,7 @@ export class BoundedMap<T> {
   }
 
   set(id: string, value: T): void {
+    if (value !== undefined && this.#newer.get(id) === value) return
     const { size } = this.#newer
     this.#newer.set(id, value)
     if (this.#newer.size > size) this.#characters += id.length

@@ -41,6 +41,8 @@ type TrackedCircuit = {
   closedAt: number
   /** The claims committed last whose narrowest circuit is this one. Equal claims share this list to save memory. */
   lastCommitted: CircuitClaims | null
+  /** The last claim of this circuit while it was closed. Equal claims share it. */
+  lastClaim: CircuitClaim | null
 }
 
 /** Admission by one circuit. It is returned with the outcome. */
@@ -83,24 +85,28 @@ export class Circuits {
     const span = Math.min(settings.slowStart, settings.resetTimeout)
     // Check all circuits before changing any, so that an outer circuit spends no probe when an inner one refuses.
     const claims: CircuitClaim[] = []
-    const after: circuit.Breaker[] = []
+    const probing: { readonly claim: CircuitClaim; readonly after: circuit.Breaker }[] = []
     for (const [scope, id] of scopesOf(target)) {
       const state = this.#state(id)
       const rules = this.#rules(scope, settings)
-      const { breaker, closedAt, inFlight } = state
-      const admission = admit(breaker, now, rules, how)
-      const { permit } = admission
-      if (!permit) return { why: 'circuit', until: admission.retryAt }
+      const { breaker, closedAt, inFlight, lastClaim } = state
+      if (breaker.state === 'closed' && isOf(lastClaim, breaker, rules)) claims.push(lastClaim)
+      else {
+        const { permit, retryAt, breaker: after } = admit(breaker, now, rules, how)
+        if (!permit) return { why: 'circuit', until: retryAt }
+        const claim = { scope, id, state, rules, permit }
+        claims.push(claim)
+        if (breaker.state === 'closed') state.lastClaim = claim
+        else probing.push({ claim, after })
+      }
       const warm = closedAt + warmUpDelay(inFlight, span)
       if (how === 'normal' && now < warm) return { why: 'warming', until: warm }
-      claims.push({ scope, id, state, rules, permit })
-      after.push(admission.breaker)
     }
-    for (const [at, claim] of claims.entries()) {
-      const why = claim.permit.early ? 'early probe' : 'time to probe'
-      this.#change(claim, after[at] ?? claim.state.breaker, { why })
-      this.#states.set(claim.id, claim.state)
-      claim.state.inFlight++
+    for (const { claim, after } of probing)
+      this.#change(claim, after, { why: claim.permit.early ? 'early probe' : 'time to probe' })
+    for (const { id, state } of claims) {
+      this.#states.set(id, state)
+      state.inFlight++
     }
     return claims
   }
@@ -126,24 +132,26 @@ export class Circuits {
    */
   commit(claims: CircuitClaims): CircuitClaims {
     const now = this.#world.now()
-    const after: CircuitClaim[] = []
-    for (const claim of claims) {
+    const narrowest = claims.at(-1)?.state
+    const last = narrowest?.lastCommitted?.length === claims.length ? narrowest.lastCommitted : null
+    /** Null as long as the claims equal the last ones. */
+    let committed: CircuitClaim[] | null = last ? null : []
+    for (const [at, claim] of claims.entries()) {
       const { scope, id, state, rules } = claim
       const { breaker, permit } = circuit.commit(state.breaker, claim.permit, now, rules)
-      this.#change(claim, breaker, { why: 'an answer came' })
-      after.push({ scope, id, state, rules, permit })
+      this.#change(claim, breaker, COMMITTED)
+      const before = last?.[at]
+      if (!committed && before?.state === state && before.rules === rules && isSame(before.permit, permit)) continue
+      committed ??= last?.slice(0, at) ?? []
+      committed.push({ scope, id, state, rules, permit })
     }
-    const last = after.at(-1)?.state
-    if (!last) return after
-    if (!last.lastCommitted || !areEqual(last.lastCommitted, after)) last.lastCommitted = after
-    return last.lastCommitted
+    if (narrowest && committed) narrowest.lastCommitted = committed
+    return committed ?? last ?? claims
   }
 
   /** The answer is complete. */
   complete(claims: CircuitClaims): void {
-    this.#end(claims, { why: 'an answer completed' }, ({ state, permit, rules }, now) =>
-      circuit.complete(state.breaker, permit, now, rules),
-    )
+    this.#end(claims, COMPLETED, ({ state, permit, rules }, now) => circuit.complete(state.breaker, permit, now, rules))
   }
 
   /** The attempt failed. Charges the circuit of scope `charges`; null: none. */
@@ -245,6 +253,7 @@ export class Circuits {
         inFlight: 0,
         closedAt: Number.NEGATIVE_INFINITY,
         lastCommitted: null,
+        lastClaim: null,
       }
     )
   }
@@ -284,12 +293,15 @@ const admit = (
     ? circuit.admitEarly(breaker, now, rules)
     : circuit.admit(breaker, now, rules)
 
-const areEqual = (claims: CircuitClaims, others: CircuitClaims): boolean =>
-  claims.length === others.length &&
-  claims.every(({ state, rules, permit }, at) => {
-    const other = others[at]
-    return other?.state === state && other.rules === rules && isSame(other.permit, permit)
-  })
+/** Whether a claim of a closed circuit is what would be claimed now. */
+const isOf = (
+  claim: CircuitClaim | null,
+  { generation }: circuit.Breaker,
+  rules: CircuitRules,
+): claim is CircuitClaim => claim?.rules === rules && claim.permit.generation === generation
+
+const COMMITTED: CircuitCause = { why: 'an answer came' }
+const COMPLETED: CircuitCause = { why: 'an answer completed' }
 
 const isSame = (permit: circuit.CircuitPermit, other: circuit.CircuitPermit): boolean =>
   permit.generation === other.generation &&

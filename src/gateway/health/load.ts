@@ -6,7 +6,7 @@ import type { Instance, ProviderKey } from '../../core/provider.ts'
 import { type Candidate, deploymentId, keyId, modelId, type Target } from '../../core/target.ts'
 import type { World } from '../../core/world.ts'
 import { type Ewma, expectedWait, observe, quantiles } from '../../policy/health/latency.ts'
-import { type Quota, type QuotaLimit, quotaIn, scarcestLimit } from '../../policy/health/quota.ts'
+import { mayHaveQuota, type Quota, type QuotaLimit, quotaIn, scarcestLimit } from '../../policy/health/quota.ts'
 
 /** Limits of the models listed for a provider on the status page: number, and characters of a name. Clients choose names. */
 const MAX_MODELS = 200
@@ -17,6 +17,17 @@ const SAMPLES = { instance: 256, model: 32 }
 
 /** A ring buffer. `next`: the index of the oldest value. */
 type Samples = { readonly values: number[]; next: number }
+
+/**
+ * Headers with rate limits, and when they arrived. `quota`: what they say; null: not read yet, because only the choice among
+ * several keys needs it.
+ */
+type ReportedQuota = {
+  readonly headers: HeaderLookup
+  readonly now: number
+  readonly date: number
+  quota: Quota | null
+}
 
 type KeyLoad = { inFlight: number; requests: number }
 
@@ -38,7 +49,7 @@ export class UpstreamLoad {
   /** By model at an instance. */
   readonly #modelSamples = new BoundedMap<Samples>()
   /** Rate limits from the last response headers, by key and model: most providers count them for each model. */
-  readonly #quotas = new BoundedMap<Quota>()
+  readonly #quotas = new BoundedMap<ReportedQuota>()
   /** Requested models by instance, newest last. */
   readonly #models = new Map<string, Set<string>>()
 
@@ -105,14 +116,18 @@ export class UpstreamLoad {
 
   /** Stores the rate limits in the response headers, if there are any. */
   recordQuota(target: Target, headers: HeaderLookup): void {
-    const quota = quotaIn(headers, this.#world.now(), this.#world.date())
-    if (quota) this.#quotas.set(deploymentId(target), quota)
+    if (!mayHaveQuota(headers)) return
+    const reported = { headers, now: this.#world.now(), date: this.#world.date(), quota: null }
+    this.#quotas.set(deploymentId(target), reported)
   }
 
   /** The most depleted rate limit of the key at this model; undefined: unknown, or reset since. */
   remainingLimit(target: Target): QuotaLimit | undefined {
-    const quota = this.#quotas.get(deploymentId(target))
-    return quota && scarcestLimit(quota, this.#world.now())
+    const reported = this.#quotas.get(deploymentId(target))
+    if (!reported) return undefined
+    const { headers, now, date } = reported
+    reported.quota ??= quotaIn(headers, now, date) ?? []
+    return scarcestLimit(reported.quota, this.#world.now())
   }
 
   /** Models requested from this provider since the start, newest last. */

@@ -174,6 +174,8 @@ export const commit = (
 
 /** The answer is complete: resets the count of consecutive failures. Counts the success if `commit` has not. */
 export const complete = (breaker: Breaker, permit: CircuitPermit, now: number, rules: CircuitRules): Breaker => {
+  // The usual case: counted, and without a failure before it.
+  if (permit.countedIn !== null && breaker.state === 'closed' && breaker.consecutiveFailures === 0) return breaker
   const committed = commit(breaker, permit, now, rules)
   if (
     committed.permit.generation !== committed.breaker.generation ||

@@ -28,6 +28,9 @@ export const quotaIn = (headers: HeaderLookup, now: number, dateMs: number): Quo
   return limits.length === 0 ? undefined : limits
 }
 
+/** Whether response headers may report a limit. */
+export const mayHaveQuota = (headers: HeaderLookup): boolean => rowsIn(headers.names).length > 0
+
 /** The known limits whose headers are present. Cached by the set of header names, because an upstream sends the same names each time. */
 const rowsIn = (names: HeaderNames | undefined): readonly LimitHeaders[] => {
   if (!names) return LIMIT_HEADERS

@@ -28,7 +28,7 @@ const UNRECORDED = { kind: 'unrecorded' } as const
 type NoTarget = { readonly kind: 'no-target'; readonly skipped: readonly Skip[] }
 
 type Chosen<Ready> = Choice<Ready> | typeof CHOOSE_AGAIN | NoTarget
-type EncodedAttempt<Ready> = Choice<Ready> | typeof CHOOSE_AGAIN
+export type EncodedAttempt<Ready> = Choice<Ready> | typeof CHOOSE_AGAIN
 type Recorded<Ready> = EncodedAttempt<Ready> | typeof UNRECORDED
 
 type RequestParts<Ready extends Compatibility> = {

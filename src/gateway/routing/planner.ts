@@ -172,14 +172,14 @@ export const keyOrder = (
   { settings }: Config,
   inbound: InboundRequest | null,
 ): ((candidate: Candidate) => Iterable<ProviderKey>) => {
-  const orders = new Map<Candidate, Iterable<ProviderKey>>()
+  let orders: Map<Candidate, Iterable<ProviderKey>> | null = null
   const requestNumber = settings.keyStrategy === 'round-robin' ? health.turn() : 0
   const affinity = inbound && settings.keyStrategy === 'sticky' ? affinityOf(inbound.request) : undefined
   return (candidate) => {
     const { instance } = candidate
     // Avoid work: a plan may have hundreds of candidates.
     if (instance.keys.length < 2) return instance.keys
-    const known = orders.get(candidate)
+    const known = orders?.get(candidate)
     if (known) return known
     const view = {
       inFlight: (key: ProviderKey) => health.load.inFlight(instance, key),
@@ -189,6 +189,7 @@ export const keyOrder = (
       ...(affinity !== undefined && { affinity }),
     }
     const keys = orderKeys(instance.keys, settings.keyStrategy, view, world.random)
+    orders ??= new Map()
     orders.set(candidate, keys)
     return keys
   }

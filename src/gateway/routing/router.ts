@@ -6,9 +6,10 @@
 
 import { type Failure, fail } from '../../core/failure.ts'
 import type { Target } from '../../core/target.ts'
-import type { GatewayEvent } from '../../core/trace.ts'
+import type { GatewayEvent, TraceEvent } from '../../core/trace.ts'
 import { finalError, type SkippedReason, withBudget } from '../../policy/reply/final-error.ts'
 import { withStatedWait } from '../../policy/retry/stated-wait.ts'
+import { type Eventual, whenKnown } from '../accounts/authority.ts'
 import { Cancellation, DRAIN } from '../call/cancellation.ts'
 import type { AttemptPermit } from '../health/upstream-health.ts'
 import type { AnswerStream, AttemptOutcome } from '../upstream/attempt.ts'
@@ -16,7 +17,7 @@ import type { Compatibility, OutboundRequest } from '../upstream/outbound-reques
 import type { AttemptSpec } from './attempt-spec.ts'
 import { type Choice, TargetChooser } from './choose-target.ts'
 import { finishProbe } from './finish-probe.ts'
-import { NextAttempt } from './next-attempt.ts'
+import { type EncodedAttempt, NextAttempt } from './next-attempt.ts'
 import type { RouteContext, RoutingDeps } from './route-context.ts'
 import { RoutingProgress } from './routing-progress.ts'
 import { type RunningAttempt, RunningAttempts, type SettledAttempt } from './running-attempts.ts'
@@ -96,7 +97,8 @@ class RoutingRun<Ready extends Compatibility> {
     this.#spec.hedging?.started()
     try {
       for (;;) {
-        const step = this.#running.size === 0 ? await this.#startNext() : await this.#awaitRunning()
+        const stepping = this.#running.size === 0 ? this.#startNext() : this.#awaitRunning()
+        const step = stepping instanceof Promise ? await stepping : stepping
         if (step.kind !== 'continue') return step.result
       }
     } finally {
@@ -106,30 +108,36 @@ class RoutingRun<Ready extends Compatibility> {
   }
 
   /** Starts an attempt at the next target, or ends the run if there is none. */
-  async #startNext(): Promise<Step<Ready>> {
+  #startNext(): Eventual<Step<Ready>> {
     const { stop } = this.#context
     if (stop.reason) return { kind: 'failed', result: { ok: false, failure: stop.reason, availableIn: 0 } }
     const left = this.#maxAttempts - this.#progress.counted
     if (left <= 0) return this.#giveUp([])
-    const choosing = this.#next.choose(left === 1)
-    const chosen = choosing instanceof Promise ? await choosing : choosing
-    if (chosen.kind === 'choose-again') return CONTINUE
-    if (chosen.kind === 'no-target') return this.#reduceRequest() ? CONTINUE : this.#giveUp(chosen.skipped)
-    const encoding = this.#next.encode(chosen)
-    const encoded = encoding instanceof Promise ? await encoding : encoding
+    return whenKnown(this.#next.choose(left === 1), (chosen) => {
+      if (chosen.kind === 'choose-again') return CONTINUE
+      if (chosen.kind === 'no-target') return this.#reduceRequest() ? CONTINUE : this.#giveUp(chosen.skipped)
+      return whenKnown(this.#next.encode(chosen), (encoded) => this.#recordAndStart(encoded))
+    })
+  }
+
+  #recordAndStart(encoded: EncodedAttempt<Ready>): Eventual<Step<Ready>> {
     if (encoded.kind !== 'chosen') return CONTINUE
-    const recording = this.#next.record(encoded, false)
-    const recorded = recording instanceof Promise ? await recording : recording
-    if (recorded.kind !== 'chosen') return recorded.kind === 'unrecorded' ? UNRECORDED : CONTINUE
-    this.#emitFallback(recorded.target)
-    this.#start(recorded, false)
-    return CONTINUE
+    return whenKnown(this.#next.record(encoded, false), (recorded) => {
+      if (recorded.kind !== 'chosen') return recorded.kind === 'unrecorded' ? UNRECORDED : CONTINUE
+      this.#emitFallback(recorded.target)
+      this.#start(recorded, false)
+      return CONTINUE
+    })
   }
 
   /** Waits until an attempt has opened or failed, or until the only one is slow and may be hedged. */
   #awaitRunning(): Promise<Step<Ready>> {
-    const { first } = this.#running
-    const settling = this.#running.nextSettled(first ? this.#slowAt(first) : null)
+    const { first, size } = this.#running
+    const slowAt = first ? this.#slowAt(first) : null
+    // The usual case: one attempt that is not hedged.
+    if (first && size === 1 && slowAt === null)
+      return first.attempt.opened.then((outcome) => this.#onSettled({ running: first, outcome }))
+    const settling = this.#running.nextSettled(slowAt)
     return settling.then((settled) => (settled ? this.#onSettled(settled) : this.#hedge().then(() => CONTINUE)))
   }
 
@@ -176,18 +184,14 @@ class RoutingRun<Ready extends Compatibility> {
   #start({ target, prepared, permit }: Choice<Ready>, hedge: boolean): void {
     const { health, world } = this.#deps
     const { account, note, stop } = this.#context
-    const { instance, model } = target.candidate
     const isFirst = this.#progress.tries(target.candidate)
     if (isFirst) health.firstTry(target.candidate)
     const number = this.#progress.attempts++
     const startedAt = world.now()
-    const { dropped } = prepared
-    const details = { ...(dropped.length > 0 && { dropped }), ...(hedge && { hedge }) }
-    note({ type: 'attempt', at: startedAt, provider: instance.id, model, key: target.key.id, ...details })
+    note(attemptEvent(startedAt, target, { dropped: prepared.dropped, hedge }))
     const attempt = this.#spec.begin(target, prepared)
     account.attempts.sent(attempt)
-    const { isProbe } = permit
-    this.#running.add({ target, prepared, permit, attempt, number, startedAt, isFirst, isProbe })
+    this.#running.add({ target, prepared, permit, attempt, number, startedAt, isFirst, isProbe: permit.isProbe })
     stop.onCancel((reason) => {
       if (reason.kind === 'client_gone' && this.#readsToEnd) this.#drain(reason)
       else this.#running.failAll(reason)
@@ -264,7 +268,7 @@ class RoutingRun<Ready extends Compatibility> {
     permit.commit(attempt.age)
     this.#spec.hedging?.opened(target.candidate, world.now() - startedAt)
     this.#context.note({ type: 'committed', at: world.now(), attempt: number, status: answerStream.status })
-    for (const probe of this.#running.probes()) this.#leave(probe)
+    if (this.#running.size > 0) for (const probe of this.#running.probes()) this.#leave(probe)
     return { ok: true, target, prepared, answerStream, permit }
   }
 
@@ -309,6 +313,17 @@ class RoutingRun<Ready extends Compatibility> {
       isFinal: this.#spec.mayFailOver?.(failure) === false,
     })
   }
+}
+
+/** The event that an attempt begins. */
+const attemptEvent = (
+  at: number,
+  { candidate: { instance, model }, key }: Target,
+  { dropped, hedge }: { readonly dropped: readonly string[]; readonly hedge: boolean },
+): TraceEvent => {
+  const event = { type: 'attempt', at, provider: instance.id, model, key: key.id } as const
+  if (dropped.length === 0 && !hedge) return event
+  return { ...event, ...(dropped.length > 0 && { dropped }), ...(hedge && { hedge }) }
 }
 
 const nameOf = ({ candidate, key }: Target): string => `${candidate.instance.id}#${key.id}/${candidate.model}`

@@ -57,7 +57,8 @@ const MAX_TEXT = 300
 /** Characters of a presented key, from which its last four are kept. */
 const MIN_KEY = 16
 
-type MutableClient = { requests: number; last: SeenRequest; wrong: SeenRequest | null }
+type MutableRequest = { -readonly [name in keyof SeenRequest]: SeenRequest[name] }
+type MutableClient = { requests: number; last: MutableRequest; wrong: MutableRequest | null }
 
 export class ClientsSeen {
   readonly #date: () => number
@@ -79,7 +80,10 @@ export class ClientsSeen {
     for (const client of this.#clients.values()) {
       if (client.last.id !== id) continue
       const problem = failure?.kind === 'unknown_model' ? problemOf(failure, 'unknown_model') : null
-      client.last = { ...client.last, model: clip(model), outcome, status, problem }
+      client.last.model = clip(model)
+      client.last.outcome = outcome
+      client.last.status = status
+      client.last.problem = problem
       if (problem) client.wrong = client.last
     }
   }
@@ -96,7 +100,12 @@ export class ClientsSeen {
   /** The clients seen so far, the latest first. */
   all(): readonly SeenClient[] {
     return [...this.#clients]
-      .map(([family, { requests, last, wrong }]) => ({ family, requests, last, wrong }))
+      .map(([family, { requests, last, wrong }]) => ({
+        family,
+        requests,
+        last: { ...last },
+        wrong: wrong && { ...wrong },
+      }))
       .toSorted((one, other) => other.last.at - one.last.at)
   }
 
@@ -105,7 +114,8 @@ export class ClientsSeen {
     end: Pick<SeenRequest, 'model' | 'outcome' | 'status' | 'problem'>,
   ): void {
     const { family, version } = programOf(headers('user-agent') ?? '')
-    const last = { id, at: this.#date(), method, path: clip(path), version, ...end }
+    const { model, outcome, status, problem } = end
+    const last = { id, at: this.#date(), method, path: clip(path), version, model, outcome, status, problem }
     const client = this.#clients.get(family)
     if (!client) {
       this.#clients.set(family, { requests: 1, last, wrong: end.problem ? last : null })

@@ -22,7 +22,6 @@ import { protocols } from '../protocols/index.ts'
 import type { ClientPages } from './client-pages.ts'
 import { errorResponse } from './error-response.ts'
 import { fingerprint } from './fingerprint.ts'
-import { openapi } from './openapi.ts'
 import { CHAT_ROUTES, type ChatRouteName, type Handlers, ROUTES } from './routes.ts'
 
 /** The style of a shared compaction in the log; the model call of a compaction is in the responses style. */
@@ -62,6 +61,11 @@ type WorkerHandle = {
 export const handlersFor = (deps: HandlerDeps): Handlers => {
   const { gateway, version, started } = deps
   const share = shareResponses(gateway, fingerprint)
+  let description: Promise<JsonObject> | undefined
+  const described = () => {
+    description ??= import('./openapi.ts').then(({ openapi }) => openapi(version))
+    return description
+  }
   const call = (name: ClientProtocolName) => {
     const protocol = protocols[name]
     const { style } = protocol
@@ -192,7 +196,7 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
       reply.writeHead(200, { 'content-type': METRICS_TYPE })
       reply.end(page)
     },
-    openapi: (_received, reply) => json(reply, 200, openapi(version)),
+    openapi: async (_received, reply) => json(reply, 200, await described()),
   }
 }
 

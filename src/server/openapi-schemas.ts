@@ -1,577 +1,482 @@
-/** The JSON schemas of the API description. */
+/**
+ * The bodies of the API, for its description only: requests are read by their formats, which keep unknown members. Loaded with
+ * the description.
+ */
+import { z } from 'zod'
 import { KINDS } from '../core/failure.ts'
-import type { JsonObject } from '../core/json.ts'
 
-/** A reference to a schema of this file. */
-export const ref = (name: string): JsonObject => ({ $ref: `#/components/schemas/${name}` })
+/** The values of `error.type`. */
+const TYPES = [...new Set(Object.values(KINDS).map(({ type }) => type))].sort()
 
-const nullable = (type: string): JsonObject => ({ type: [type, 'null'] })
-const open = (properties: JsonObject, required: readonly string[]): JsonObject => ({
-  type: 'object',
-  properties,
-  required,
-  additionalProperties: true,
+const anyObject = z.looseObject({})
+const modelName = z
+  .string()
+  .min(1)
+  .describe('A route, `provider/model`, a listed model, or any other name for the default route.')
+const count = z.int().min(0)
+const dollars = z
+  .string()
+  .regex(/^-?[0-9]+\.[0-9]{9}$/)
+  .describe('US dollars.')
+const time = z.string().meta({ format: 'date-time' })
+const owner = z.looseObject({ id: z.string(), name: z.string().nullable() })
+const availability = z.enum(['available', 'degraded', 'unavailable'])
+const circuitState = z.looseObject({
+  state: z.enum(['closed', 'open', 'half_open']),
+  retry_at: z.string().nullable().optional(),
 })
-const listOf = (items: JsonObject): JsonObject => ({ type: 'array', items })
-const oneOf = (...values: readonly string[]): JsonObject => ({ type: 'string', enum: values })
 
-const MODEL_NAME = {
-  type: 'string',
-  minLength: 1,
-  description: 'A route, `provider/model`, a listed model, or any other name for the default route.',
-}
+const model = z.looseObject({
+  id: z.string(),
+  object: z.literal('model'),
+  created: z.int(),
+  owned_by: z.string(),
+  type: z.literal('model').optional(),
+  display_name: z.string().optional(),
+  created_at: z.string().optional(),
+  context_window: z.int().optional(),
+  max_output_tokens: z.int().optional(),
+  capabilities: z.array(z.string()).optional(),
+  pricing: anyObject.optional(),
+})
 
-const circuit = open(
-  {
-    state: oneOf('closed', 'open', 'half_open'),
-    failures: { type: 'integer' },
-    successes: { type: 'integer' },
-    error_rate: { type: 'number', description: 'In percent.' },
-    opened_at: nullable('string'),
-    retry_at: nullable('string'),
-  },
-  ['state'],
-)
+const ownUsage = z.looseObject({
+  object: z.literal('usage'),
+  key: owner.nullable().describe('null: the gateway needs no key.'),
+  team: owner,
+  limits: z.array(
+    z.looseObject({
+      of: z.string().describe('The ID of the key or the team.'),
+      unit: z.enum(['requests_per_minute', 'tokens_per_minute', 'concurrent']),
+      limit: count,
+      remaining: count,
+      reset_ms: z.int().nullable().describe('Until the limit is full again.'),
+    }),
+  ),
+  budgets: z.array(
+    z.looseObject({
+      id: z.string(),
+      name: z.string(),
+      mode: z.enum(['hard', 'soft']),
+      per: z.string().optional(),
+      amount: dollars,
+      period: z.string(),
+      timezone: z.string().optional(),
+      period_start: time.optional(),
+      period_end: time.nullable(),
+      spent: dollars,
+      reserved: dollars,
+      remaining: dollars,
+    }),
+  ),
+  from: time,
+  to: time,
+  data: z.array(
+    z.looseObject({
+      start: z.string().optional(),
+      model: z.string().nullable(),
+      requests: count,
+      failed: count.optional(),
+      input: count.optional(),
+      output: count.optional(),
+      cost: dollars,
+      saved: dollars.optional(),
+      estimated: count.describe('Attempts whose usage is estimated.').optional(),
+      unpriced: count.describe('Attempts without a known price.').optional(),
+    }),
+  ),
+  total: z.looseObject({
+    requests: count,
+    failed: count.optional(),
+    input: count.optional(),
+    output: count.optional(),
+    cost: dollars,
+    saved: dollars.optional(),
+    estimated: count.describe('Attempts whose usage is estimated.').optional(),
+    unpriced: count.describe('Attempts without a known price.').optional(),
+  }),
+  has_more: z.boolean(),
+  next: z.string().nullable(),
+})
 
-const STATUS = oneOf('available', 'degraded', 'unavailable')
-const circuitState = open({ state: oneOf('closed', 'open', 'half_open'), retry_at: nullable('string') }, ['state'])
+const ownRequest = z.looseObject({
+  object: z.literal('request'),
+  id: z.string(),
+  received_at: time,
+  ended_at: time.nullable().optional(),
+  style: z.string(),
+  stream: z.boolean().optional(),
+  asked: z.string(),
+  provider: z.string().nullable().optional(),
+  model: z.string().nullable().optional(),
+  key: owner.nullable(),
+  team: owner.nullable(),
+  outcome: z.enum(['answered', 'refused', 'interrupted', 'client_gone', 'unknown']),
+  status: z.int(),
+  code: z.string().nullable().optional(),
+  message: z.string().nullable().optional(),
+  decision: anyObject
+    .nullable()
+    .describe('The planned targets, those without an attempt with the reason, and the limit that refused the request.')
+    .optional(),
+  usage: anyObject,
+  cost: dollars.nullable().describe('US dollars; null: no price is known.'),
+  attempts: z.array(anyObject),
+})
 
-const MESSAGE_MEMBERS: JsonObject = {
-  model: MODEL_NAME,
-  messages: {
-    ...listOf(
-      open(
-        {
-          role: oneOf('user', 'assistant', 'system'),
-          content: { anyOf: [{ type: 'string' }, listOf({ type: 'object' })] },
-        },
-        ['role', 'content'],
-      ),
-    ),
-    minItems: 1,
-  },
-  system: { anyOf: [{ type: 'string' }, listOf({ type: 'object' })] },
-  temperature: { type: 'number' },
-  top_p: { type: 'number' },
-  top_k: { type: 'integer' },
-  stop_sequences: listOf({ type: 'string' }),
-  tools: listOf({ type: 'object' }),
-  tool_choice: { type: 'object' },
-  thinking: { type: 'object' },
-  output_config: { type: 'object' },
-  metadata: { type: 'object' },
-}
+const chatCompletionRequest = z.looseObject({
+  model: modelName,
+  messages: z
+    .array(
+      z.looseObject({
+        role: z.enum(['system', 'developer', 'user', 'assistant', 'tool', 'function']),
+        content: z
+          .union([z.string(), z.array(anyObject)])
+          .nullable()
+          .optional(),
+      }),
+    )
+    .min(1),
+  stream: z.boolean().nullable().optional(),
+  stream_options: anyObject.nullable().optional(),
+  temperature: z.number().nullable().optional(),
+  top_p: z.number().nullable().optional(),
+  max_completion_tokens: z.int().nullable().optional(),
+  max_tokens: z.int().nullable().optional(),
+  n: z.int().nullable().optional(),
+  stop: z
+    .union([z.string(), z.array(z.string())])
+    .nullable()
+    .optional(),
+  seed: z.int().nullable().optional(),
+  tools: z.array(anyObject).optional(),
+  tool_choice: z.union([z.string(), anyObject]).optional(),
+  parallel_tool_calls: z.boolean().optional(),
+  response_format: anyObject.optional(),
+  reasoning_effort: z.string().nullable().optional(),
+})
 
-const COUNT: JsonObject = { type: 'integer', minimum: 0 }
-const DOLLARS: JsonObject = { type: 'string', pattern: '^-?[0-9]+\\.[0-9]{9}$', description: 'US dollars.' }
-const TIME: JsonObject = { type: 'string', format: 'date-time' }
-const owner = open({ id: { type: 'string' }, name: nullable('string') }, ['id', 'name'])
-const ownSums: JsonObject = {
-  requests: COUNT,
-  failed: COUNT,
-  input: COUNT,
-  output: COUNT,
-  cost: DOLLARS,
-  saved: DOLLARS,
-  estimated: { ...COUNT, description: 'Attempts whose usage is estimated.' },
-  unpriced: { ...COUNT, description: 'Attempts without a known price.' },
-}
+const chatCompletion = z.looseObject({
+  id: z.string(),
+  object: z.literal('chat.completion'),
+  created: z.int(),
+  model: z.string().describe('The model that answered.'),
+  choices: z.array(z.looseObject({ index: z.int(), message: anyObject, finish_reason: z.string().nullable() })),
+  usage: z.looseObject({ prompt_tokens: z.int().optional(), completion_tokens: z.int().optional() }).optional(),
+})
 
-/** The schemas of bodies, by name. */
-export const SCHEMAS: { readonly [name: string]: JsonObject } = {
-  OwnUsage: open(
-    {
-      object: oneOf('usage'),
-      key: { ...owner, type: ['object', 'null'], description: 'null: the gateway needs no key.' },
-      team: owner,
-      limits: listOf(
-        open(
-          {
-            of: { type: 'string', description: 'The ID of the key or the team.' },
-            unit: oneOf('requests_per_minute', 'tokens_per_minute', 'concurrent'),
-            limit: COUNT,
-            remaining: COUNT,
-            reset_ms: { ...nullable('integer'), description: 'Until the limit is full again.' },
-          },
-          ['of', 'unit', 'limit', 'remaining', 'reset_ms'],
-        ),
-      ),
-      budgets: listOf(
-        open(
-          {
-            id: { type: 'string' },
-            name: { type: 'string' },
-            mode: oneOf('hard', 'soft'),
-            per: { type: 'string' },
-            amount: DOLLARS,
-            period: { type: 'string' },
-            timezone: { type: 'string' },
-            period_start: TIME,
-            period_end: { ...TIME, type: ['string', 'null'] },
-            spent: DOLLARS,
-            reserved: DOLLARS,
-            remaining: DOLLARS,
-          },
-          ['id', 'name', 'mode', 'amount', 'period', 'period_end', 'spent', 'reserved', 'remaining'],
-        ),
-      ),
-      from: TIME,
-      to: TIME,
-      data: listOf(
-        open({ start: { type: 'string' }, model: nullable('string'), ...ownSums }, ['model', 'requests', 'cost']),
-      ),
-      total: open(ownSums, ['requests', 'cost']),
-      has_more: { type: 'boolean' },
-      next: nullable('string'),
-    },
-    ['object', 'key', 'team', 'limits', 'budgets', 'from', 'to', 'data', 'total', 'has_more', 'next'],
-  ),
-  OwnRequest: open(
-    {
-      object: oneOf('request'),
-      id: { type: 'string' },
-      received_at: TIME,
-      ended_at: { ...TIME, type: ['string', 'null'] },
-      style: { type: 'string' },
-      stream: { type: 'boolean' },
-      asked: { type: 'string' },
-      provider: nullable('string'),
-      model: nullable('string'),
-      key: { ...owner, type: ['object', 'null'] },
-      team: { ...owner, type: ['object', 'null'] },
-      outcome: oneOf('answered', 'refused', 'interrupted', 'client_gone', 'unknown'),
-      status: { type: 'integer' },
-      code: nullable('string'),
-      message: nullable('string'),
-      decision: {
-        type: ['object', 'null'],
-        description:
-          'The planned targets, those without an attempt with the reason, and the limit that refused the request.',
-      },
-      usage: { type: 'object' },
-      cost: { ...DOLLARS, type: ['string', 'null'], description: 'US dollars; null: no price is known.' },
-      attempts: listOf({ type: 'object' }),
-    },
-    ['object', 'id', 'received_at', 'style', 'asked', 'key', 'team', 'outcome', 'status', 'usage', 'cost', 'attempts'],
-  ),
-  ChatCompletionRequest: open(
-    {
-      model: MODEL_NAME,
-      messages: {
-        ...listOf(
-          open(
-            {
-              role: oneOf('system', 'developer', 'user', 'assistant', 'tool', 'function'),
-              content: { anyOf: [{ type: 'string' }, listOf({ type: 'object' }), { type: 'null' }] },
-            },
-            ['role'],
-          ),
-        ),
-        minItems: 1,
-      },
-      stream: nullable('boolean'),
-      stream_options: { type: ['object', 'null'] },
-      temperature: nullable('number'),
-      top_p: nullable('number'),
-      max_completion_tokens: nullable('integer'),
-      max_tokens: nullable('integer'),
-      n: nullable('integer'),
-      stop: { anyOf: [{ type: 'string' }, listOf({ type: 'string' }), { type: 'null' }] },
-      seed: nullable('integer'),
-      tools: listOf({ type: 'object' }),
-      tool_choice: { anyOf: [{ type: 'string' }, { type: 'object' }] },
-      parallel_tool_calls: { type: 'boolean' },
-      response_format: { type: 'object' },
-      reasoning_effort: nullable('string'),
-    },
-    ['model', 'messages'],
-  ),
-  ChatCompletion: open(
-    {
-      id: { type: 'string' },
-      object: { const: 'chat.completion' },
-      created: { type: 'integer' },
-      model: { type: 'string', description: 'The model that answered.' },
-      choices: listOf(
-        open({ index: { type: 'integer' }, message: { type: 'object' }, finish_reason: nullable('string') }, [
-          'index',
-          'message',
-          'finish_reason',
-        ]),
-      ),
-      usage: open({ prompt_tokens: { type: 'integer' }, completion_tokens: { type: 'integer' } }, []),
-    },
-    ['id', 'object', 'created', 'model', 'choices'],
-  ),
-  CompletionRequest: open(
-    {
-      model: MODEL_NAME,
-      prompt: {
-        anyOf: [
-          { type: 'string', minLength: 1 },
-          { ...listOf({ type: 'string', minLength: 1 }), minItems: 1, maxItems: 1 },
-        ],
-      },
-      stream: nullable('boolean'),
-      max_tokens: { type: ['integer', 'null'], minimum: 1 },
-      temperature: nullable('number'),
-      top_p: nullable('number'),
-      stop: { anyOf: [nullable('string'), listOf({ type: 'string' })] },
-      logprobs: nullable('integer'),
-      echo: nullable('boolean'),
-    },
-    ['model', 'prompt'],
-  ),
-  Completion: open(
-    {
-      id: { type: 'string' },
-      object: { const: 'text_completion' },
-      created: { type: 'integer' },
-      model: { type: 'string', description: 'The model that answered.' },
-      choices: listOf({ type: 'object' }),
-      usage: { type: 'object' },
-    },
-    ['id', 'object', 'created', 'model', 'choices'],
-  ),
-  Compaction: open(
-    {
-      id: { type: 'string' },
-      object: { const: 'response.compaction' },
-      created_at: { type: 'integer' },
-      output: listOf({ type: 'object' }),
-      usage: { type: 'object' },
-    },
-    ['id', 'object', 'created_at', 'output', 'usage'],
-  ),
-  Deleted: open({ id: { type: 'string' }, object: { const: 'response' }, deleted: { const: true } }, [
-    'id',
-    'object',
-    'deleted',
+const completionRequest = z.looseObject({
+  model: modelName,
+  prompt: z.union([z.string().min(1), z.array(z.string().min(1)).min(1).max(1)]),
+  stream: z.boolean().nullable().optional(),
+  max_tokens: z.int().min(1).nullable().optional(),
+  temperature: z.number().nullable().optional(),
+  top_p: z.number().nullable().optional(),
+  stop: z.union([z.string().nullable(), z.array(z.string())]).optional(),
+  logprobs: z.int().nullable().optional(),
+  echo: z.boolean().nullable().optional(),
+})
+
+const completion = z.looseObject({
+  id: z.string(),
+  object: z.literal('text_completion'),
+  created: z.int(),
+  model: z.string().describe('The model that answered.'),
+  choices: z.array(anyObject),
+  usage: anyObject.optional(),
+})
+
+const compaction = z.looseObject({
+  id: z.string(),
+  object: z.literal('response.compaction'),
+  created_at: z.int(),
+  output: z.array(anyObject),
+  usage: anyObject,
+})
+
+const deleted = z.looseObject({ id: z.string(), object: z.literal('response'), deleted: z.literal(true) })
+
+const itemList = z.looseObject({
+  object: z.literal('list'),
+  data: z.array(anyObject),
+  first_id: z.string(),
+  last_id: z.string(),
+  has_more: z.boolean(),
+})
+
+const embeddingsRequest = z.looseObject({
+  model: z.string().min(1),
+  input: z.union([
+    z.string().min(1),
+    z.array(z.string().min(1)).min(1),
+    z.array(count).min(1),
+    z.array(z.array(count).min(1)).min(1),
   ]),
-  ItemList: open(
-    {
-      object: { const: 'list' },
-      data: listOf({ type: 'object' }),
-      first_id: { type: 'string' },
-      last_id: { type: 'string' },
-      has_more: { type: 'boolean' },
-    },
-    ['object', 'data', 'has_more', 'first_id', 'last_id'],
+  encoding_format: z.enum(['float', 'base64']).nullable().optional(),
+  dimensions: z.int().min(1).nullable().optional(),
+  input_type: z.string().nullable().optional(),
+  user: z.string().nullable().optional(),
+})
+
+const embeddings = z.looseObject({
+  object: z.literal('list'),
+  data: z.array(
+    z.looseObject({
+      object: z.literal('embedding'),
+      index: z.int(),
+      embedding: z.union([z.array(z.number()), z.string().describe('Base64 of 32-bit floats, little-endian.')]),
+    }),
   ),
-  EmbeddingsRequest: open(
-    {
-      model: { type: 'string', minLength: 1 },
-      input: {
-        anyOf: [
-          { type: 'string', minLength: 1 },
-          { ...listOf({ type: 'string', minLength: 1 }), minItems: 1 },
-          { ...listOf({ type: 'integer', minimum: 0 }), minItems: 1 },
-          { ...listOf({ ...listOf({ type: 'integer', minimum: 0 }), minItems: 1 }), minItems: 1 },
-        ],
-      },
-      encoding_format: { type: ['string', 'null'], enum: ['float', 'base64', null] },
-      dimensions: { type: ['integer', 'null'], minimum: 1 },
-      input_type: nullable('string'),
-      user: nullable('string'),
-    },
-    ['model', 'input'],
-  ),
-  Embeddings: open(
-    {
-      object: { const: 'list' },
-      data: listOf(
-        open(
-          {
-            object: { const: 'embedding' },
-            index: { type: 'integer' },
-            embedding: {
-              anyOf: [
-                listOf({ type: 'number' }),
-                { type: 'string', description: 'Base64 of 32-bit floats, little-endian.' },
-              ],
-            },
-          },
-          ['object', 'index', 'embedding'],
-        ),
+  model: z.string().describe('The model that answered.'),
+  usage: z.looseObject({ prompt_tokens: z.int(), total_tokens: z.int() }),
+})
+
+const responseRequest = z.looseObject({
+  model: modelName,
+  input: z.union([z.string(), z.array(anyObject)]).optional(),
+  instructions: z.string().nullable().optional(),
+  stream: z.boolean().nullable().optional(),
+  temperature: z.number().nullable().optional(),
+  top_p: z.number().nullable().optional(),
+  max_output_tokens: z.int().nullable().optional(),
+  tools: z.array(anyObject).optional(),
+  tool_choice: z.union([z.string(), anyObject]).optional(),
+  parallel_tool_calls: z.boolean().nullable().optional(),
+  text: anyObject.optional(),
+  reasoning: anyObject.nullable().optional(),
+})
+
+const response = z.looseObject({
+  id: z.string(),
+  object: z.literal('response'),
+  created_at: z.number(),
+  status: z.enum(['completed', 'incomplete', 'failed', 'in_progress', 'cancelled', 'queued']),
+  model: z.string(),
+  output: z.array(anyObject),
+  usage: anyObject.nullable().optional(),
+})
+
+const message = z.looseObject({
+  id: z.string(),
+  type: z.literal('message'),
+  role: z.literal('assistant'),
+  model: z.string().describe('The model that answered.'),
+  content: z.array(anyObject),
+  stop_reason: z.string().nullable(),
+  stop_sequence: z.string().nullable().optional(),
+  usage: z.looseObject({ input_tokens: z.int().optional(), output_tokens: z.int().optional() }),
+})
+
+const tokenCountRequest = z.looseObject({
+  model: modelName,
+  messages: z
+    .array(
+      z.looseObject({
+        role: z.enum(['user', 'assistant', 'system']),
+        content: z.union([z.string(), z.array(anyObject)]),
+      }),
+    )
+    .min(1),
+  system: z.union([z.string(), z.array(anyObject)]).optional(),
+  temperature: z.number().optional(),
+  top_p: z.number().optional(),
+  top_k: z.int().optional(),
+  stop_sequences: z.array(z.string()).optional(),
+  tools: z.array(anyObject).optional(),
+  tool_choice: anyObject.optional(),
+  thinking: anyObject.optional(),
+  output_config: anyObject.optional(),
+  metadata: anyObject.optional(),
+})
+
+const messageRequest = tokenCountRequest.extend({ max_tokens: z.int(), stream: z.boolean().optional() })
+
+const tokenCount = z.looseObject({ input_tokens: z.int() })
+
+const inputTokens = z.looseObject({ object: z.literal('response.input_tokens'), input_tokens: z.int() })
+
+const modelList = z.looseObject({
+  object: z.literal('list'),
+  data: z.array(model),
+  has_more: z.boolean().optional(),
+  first_id: z.string().nullable().optional(),
+  last_id: z.string().nullable().optional(),
+  models: z.array(z.unknown()).max(0).optional(),
+})
+
+const plan = z.looseObject({
+  object: z.literal('route'),
+  model: z.string(),
+  by: z.string().describe('How the name was resolved.'),
+  style: z.string().describe('The API style of the body.').optional(),
+  targets: z
+    .array(
+      z.looseObject({
+        provider: z.string(),
+        model: z.string(),
+        because: z.string(),
+        weight: z.number().optional(),
+        share: z.number().describe('Of the requests for which it is first, with the strategy `weighted`.').optional(),
+        fit: z.boolean().describe('Whether the target supports everything the request requires.').optional(),
+        unfit_for: z.array(z.string()).optional(),
+        only_without: z
+          .array(z.string())
+          .describe('Members that are dropped if no target supports everything.')
+          .optional(),
+        dropped: z.array(z.string()).optional(),
+        keys: z.array(anyObject).optional(),
+      }),
+    )
+    .describe('In the order that is expected most often. With `weighted` and `latency` it differs by request.'),
+  skipped: z.array(z.looseObject({ provider: z.string(), model: z.string().optional(), why: z.string() })),
+})
+
+const health = z.looseObject({
+  status: z.enum(['ok', 'degraded', 'unconfigured', 'draining']),
+  version: z.string(),
+  uptime_ms: z.int(),
+  auth: z.enum(['open', 'keys']),
+  providers: z.looseObject({ configured: z.int(), available: z.int() }),
+  problems: z
+    .array(
+      z.looseObject({
+        component: z.enum(['store', 'config', 'control', 'ledger', 'limits', 'budgets']),
+        reason: z.string(),
+        since: z.string(),
+      }),
+    )
+    .describe('Reasons besides circuits; absent without one.')
+    .optional(),
+  worker: z.looseObject({ number: z.int(), of: z.int() }).optional(),
+})
+
+const state = z.looseObject({ status: z.string() })
+
+const providerList = z.looseObject({
+  object: z.literal('list'),
+  data: z.array(
+    z.looseObject({
+      id: z.string(),
+      kind: z.string(),
+      status: availability.describe(
+        '`unavailable`: the base URL, every key or every model is unavailable; `degraded`: some key or model, or one key at one model.',
       ),
-      model: { type: 'string', description: 'The model that answered.' },
-      usage: open({ prompt_tokens: { type: 'integer' }, total_tokens: { type: 'integer' } }, [
-        'prompt_tokens',
-        'total_tokens',
-      ]),
-    },
-    ['object', 'data', 'model', 'usage'],
-  ),
-  ResponseRequest: open(
-    {
-      model: MODEL_NAME,
-      input: { anyOf: [{ type: 'string' }, listOf({ type: 'object' })] },
-      instructions: nullable('string'),
-      stream: nullable('boolean'),
-      temperature: nullable('number'),
-      top_p: nullable('number'),
-      max_output_tokens: nullable('integer'),
-      tools: listOf({ type: 'object' }),
-      tool_choice: { anyOf: [{ type: 'string' }, { type: 'object' }] },
-      parallel_tool_calls: nullable('boolean'),
-      text: { type: 'object' },
-      reasoning: { type: ['object', 'null'] },
-    },
-    ['model'],
-  ),
-  Response: open(
-    {
-      id: { type: 'string' },
-      object: { const: 'response' },
-      created_at: { type: 'number' },
-      status: oneOf('completed', 'incomplete', 'failed', 'in_progress', 'cancelled', 'queued'),
-      model: { type: 'string' },
-      output: listOf({ type: 'object' }),
-      usage: { type: ['object', 'null'] },
-    },
-    ['id', 'object', 'created_at', 'status', 'model', 'output'],
-  ),
-  MessageRequest: open({ ...MESSAGE_MEMBERS, max_tokens: { type: 'integer' }, stream: { type: 'boolean' } }, [
-    'model',
-    'messages',
-    'max_tokens',
-  ]),
-  Message: open(
-    {
-      id: { type: 'string' },
-      type: { const: 'message' },
-      role: { const: 'assistant' },
-      model: { type: 'string', description: 'The model that answered.' },
-      content: listOf({ type: 'object' }),
-      stop_reason: nullable('string'),
-      stop_sequence: nullable('string'),
-      usage: open({ input_tokens: { type: 'integer' }, output_tokens: { type: 'integer' } }, []),
-    },
-    ['id', 'type', 'role', 'model', 'content', 'stop_reason', 'usage'],
-  ),
-  TokenCountRequest: open(MESSAGE_MEMBERS, ['model', 'messages']),
-  TokenCount: open({ input_tokens: { type: 'integer' } }, ['input_tokens']),
-  InputTokens: open({ object: { const: 'response.input_tokens' }, input_tokens: { type: 'integer' } }, [
-    'object',
-    'input_tokens',
-  ]),
-  AnyRequest: {
-    anyOf: [
-      ref('ChatCompletionRequest'),
-      ref('ResponseRequest'),
-      ref('MessageRequest'),
-      ref('CompletionRequest'),
-      ref('EmbeddingsRequest'),
-    ],
-  },
-  Model: open(
-    {
-      id: { type: 'string' },
-      object: { const: 'model' },
-      created: { type: 'integer' },
-      owned_by: { type: 'string' },
-      type: { const: 'model' },
-      display_name: { type: 'string' },
-      created_at: { type: 'string' },
-      context_window: { type: 'integer' },
-      max_output_tokens: { type: 'integer' },
-      capabilities: listOf({ type: 'string' }),
-      pricing: { type: 'object' },
-    },
-    ['id', 'object', 'created', 'owned_by'],
-  ),
-  ModelList: open(
-    {
-      object: { const: 'list' },
-      data: listOf(ref('Model')),
-      has_more: { type: 'boolean' },
-      first_id: nullable('string'),
-      last_id: nullable('string'),
-      models: { type: 'array', maxItems: 0 },
-    },
-    ['object', 'data'],
-  ),
-  Plan: open(
-    {
-      object: { const: 'route' },
-      model: { type: 'string' },
-      by: { type: 'string', description: 'How the name was resolved.' },
-      style: { type: 'string', description: 'The API style of the body.' },
-      targets: {
-        ...listOf(
-          open(
-            {
-              provider: { type: 'string' },
-              model: { type: 'string' },
-              because: { type: 'string' },
-              weight: { type: 'number' },
-              share: {
-                type: 'number',
-                description: 'Of the requests for which it is first, with the strategy `weighted`.',
-              },
-              fit: { type: 'boolean', description: 'Whether the target supports everything the request requires.' },
-              unfit_for: listOf({ type: 'string' }),
-              only_without: {
-                ...listOf({ type: 'string' }),
-                description: 'Members that are dropped if no target supports everything.',
-              },
-              dropped: listOf({ type: 'string' }),
-              keys: listOf({ type: 'object' }),
-            },
-            ['provider', 'model', 'because'],
+      circuit: z
+        .looseObject({
+          state: z.enum(['closed', 'open', 'half_open']),
+          failures: z.int().optional(),
+          successes: z.int().optional(),
+          error_rate: z.number().describe('In percent.').optional(),
+          opened_at: z.string().nullable().optional(),
+          retry_at: z.string().nullable().optional(),
+        })
+        .describe('Open when the circuit of the base URL is, or that of every model.'),
+      resting: anyObject
+        .nullable()
+        .describe('Until when an operator takes the provider out of use, and the reason.')
+        .optional(),
+      endpoint: z
+        .looseObject({ status: availability, circuit: circuitState })
+        .describe('The base URL, which every key and model of the provider shares.'),
+      keys: z.array(
+        z.looseObject({
+          id: z.string().describe('Digits of a keyed hash, never the key.'),
+          signed_in_by: z
+            .enum(['aws', 'google', 'entra'])
+            .describe("In place of a key: the cloud whose credentials on the gateway's machine sign the calls.")
+            .optional(),
+          status: z.enum(['active', 'rate_limited', 'quota_exhausted', 'suspended', 'disabled']),
+        }),
+      ),
+      models: z.array(
+        z.looseObject({
+          id: z.string(),
+          status: availability,
+          circuit: circuitState.describe(
+            'Open when it is open on every key; closed while the model has not been requested.',
           ),
-        ),
-        description: 'In the order that is expected most often. With `weighted` and `latency` it differs by request.',
-      },
-      skipped: listOf(
-        open({ provider: { type: 'string' }, model: { type: 'string' }, why: { type: 'string' } }, ['provider', 'why']),
+          keys: z
+            .array(
+              z.looseObject({
+                id: z.string(),
+                status: z.string().describe('`active`, or the cooldown of this key at this model.'),
+                until: z.string().nullable().optional(),
+                circuit: circuitState,
+              }),
+            )
+            .describe('The deployments: each key at this model.'),
+        }),
       ),
-    },
-    ['object', 'model', 'by', 'targets', 'skipped'],
+      latency_ms: anyObject.optional(),
+      last_error: anyObject.nullable().optional(),
+    }),
   ),
-  Health: open(
-    {
-      status: oneOf('ok', 'degraded', 'unconfigured', 'draining'),
-      version: { type: 'string' },
-      uptime_ms: { type: 'integer' },
-      auth: oneOf('open', 'keys'),
-      providers: open({ configured: { type: 'integer' }, available: { type: 'integer' } }, ['configured', 'available']),
-      problems: {
-        ...listOf(
-          open(
-            {
-              component: oneOf('store', 'config', 'control', 'ledger', 'limits', 'budgets'),
-              reason: { type: 'string' },
-              since: { type: 'string' },
-            },
-            ['component', 'reason', 'since'],
-          ),
-        ),
-        description: 'Reasons besides circuits; absent without one.',
-      },
-      worker: open({ number: { type: 'integer' }, of: { type: 'integer' } }, ['number', 'of']),
-    },
-    ['status', 'version', 'uptime_ms', 'auth', 'providers'],
-  ),
-  State: open({ status: { type: 'string' } }, ['status']),
-  ProviderList: open(
-    {
-      object: { const: 'list' },
-      data: listOf(
-        open(
-          {
-            id: { type: 'string' },
-            kind: { type: 'string' },
-            status: {
-              ...STATUS,
-              description:
-                '`unavailable`: the base URL, every key or every model is unavailable; `degraded`: some key or model, or one key at one model.',
-            },
-            circuit: {
-              ...circuit,
-              description: 'Open when the circuit of the base URL is, or that of every model.',
-            },
-            resting: {
-              ...nullable('object'),
-              description: 'Until when an operator takes the provider out of use, and the reason.',
-            },
-            endpoint: {
-              ...open({ status: STATUS, circuit: circuitState }, ['status', 'circuit']),
-              description: 'The base URL, which every key and model of the provider shares.',
-            },
-            keys: listOf(
-              open(
-                {
-                  id: { type: 'string', description: 'Digits of a keyed hash, never the key.' },
-                  signed_in_by: {
-                    ...oneOf('aws', 'google', 'entra'),
-                    description:
-                      "In place of a key: the cloud whose credentials on the gateway's machine sign the calls.",
-                  },
-                  status: oneOf('active', 'rate_limited', 'quota_exhausted', 'suspended', 'disabled'),
-                },
-                ['id', 'status'],
-              ),
-            ),
-            models: listOf(
-              open(
-                {
-                  id: { type: 'string' },
-                  status: STATUS,
-                  circuit: {
-                    ...circuitState,
-                    description: 'Open when it is open on every key; closed while the model has not been requested.',
-                  },
-                  keys: {
-                    ...listOf(
-                      open(
-                        {
-                          id: { type: 'string' },
-                          status: {
-                            type: 'string',
-                            description: '`active`, or the cooldown of this key at this model.',
-                          },
-                          until: nullable('string'),
-                          circuit: circuitState,
-                        },
-                        ['id', 'status', 'circuit'],
-                      ),
-                    ),
-                    description: 'The deployments: each key at this model.',
-                  },
-                },
-                ['id', 'status', 'circuit', 'keys'],
-              ),
-            ),
-            latency_ms: { type: 'object' },
-            last_error: { type: ['object', 'null'] },
-          },
-          ['id', 'kind', 'status', 'circuit', 'endpoint', 'keys', 'models'],
-        ),
-      ),
-    },
-    ['object', 'data'],
-  ),
-  MessageError: open(
-    {
-      type: { const: 'error' },
-      error: open(
-        { type: { type: 'string' }, message: { type: 'string', description: 'What happened and what to do.' } },
-        ['type', 'message'],
-      ),
-      request_id: { type: 'string' },
-    },
-    ['type', 'error', 'request_id'],
-  ),
-  Error: open(
-    {
-      error: open(
-        {
-          message: { type: 'string', description: 'What happened and what to do.' },
-          type: { type: 'string', enum: [...new Set(Object.values(KINDS).map(({ type }) => type))].sort() },
-          code: { type: ['string', 'null'] },
-          param: { type: ['string', 'null'], description: 'The member that is not valid.' },
-          request_id: { type: 'string' },
-          attempts: {
-            ...listOf(
-              open(
-                {
-                  provider: { type: 'string' },
-                  model: { type: 'string' },
-                  key: { type: 'string' },
-                  status: nullable('integer'),
-                  kind: { type: 'string' },
-                  ms: { type: 'integer' },
-                },
-                ['provider', 'model', 'key', 'status', 'kind', 'ms'],
-              ),
-            ),
-            description: 'On retryable errors: the attempts; empty if there was none.',
-          },
-        },
-        ['message', 'type', 'code', 'param', 'request_id'],
-      ),
-    },
-    ['error'],
-  ),
-}
+})
+
+const messageError = z.looseObject({
+  type: z.literal('error'),
+  error: z.looseObject({ type: z.string(), message: z.string().describe('What happened and what to do.') }),
+  request_id: z.string(),
+})
+
+const error = z.looseObject({
+  error: z.looseObject({
+    message: z.string().describe('What happened and what to do.'),
+    type: z.enum(TYPES),
+    code: z.string().nullable(),
+    param: z.string().nullable().describe('The member that is not valid.'),
+    request_id: z.string(),
+    attempts: z
+      .array(
+        z.looseObject({
+          provider: z.string(),
+          model: z.string(),
+          key: z.string(),
+          status: z.int().nullable(),
+          kind: z.string(),
+          ms: z.int(),
+        }),
+      )
+      .describe('On retryable errors: the attempts; empty if there was none.')
+      .optional(),
+  }),
+})
+
+const anyRequest = z.union([
+  chatCompletionRequest,
+  responseRequest,
+  messageRequest,
+  completionRequest,
+  embeddingsRequest,
+])
+
+/** The schemas by name. A schema that is part of another one is referenced by its name. */
+export const SCHEMAS = {
+  OwnUsage: ownUsage,
+  OwnRequest: ownRequest,
+  ChatCompletionRequest: chatCompletionRequest,
+  ChatCompletion: chatCompletion,
+  CompletionRequest: completionRequest,
+  Completion: completion,
+  Compaction: compaction,
+  Deleted: deleted,
+  ItemList: itemList,
+  EmbeddingsRequest: embeddingsRequest,
+  Embeddings: embeddings,
+  ResponseRequest: responseRequest,
+  Response: response,
+  MessageRequest: messageRequest,
+  Message: message,
+  TokenCountRequest: tokenCountRequest,
+  TokenCount: tokenCount,
+  InputTokens: inputTokens,
+  AnyRequest: anyRequest,
+  Model: model,
+  ModelList: modelList,
+  Plan: plan,
+  Health: health,
+  State: state,
+  ProviderList: providerList,
+  MessageError: messageError,
+  Error: error,
+} satisfies { readonly [name: string]: z.ZodType }

@@ -1,10 +1,11 @@
 /** The API description (OpenAPI 3.1), generated from the table of routes, so that the two cannot differ. */
+import { z } from 'zod'
 import type { ClientProtocolName } from '../core/chat.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { ClientProtocol } from '../core/protocol.ts'
 import { RELAY_ROWS, RELAYS, type RelayName, type RelayRow } from '../core/relay.ts'
 import { protocols } from '../protocols/index.ts'
-import { ref, SCHEMAS } from './openapi-schemas.ts'
+import { SCHEMAS } from './openapi-schemas.ts'
 import {
   CHAT_ROUTES,
   type ChatRouteName,
@@ -15,17 +16,20 @@ import {
   type RouteRow,
 } from './routes.ts'
 
+type SchemaName = keyof typeof SCHEMAS
+
 type ApiOperation = {
   readonly summary: string
   readonly description?: string
   /** The schema of the request body. */
-  readonly takes?: string
+  readonly takes?: SchemaName
   readonly gives: { readonly [status: string]: { readonly description: string; readonly content: JsonObject } }
   /** Error statuses, besides those of every path. */
   readonly errors?: readonly number[]
 }
 
-const asJson = (name: string): JsonObject => ({ 'application/json': { schema: ref(name) } })
+const SCHEMAS_AT = '#/components/schemas/'
+const asJson = (name: string): JsonObject => ({ 'application/json': { schema: { $ref: SCHEMAS_AT + name } } })
 const asJsonOrEvents = (name: string, about: string): JsonObject => ({
   ...asJson(name),
   'text/event-stream': { schema: { type: 'string', description: about } },
@@ -436,6 +440,24 @@ const operation = (name: RouteName, path: string): JsonObject => {
   }
 }
 
+/** The JSON Schemas of the bodies, by name. */
+const jsonSchemas = (): JsonObject => {
+  const named = z.registry<{ id: string }>()
+  for (const [id, schema] of Object.entries(SCHEMAS)) named.add(schema, { id })
+  const { schemas } = z.toJSONSchema(named, {
+    uri: (id) => SCHEMAS_AT + id,
+    override: ({ jsonSchema }) => {
+      // The bounds of every integer that JavaScript is exact about.
+      if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum
+      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
+    },
+  })
+  // Plain JSON by the definition of JSON Schema.
+  return Object.fromEntries(
+    Object.entries(schemas).map(([id, { $schema: _, $id: __, ...schema }]) => [id, schema]),
+  ) as JsonObject
+}
+
 /** Creates the API description. */
 export const openapi = (version: string): JsonObject => {
   const paths: { [path: string]: JsonObject } = {}
@@ -454,7 +476,7 @@ export const openapi = (version: string): JsonObject => {
     servers: [{ url: '/' }],
     paths,
     components: {
-      schemas: SCHEMAS,
+      schemas: jsonSchemas(),
       securitySchemes: {
         bearer: { type: 'http', scheme: 'bearer' },
         apiKey: { type: 'apiKey', in: 'header', name: 'x-api-key' },

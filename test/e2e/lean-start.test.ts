@@ -35,6 +35,7 @@ const LATER = [
   ['config/tree.ts', 'headgate.yaml'],
   ['process/workers/worker.ts', 'WORKERS'],
   ['server/admin/index.ts', 'the admin API'],
+  ['server/openapi-schemas.ts', 'GET /openapi.json'],
   ['process/workers/supervise.ts', 'WORKERS'],
   ['limits/counters-client.ts', 'redis.url'],
   ['limits/shared-authority.ts', 'redis.url'],

@@ -42,8 +42,24 @@ const TIMEOUT = 30_000
 
 /** Further test files of a source file. */
 const FURTHER_TESTS: { readonly [file: string]: readonly string[] } = {
+  'src/policy/accounts/charge.ts': ['src/gateway/accounts/accounts.test.ts'],
+  'src/policy/accounts/cost.ts': ['src/policy/accounts/vendor-costs.test.ts', 'src/policy/accounts/price-book.test.ts'],
+  'src/policy/accounts/directory.ts': ['src/policy/accounts/budget-count.test.ts'],
+  'src/policy/accounts/estimate.ts': ['src/gateway/accounts/accounts.test.ts'],
+  'src/policy/accounts/key-access.ts': [
+    'src/policy/accounts/budget-scope.test.ts',
+    'src/gateway/routing/planner.test.ts',
+  ],
+  'src/policy/accounts/period.ts': ['src/policy/accounts/period-zones.test.ts'],
+  'src/policy/accounts/price-book.ts': [
+    'src/policy/accounts/vendor-costs.test.ts',
+    'src/policy/accounts/dearest-prices.test.ts',
+    'src/gateway/accounts/asked-service.test.ts',
+  ],
+  'src/policy/retry/stated-wait.ts': ['src/gateway/routing/router.retry-after.test.ts'],
+  'src/policy/routing/plan-ability.ts': ['src/policy/routing/plan-embeddings.test.ts'],
   'src/policy/retry/limit-headers.ts': ['src/policy/health/quota.test.ts', 'src/policy/retry/retry-after.test.ts'],
-  'src/policy/routing/models.ts': ['src/policy/routing/plan.test.ts'],
+  'src/policy/routing/models.ts': ['src/policy/routing/plan.test.ts', 'src/gateway/routing/planner.test.ts'],
   'src/policy/retry/backoff.ts': ['src/policy/health/cooldown.test.ts'],
   'src/protocols/errors/classify.ts': [
     'src/protocols/errors/mask-secrets.test.ts',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type FailureKind, fail } from '../../core/failure.ts'
-import { endOfFailed } from './attempt-end.ts'
+import { type FailureKind, fail, rowOf } from '../../core/failure.ts'
+import { endOfFailed, outcomeOfFailed, recordedCode } from './attempt-end.ts'
 import type { ChargedEnd } from './charge.ts'
 
 /** How a failed attempt is charged, before and after its first content. */
@@ -32,3 +32,16 @@ for (const [kind, before, after] of ENDS)
     assert.equal(endOfFailed(fail(kind, '', { unsent: true }), false), 'refused')
     assert.equal(endOfFailed(fail(kind, '', { status: 503 }), false), 'refused')
   })
+
+test('attempt end: an error status is the upstream’s from 400 on', () => {
+  assert.equal(endOfFailed(fail('timeout', '', { status: 400 }), false), 'refused')
+  assert.equal(endOfFailed(fail('timeout', '', { status: 399 }), false), 'given_up')
+})
+
+test('attempt end: the recorded outcome and code', () => {
+  assert.equal(outcomeOfFailed(fail('client_gone', ''), true), 'client_gone')
+  assert.equal(outcomeOfFailed(fail('reset', ''), true), 'interrupted')
+  assert.equal(outcomeOfFailed(fail('reset', ''), false), 'failed')
+  assert.equal(recordedCode(fail('rate_limited', '')), rowOf(fail('rate_limited', '')).code)
+  assert.equal(recordedCode(undefined), null)
+})

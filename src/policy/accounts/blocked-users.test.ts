@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { blockedUserId, isBlockedUser, parseBlockedUser } from './blocked-users.ts'
+import { blockedUserId, isBlockedUser, namedUsers, parseBlockedUser } from './blocked-users.ts'
 
 const blocked = new Map([
   [blockedUserId({ team: null, user: 'eve' }), Number.POSITIVE_INFINITY],
@@ -27,4 +27,13 @@ test('blocked users: an ID is read again', () => {
     { team: 'team_a', user: ' a' },
   ])
     assert.deepEqual(parseBlockedUser(blockedUserId(one)), one)
+})
+
+test('blocked users: the names of a request, in the order in which they count', () => {
+  const metadata = { user_id: 'c' }
+  assert.deepEqual(namedUsers({ metadata, user: 'b', safety_identifier: 'a' }), ['a', 'b', 'c'])
+  assert.deepEqual(namedUsers({ user: '', metadata }), ['c'])
+  assert.deepEqual(namedUsers({ user: 'x'.repeat(257) }), ['x'.repeat(256)])
+  for (const none of [{}, { user: 7 }, { user: '' }, { metadata: 'c' }, { metadata: {} }])
+    assert.deepEqual(namedUsers(none), [])
 })

@@ -129,3 +129,42 @@ test('directory: a record of the file with the ID of a stored one replaces it, a
   assert.equal(changeDirectory(directory, stored, []).teams.get('team_f'), own)
   assert.equal(changeDirectory(directory, NO_ACCOUNTS, ['team_f']).teams.get('team_f'), own)
 })
+
+test('directory: a name refers to no revoked key and to no deleted team, an ID refers to any', () => {
+  const stored = {
+    ...NO_ACCOUNTS,
+    teams: [team('team_old', 'search', { status: 'deleted' })],
+    keys: [key('key_old', 'prod', { status: 'revoked' })],
+  }
+  const applies = (keys: readonly string[], teams: readonly string[]) => ({ ...budget('', '').appliesTo, keys, teams })
+  const { budgets } = buildDirectory(
+    file({
+      budgets: [
+        budget('bud_names', 'n', { appliesTo: applies(['prod'], ['search']) }),
+        budget('bud_all', 'a'),
+        budget('bud_ids', 'i', { appliesTo: applies(['key_old'], ['team_old']) }),
+      ],
+    }),
+    stored,
+  )
+  const selected = (id: string) => [budgets.get(id)?.appliesTo.keys, budgets.get(id)?.appliesTo.teams]
+  assert.deepEqual(selected('bud_names'), [['prod'], ['search']])
+  assert.deepEqual(selected('bud_ids'), [['key_old'], ['team_old']])
+  assert.deepEqual(selected('bud_all'), [null, null])
+})
+
+test('directory: a change without budgets and prices keeps theirs, and one that removes a budget does not', () => {
+  const before = buildDirectory(NO_ACCOUNTS, { ...NO_ACCOUNTS, budgets: [budget('bud_a', 'a'), budget('bud_b', 'b')] })
+  const next = changeDirectory(before, { ...NO_ACCOUNTS, keys: [key('key_a', 'a')] }, [])
+  assert.equal(next.budgets, before.budgets)
+  assert.equal(next.prices, before.prices)
+  assert.deepEqual([...changeDirectory(before, NO_ACCOUNTS, ['bud_a']).budgets.keys()], ['bud_b'])
+})
+
+test('directory: the team of the remaining keys is refused after it was removed, and the default team stays as it is', () => {
+  const own = team(DEFAULT_TEAM.id, DEFAULT_TEAM.name, { tags: { a: 'b' } })
+  const stored = { ...NO_ACCOUNTS, teams: [team('team_a', 'a'), own], keys: [key('key_a', 'a', { team: 'team_a' })] }
+  const next = changeDirectory(buildDirectory(NO_ACCOUNTS, stored), NO_ACCOUNTS, ['team_a'])
+  assert.equal(next.teams.get('team_a')?.status, 'blocked')
+  assert.equal(next.teams.get(DEFAULT_TEAM.id), own)
+})

@@ -212,3 +212,36 @@ test('price book: factors of a rule, of the catalogue and of the provider comple
   const of = { instance: claude, model: 'new', usage: { input: 1, output: 0, speed: 'fast' }, at: 0 }
   assert.equal(alone.costOfAttempt(of).nano, 60)
 })
+
+const FREE: readonly (readonly [string, PriceOverride, boolean])[] = [
+  ['input and output of 0', { input: 0, output: 0 }, true],
+  ['a factor of 0', { factor: 0 }, true],
+  ['a price of output', { input: 0, output: 1 }, false],
+  ['a price of input', { input: 1, output: 0 }, false],
+  ['a price of what is read from the cache', { input: 0, output: 0, cacheRead: 1 }, false],
+  ['a price of a tool', { input: 0, output: 0, tools: { webSearch: 1 } }, false],
+  ['tools of 0', { input: 0, output: 0, tools: { webSearch: 0 } }, true],
+  ['a price of a tier', { input: 0, output: 0, tiers: [{ above: 10, input: 1, output: 0 }] }, false],
+]
+for (const [what, prices, isFree] of FREE)
+  test(`price book: with ${what}, a model is ${isFree ? '' : 'not '}free`, () => {
+    const book = priceBook(catalogue, [rule('openai', 'gpt-5', prices)])
+    assert.equal(book.isFree({ instance: openai, model: 'gpt-5', at: 0 }), isFree)
+  })
+
+test('price book: a model without a rule, or whose price of output is unknown, is not free', () => {
+  const book = priceBook(catalogue, [rule('openai', 'other', { input: 0 })])
+  assert.equal(book.isFree({ instance: openai, model: 'gpt-5', at: 0 }), false)
+  assert.equal(book.isFree({ instance: openai, model: 'other', at: 0 }), false)
+  assert.equal(book.blendedPrice({ instance: openai, model: 'other', at: 0 }), undefined)
+})
+
+test('price book: a rule of a whole name applies to versions of the model, unless they have one or are tuned', () => {
+  const book = priceBook(catalogue, [
+    rule('openai', 'gpt-9', { input: 1, output: 0 }),
+    rule('openai', 'gpt-9-2026-01-02', { input: 2, output: 0 }),
+  ])
+  const cost = (model: string) => costAt(book, 0, model)
+  assert.deepEqual(['gpt-9', 'gpt-9-2026-01-02', 'gpt-9-2026-03-04'].map(cost), [10, 20, 10])
+  assert.equal(cost('ft:gpt-9:acme::abc'), null)
+})

@@ -149,3 +149,23 @@ test('stated wait: long and repetitive messages are read in linear time', () => 
   for (const part of ['try again in 1', 'reset ', '1 h ', '1h1m', 'retry: ', '2026-11-26 ', '"', 'wait an '])
     assert.doesNotThrow(() => statedWait(part.repeat(100_000), { now: NOW }))
 })
+
+test('stated wait: units, articles, quotes, and times that have passed', () => {
+  const wait = (message: string) => statedWait(message, { now: NOW })?.wait
+  assert.equal(wait('Retry in 5 milliseconds'), 5)
+  assert.equal(wait('Retry in 5 mins'), 5 * MINUTE)
+  assert.equal(wait('Try again in a minute'), MINUTE)
+  assert.equal(wait('Try again in an hour'), HOUR)
+  assert.equal(wait('Bad text `retry in 5s`, retry in 7s'), 7 * SECOND)
+  assert.equal(wait('Bad text “retry in 5s”, retry in 7s'), 7 * SECOND)
+  assert.equal(wait('Retry at 2026-11-26T12:00:00Z'), undefined)
+  assert.equal(wait('Retry at 2026-11-26T12:00:01Z'), SECOND)
+})
+
+test('stated wait: a failure without a text of the provider states none', () => {
+  const failure = fail('rate_limited', 'retry in 5s')
+  assert.equal(
+    withStatedWait(failure, () => '', { now: NOW }),
+    failure,
+  )
+})

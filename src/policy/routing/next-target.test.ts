@@ -5,10 +5,12 @@ import type { Instance, ProviderKey } from '../../core/provider.ts'
 import type { Candidate, Plan, Target } from '../../core/target.ts'
 import {
   emptyHistory,
+  isSameModel,
   isShortWait,
   isTooSmall,
   recordFailure,
   remainingTargets,
+  sameModelRetry,
   sameTargetRetry,
 } from './next-target.ts'
 
@@ -216,4 +218,42 @@ test('next target: targets are computed only as far as they are iterated', () =>
   const [first, second] = found
   assert.deepEqual(names([first, second].flatMap((one) => one ?? [])), ['p01/m', 'p11/m'])
   assert.equal(iterated, 2)
+})
+
+/** Names of one model in the lists of providers. */
+const SAME = [
+  ['gpt-5-mini', 'gpt-5-mini'],
+  ['gpt-5-mini', 'openai/gpt-5-mini'],
+  ['gpt-5-mini', 'relay/openai/GPT-5-Mini-2025-08-07'],
+  ['gpt-5-mini', 'gpt-5-mini-20250807'],
+  ['claude-sonnet-4-5', 'us.anthropic.claude-sonnet-4-5-20250929-v1:0'],
+  ['claude-sonnet-4-5', 'anthropic.claude-sonnet-4-5@20250929'],
+  ['claude-sonnet-4-5', 'global.us.anthropic.claude-sonnet-4-5-v12:10'],
+  ['claude-sonnet-4-5', 'claude-sonnet-4-5-v2'],
+] as const
+const OTHERS = [
+  ['gpt-5-mini', 'gpt-5'],
+  ['gpt-5-mini', 'gpt-5-mini-vision'],
+  ['claude-sonnet-4-5', 'a.b.c.d.claude-sonnet-4-5'],
+  ['claude-sonnet-4-5', 'claude-sonnet-4-5-v123'],
+  ['claude-sonnet-4-5', 'claude-sonnet-4-5-2025'],
+] as const
+for (const [one, other] of SAME)
+  test(`next target: ${one} and ${other} are one model`, () => assert.ok(isSameModel(at(a, one), at(b, other))))
+for (const [one, other] of OTHERS)
+  test(`next target: ${one} and ${other} are two models`, () => assert.ok(!isSameModel(at(a, one), at(b, other))))
+
+test('next target: the same model is tried again at the end of a rate limit, or soon after a short error', () => {
+  const again = (kind: FailureKind, rest: object, longest = 2_000, random = 0.5) =>
+    sameModelRetry(fail(kind, '', rest), longest, () => random)?.wait ?? null
+  assert.equal(again('rate_limited', { retryAfter: 2_000 }), 2_000)
+  assert.equal(again('rate_limited', { retryAfter: 2_001 }), null)
+  assert.equal(again('rate_limited', {}), null)
+  for (const status of [500, 502]) assert.equal(again('status', { status }), 625)
+  assert.equal(again('status', { status: 500 }, 2_000, 1), 1_000)
+  assert.equal(again('status', { status: 500 }, 450, 1), 450)
+  assert.equal(again('status', { status: 500 }, 250, 0.5), 250)
+  assert.equal(again('status', { status: 500 }, 249), null)
+  for (const status of [501, 503, 429]) assert.equal(again('status', { status }), null)
+  assert.equal(again('overloaded', { status: 500 }), null)
 })

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type Access, FULL_ACCESS } from '../../core/accounts.ts'
+import type { Instance } from '../../core/provider.ts'
+import type { Candidate } from '../../core/target.ts'
+import { keyAccessRules } from '../accounts/key-access.ts'
+import { allowedDraft, modelNotAllowed, styleNotAllowed } from './allowed-plan.ts'
+import type { PlanDraft } from './plan.ts'
+
+const instance = (id: string): Instance => ({
+  id,
+  provider: { name: id, title: id, order: 1, speaks: [], auth: 'none' },
+  baseUrl: `http://${id}.example`,
+  keys: [],
+  models: [],
+  speaks: [],
+  variables: {},
+})
+const at = (provider: string, model: string): Candidate => ({
+  instance: instance(provider),
+  model,
+  because: '',
+  weight: 1,
+})
+const draft = (rest: Partial<PlanDraft> = {}): PlanDraft => ({
+  by: 'route',
+  groups: [
+    { candidates: [at('a', 'one'), at('b', 'two')], strategy: 'priority', own: true },
+    { candidates: [at('a', 'three'), at('b', 'four')], strategy: 'priority', own: false },
+  ],
+  repeats: false,
+  onlyFirst: false,
+  skipped: [
+    { provider: 'a', model: 'five', why: '' },
+    { provider: 'b', model: 'six', why: '' },
+  ],
+  ...rest,
+})
+const rules = (access: Partial<Access>) => keyAccessRules([{ ...FULL_ACCESS, ...access }])
+const left = (found: PlanDraft | null) =>
+  found && {
+    targets: found.groups.map(({ candidates }) => candidates.map(({ model }) => model)),
+    skipped: found.skipped.map(({ model }) => model),
+  }
+
+test('allowed plan: targets of a provider that the key may not use are left out, also of those skipped', () => {
+  assert.deepEqual(left(allowedDraft(draft(), rules({ providers: ['a'] }), 'fast')), {
+    targets: [['one'], ['three']],
+    skipped: ['five'],
+  })
+})
+
+test('allowed plan: an allowed name allows its own targets, and none for failover', () => {
+  assert.deepEqual(left(allowedDraft(draft(), rules({ models: ['fast', 'five'] }), 'fast')), {
+    targets: [['one', 'two'], []],
+    skipped: ['five'],
+  })
+  assert.deepEqual(left(allowedDraft(draft(), rules({ models: ['fast', 'four'] }), 'fast'))?.targets, [
+    ['one', 'two'],
+    ['four'],
+  ])
+})
+
+test('allowed plan: the name does not count where the default was taken', () => {
+  assert.equal(allowedDraft(draft({ by: 'default' }), rules({ models: ['fast'] }), 'fast'), null)
+  assert.equal(allowedDraft(draft(), rules({ models: ['fast'] }), null), null)
+})
+
+test('allowed plan: targets for failover alone are no plan', () => {
+  assert.equal(allowedDraft(draft(), rules({ models: ['three', 'four'] }), 'fast'), null)
+})
+
+test('allowed plan: the failure names near models, else the first three, else the operator', () => {
+  const message = (model: string, names: readonly string[]) => modelNotAllowed(model, names).message
+  assert.equal(
+    message('gpt-5.4-mni', ['gpt-5.4-mini', 'claude']),
+    'This key may not use the model "gpt-5.4-mni". It may use "gpt-5.4-mini"; GET /v1/models lists all.',
+  )
+  assert.match(message('zzz', ['aaaa', 'bbbb', 'cccc', 'dddd']), /It may use "aaaa" or "bbbb" or "cccc"; GET/)
+  assert.match(message('zzz', []), /It may use no model that is configured; the operator sets its access\./)
+  const failure = modelNotAllowed('zzz', [])
+  assert.deepEqual([failure.kind, failure.param], ['model_not_allowed', 'model'])
+  const style = styleNotAllowed('messages')
+  assert.deepEqual(
+    [style.kind, style.message],
+    ['style_not_allowed', 'This key may not use the API style "messages". The operator sets its access.'],
+  )
+})

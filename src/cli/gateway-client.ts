@@ -133,7 +133,7 @@ const openClient = (cli: Cli, { url, isLocal }: Address, { loaded }: Local): Gat
     const bearer = token && { authorization: `Bearer ${token}` }
     const response = await send(path, { ...given, headers: { ...bearer, ...given.headers } })
     const body = await bodyOf(response)
-    if (response.status >= 400) throw errorOf(response, body)
+    if (response.status >= 400) throw await refusalOf(errorOf(response, body), send, host.version)
     const warning = response.headers.get('x-headgate-warning')
     if (warning !== null) cli.note(`warning: ${warning}`)
     return body
@@ -141,22 +141,37 @@ const openClient = (cli: Cli, { url, isLocal }: Address, { loaded }: Local): Gat
   const read = async <Schema extends z.ZodType>(schema: Schema, path: string, given: Call = {}) => {
     const answer = readAnswer(schema, await call(path, given))
     if (answer.ok) return answer.value
+    const { method = 'GET' } = given
+    const carriedOut = method === 'GET' ? '' : ' The request was carried out.'
+    const version = await versionOf(send)
+    const hint =
+      version === null
+        ? 'Is this the address of a Headgate?'
+        : (otherVersion(version, host.version) ?? `Both have version ${version}: please report this.`)
     throw new CliError(
       EXIT.failed,
-      `The answer of the gateway at ${url} cannot be read (${given.method ?? 'GET'} ${path.replace(/\?.*$/, '')}: ${answer.problem}). ${await versionsOf(send, host.version)}`,
+      `The answer of the gateway at ${url} cannot be read (${method} ${path.replace(/\?.*$/, '')}: ${answer.problem}).${carriedOut} ${hint}`,
     )
   }
   return { url, token, key, send, call, read }
 }
 
-/** The versions of both sides, for an answer that cannot be read. */
-const versionsOf = async (send: GatewayClient['send'], own: string): Promise<string> => {
+/** The version of the gateway; null: it states none. */
+const versionOf = async (send: GatewayClient['send']): Promise<string | null> => {
   const health = readAnswer(HEALTH, await bodyOf(await send('/health')))
-  if (!health.ok) return 'Is this the address of a Headgate?'
-  const { version } = health.value
-  return version === own
-    ? `Both are version ${own}: please report this.`
-    : `The gateway has version ${version}, this command ${own}: use the same.`
+  return health.ok ? health.value.version : null
+}
+
+/** A hint about two versions; null: they are the same. */
+const otherVersion = (version: string | null, own: string): string | null =>
+  version === null || version === own ? null : `The gateway has version ${version}, this command ${own}: use the same.`
+
+/** Adds both versions to the refusal of what a gateway of another version may not know: a path, a parameter, a member. */
+const refusalOf = async (error: RefusedError, send: GatewayClient['send'], own: string): Promise<RefusedError> => {
+  const { status, code, message, isUnknownPath } = error
+  if (!isUnknownPath && status !== 400 && status !== 422) return error
+  const hint = otherVersion(await versionOf(send).catch(() => null), own)
+  return hint === null ? error : new RefusedError({ status, code, message: `${message} ${hint}`, isUnknownPath })
 }
 
 const causeOf = (error: unknown, timeout: number): string => {
@@ -181,12 +196,20 @@ const PASS_KEY = 'Pass --key, or set HEADGATE_API_KEY.'
 const PASS_TOKEN = 'Pass --token, or set HEADGATE_ADMIN_TOKEN.'
 const isModelApi = (url: string): boolean => URL.canParse(url) && new URL(url).pathname.startsWith('/v1/')
 
+type Refusal = Pick<CliError, 'code' | 'message'> & {
+  readonly status: number
+  /** The gateway does not have the path. */
+  readonly isUnknownPath: boolean
+}
+
 /** A request that the gateway refused. */
 export class RefusedError extends CliError {
   readonly status: number
-  constructor(status: number, code: ConstructorParameters<typeof CliError>[0], message: string) {
+  readonly isUnknownPath: boolean
+  constructor({ code, message, status, isUnknownPath }: Refusal) {
     super(code, message)
     this.status = status
+    this.isUnknownPath = isUnknownPath
   }
 }
 
@@ -205,11 +228,18 @@ const EXITS: { readonly [status: number]: ConstructorParameters<typeof CliError>
 /** The error for a refused request, with the gateway's message. */
 export const errorOf = ({ status, url }: Pick<Response, 'status' | 'url'>, body: unknown): RefusedError => {
   const answer = readAnswer(ERROR, body)
-  const { message, errors = [] } = answer.ok
-    ? answer.value.error
-    : { message: `The gateway answered with status ${status}.` }
+  const {
+    message,
+    code,
+    errors = [],
+  } = answer.ok ? answer.value.error : { message: `The gateway answered with status ${status}.` }
   // The message contains the only one.
   const details = errors.length > 1 ? errors.map(({ path, message: text }) => `\n  ${path}: ${text}`) : []
   const hint = status === 401 ? ` ${isModelApi(url) ? PASS_KEY : PASS_TOKEN}` : ''
-  return new RefusedError(status, exitOf(status, url), message + details.join('') + hint)
+  return new RefusedError({
+    status,
+    code: exitOf(status, url),
+    message: message + details.join('') + hint,
+    isUnknownPath: code === 'unknown_url' || status === 405,
+  })
 }

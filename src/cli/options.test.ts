@@ -368,3 +368,48 @@ test('an answer that lacks a member is an error with the member and both version
     },
   )
 })
+
+test('a key is printed even if another version states less about it', () =>
+  withGateway(
+    (path) =>
+      path.includes('/teams')
+        ? [200, { object: 'list', data: [], has_more: false, next: null }]
+        : [201, { object: 'key', id: 'key_a', name: 'a', team: 'team_a', secret: 'hgk_once' }],
+    async (url) => {
+      const out = hostOf()
+      await runCli(['keys', 'create', 'a', '--team', 'team_a', '--url', url], out.host)
+      assert.equal(out.stdout(), 'hgk_once\n', out.stderr())
+    },
+  ))
+
+test('a gateway of another version that does not know a path or a parameter states both versions', async () => {
+  const unknown = { error: { message: 'This path does not exist.', code: 'unknown_url' } }
+  for (const [version, status, body, isStated] of [
+    ['0.9.0', 404, unknown, true],
+    ['0.9.0', 400, { error: { message: 'No such parameter.' } }, true],
+    ['0.9.0', 404, { error: { message: 'No such key.', code: 'not_found' } }, false],
+    ['0.0.0', 404, unknown, false],
+  ] as const)
+    await withGateway(
+      (path) => (path === '/health' ? [200, { ...HEALTH, version }] : [status, body]),
+      async (url) => {
+        const out = hostOf()
+        await runCli(['incidents', '--url', url], out.host)
+        const message = `${body.error.message}${isStated ? ' The gateway has version 0.9.0, this command 0.0.0: use the same.' : ''}`
+        assert.equal(out.stderr(), `headgate: ${message}\n`)
+      },
+    )
+})
+
+test('a write whose answer cannot be read was carried out', () =>
+  withGateway(
+    (path) => (path === '/health' ? [200, HEALTH] : [200, { object: 'cache.purged' }]),
+    async (url) => {
+      const out = hostOf()
+      assert.equal(await runCli(['cache', 'purge', '--url', url], out.host), 1)
+      assert.match(
+        out.stderr(),
+        /removed is missing\)\. The request was carried out\. Both have version 0\.0\.0: please/,
+      )
+    },
+  ))

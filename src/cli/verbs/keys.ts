@@ -8,6 +8,7 @@ import { nearest } from '../../core/nearest.ts'
 import { createKey, keysIn, last4 } from '../../policy/accounts/client-key.ts'
 import { KEY } from '../../records/entities/key.ts'
 import { storedDigest } from '../../records/entities/secret-digest.ts'
+import type { Shown } from '../../records/entities/shown.ts'
 import { TEAM } from '../../records/entities/team.ts'
 import { withBlocking } from '../accounts/blocking.ts'
 import { asWritten, fromLitellm, type KeyImport } from '../accounts/key-import.ts'
@@ -72,8 +73,12 @@ const keyCells = (key: Stored<'key'>, teams: ReadonlyMap<string, string>, { pain
 
 const HEADINGS = ['NAME', 'ID', 'TEAM', 'STATUS', 'SECRET', 'LIMITS', 'EXPIRES', 'LAST USED']
 
+/** A key with a secret that is shown once: a gateway that states less about the key must not lose it. */
+const MADE_KEY = KEY.partial().extend(KEY.pick({ id: true, name: true, team: true }).shape)
+type MadeKey = Shown<typeof MADE_KEY>
+
 /** Prints a key. The secret is alone on stdout; the rest is a note on stderr. */
-const printSecret = async (cli: Cli, store: RecordStore, key: Stored<'key'>): Promise<void> => {
+const printSecret = async (cli: Cli, store: RecordStore, key: MadeKey): Promise<void> => {
   if (cli.options.json) return cli.print(JSON.stringify(key))
   // Before anything else that can fail: it is not shown again.
   cli.print(key.secret ?? '')
@@ -84,12 +89,14 @@ const printSecret = async (cli: Cli, store: RecordStore, key: Stored<'key'>): Pr
     `team ${(await namesOf(store, 'team')).get(team) ?? team}`,
     key.expires_at ? `expires ${dayOf(key.expires_at)}` : '',
   ]
-  cli.note(`  ${[...parts, limitsText(key.limits)].filter((part) => part && part !== '–').join('  ')}`)
+  cli.note(
+    `  ${[...parts, key.limits ? limitsText(key.limits) : ''].filter((part) => part && part !== '–').join('  ')}`,
+  )
   cli.note('  The key is shown once. Keep it now.')
 }
 
 /** Budgets that count a key, as one line each. */
-const budgetNotes = async (store: RecordStore, key: Stored<'key'>): Promise<readonly string[]> => {
+const budgetNotes = async (store: RecordStore, key: MadeKey): Promise<readonly string[]> => {
   if (!store.gateway) return []
   const applies = ({ appliesTo: { teams, keys } }: Stored<'budget'>) =>
     (teams === null || teams.includes(key.team)) && (keys === null || keys.includes(key.id))
@@ -135,7 +142,7 @@ const create = async (cli: Cli, name: string, options: CreateOptions): Promise<v
   if (options.digestOnly) return await createForFile(cli, name, options.team)
   await withRecords(cli, async (store) => {
     const team = await teamFor(cli, store, options.team)
-    const key = await store.run(KEY, { do: 'create', kind: 'key', body: { ...body, team } })
+    const key = await store.run(MADE_KEY, { do: 'create', kind: 'key', body: { ...body, team } })
     await printSecret(cli, store, key)
     if (!store.gateway && (await listAll(store, 'key')).length === 1)
       cli.note(
@@ -290,7 +297,7 @@ const defineChanges = (command: Command, cli: () => Cli): void => {
     .addHelpText('after', '\nExample: headgate keys rotate search-prod --overlap 7d')
     .action((name: string, { overlap }: { overlap: string }) =>
       withRecords(cli(), async (store) => {
-        const key = await store.run(KEY, { do: 'rotate', id: await idOf(store, 'key', name), overlap })
+        const key = await store.run(MADE_KEY, { do: 'rotate', id: await idOf(store, 'key', name), overlap })
         await printSecret(cli(), store, key)
       }),
     )

@@ -23,6 +23,9 @@ const cells = (token: Stored<'token'>, teams: ReadonlyMap<string, string>, { pai
   ]
 }
 
+/** A token with its secret, which is shown once: a gateway that states less about the token must not lose it. */
+const MADE_TOKEN = TOKEN.partial().extend(TOKEN.pick({ id: true }).shape)
+
 type TokenOptions = { readonly role: string; readonly team?: readonly string[]; readonly expires?: string }
 
 /** The secret is alone on stdout; the rest is a note on stderr. */
@@ -32,7 +35,11 @@ const create = (cli: Cli, name: string, { role, team = [], expires }: TokenOptio
   return withRecords(cli, async (store) => {
     const teams = await Promise.all(team.map((one) => idOf(store, 'team', one)))
     const bindings = teams.length === 0 ? [{ role, team: null }] : teams.map((one) => ({ role, team: one }))
-    const token = await store.run(TOKEN, { do: 'create', kind: 'token', body: { name, bindings, expires_at: end } })
+    const token = await store.run(MADE_TOKEN, {
+      do: 'create',
+      kind: 'token',
+      body: { name, bindings, expires_at: end },
+    })
     if (cli.options.json) return cli.print(JSON.stringify(token))
     cli.print(token.secret ?? '')
     const scope = team.length === 0 ? 'of everything' : `of ${team.join(', ')}`

@@ -26,6 +26,7 @@ export const deletedAs = <const Object extends string>(object: Object) =>
 export const ERROR = z.looseObject({
   error: z.looseObject({
     message: z.string(),
+    code: z.string().optional(),
     errors: z.array(z.looseObject({ path: z.string(), message: z.string() })).optional(),
   }),
 })

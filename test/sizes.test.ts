@@ -23,7 +23,6 @@ const ABOVE_THE_CAP: { readonly [name: string]: readonly [lines: number, members
 
   // The path of a request.
   Attempt: [362, 62],
-  RequestHandler: [316, 39],
   ChatAttempts: [270, 41],
   BroadcastResponse: [197, 33],
   ClientStream: [194, 38],

@@ -107,7 +107,7 @@ export const readBody = (
       exchange,
       { kind: 'json', maxBytes },
       {
-        reserve,
+        memory: { reserve },
         received: ({ text }) => resolve(good(text)),
         invalid: (failure) => resolve(bad(failure)),
         broke: reject,

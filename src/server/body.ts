@@ -70,7 +70,7 @@ const inUnits = (bytes: number): string =>
 /** Receives a body. Exactly one of `enter`, `unfit` and `broke` is called, once; for a large body even after the client left. */
 export type BodyListener<Body extends RequestBody = RequestBody> = {
   /** Reserves memory for a part. Returns a failure if none is available. */
-  reserve(bytes: number): Failure | null
+  readonly memory: { reserve(bytes: number): Failure | null }
   received(body: Body): void
   invalid(failure: Failure): void
   /** Reading the body failed: a bug. */
@@ -106,7 +106,7 @@ class BodyReader implements BodySink {
     this.#size += part.length
     const memory = Math.max(part.length, LEAST)
     const { maxBytes } = this.#rules
-    const problem = this.#size > maxBytes ? tooLarge(maxBytes) : this.#listener.reserve(memory)
+    const problem = this.#size > maxBytes ? tooLarge(maxBytes) : this.#listener.memory.reserve(memory)
     if (!problem) {
       this.#parts.push(part)
       return

@@ -1,6 +1,6 @@
 /** One HTTP request from its header block to its response: checks, body, handler, accounting. */
 import { ANONYMOUS } from '../core/accounts.ts'
-import { bad, type Failure, fail, type Outcome } from '../core/failure.ts'
+import { type Failure, fail } from '../core/failure.ts'
 import type { IncomingRequest, RequestBody } from '../core/http-exchange.ts'
 import type { Settings } from '../core/settings.ts'
 import { type AccessPolicy, corsHeaders, preflightHeaders } from '../policy/access.ts'
@@ -9,22 +9,16 @@ import { statusOf } from '../policy/reply/final-error.ts'
 import { errorText } from '../transport/server/error-text.ts'
 import type { HttpExchange, RequestProblem, ResponseHeaders } from '../transport/server/http-server.ts'
 import { challengeFor } from './access-rules.ts'
-import { type AdminApi, type AdminRequest, type BodySender, isAdminPath, readBody } from './admin-request.ts'
+import { isAdminPath } from './admin-request.ts'
 import { type BodyListener, bodyProblem, collect } from './body.ts'
 import { canonicalPath, withDeployment } from './deployment-path.ts'
 import { errorResponse, idHeaders } from './error-response.ts'
-import { isLocal } from './local-request.ts'
-import { DASHBOARD_BASE, isDashboardPath, isDocsPath, isNavigation, type Pages } from './page-request.ts'
+import { redirect, serveAdmin, servePage } from './operator-request.ts'
+import { DASHBOARD_BASE, isDashboardPath, isDocsPath, isNavigation } from './page-request.ts'
 import { HttpReply, type ReplyAccounting } from './reply.ts'
-import {
-  type ActiveRequest,
-  type ConnectionContext,
-  headProblem,
-  pathOf,
-  queryOf,
-  UNKNOWN_BYTES,
-} from './request-admission.ts'
+import { type ActiveRequest, type ConnectionContext, headProblem, pathOf, queryOf } from './request-admission.ts'
 import { newRequestId, requestIds } from './request-id.ts'
+import { RequestMemory } from './request-memory.ts'
 import { type ApiRoute, allowed, findRoute, handlerOf, isCounted, isModelPath, takes } from './routes.ts'
 import type { ServerContext } from './server-context.ts'
 import type { Unread } from './unread-answers.ts'
@@ -37,40 +31,33 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   readonly exchange: HttpExchange
   readonly reply: HttpReply
   readonly path: string
-  readonly #server: ServerContext
-  readonly #connection: ConnectionContext
-  readonly #settings: Settings
-  readonly #accessPolicy: AccessPolicy
-  readonly #ids: Pick<IncomingRequest, 'id' | 'ownId'>
+  readonly server: ServerContext
+  readonly connection: ConnectionContext
+  readonly settings: Settings
+  readonly accessPolicy: AccessPolicy
+  readonly ids: Pick<IncomingRequest, 'id' | 'ownId'>
+  readonly memory: RequestMemory
   #route: ApiRoute | null = null
   /** The part of the path that matched `{id}`. */
   #rest = ''
   #client = ANONYMOUS
-  /** The client whose share of memory its body and an unread response take. */
-  #memoryOwner: string
-  /** The response was aborted to free memory. */
-  #aborted = false
   /** The request is counted in `Admission.calls`. */
   #counted = false
-  /** Bytes of its body in memory. */
-  #bodyBytes = 0
-  /** Set if there was not enough memory for the body. */
-  #outOfMemory: ShedReason | undefined
 
   constructor(server: ServerContext, connection: ConnectionContext, exchange: HttpExchange) {
     const { admission } = server
     const { target, headers } = exchange
     this.exchange = exchange
     this.path = canonicalPath(pathOf(target))
-    this.#server = server
-    this.#connection = connection
-    this.#memoryOwner = connection.network
-    this.#settings = server.settings()
-    this.#accessPolicy = admission.accessPolicyFor(this.#settings)
-    this.#ids = requestIds(headers('x-request-id'))
-    const common = { ...idHeaders(this.path, this.#ids.id), ...corsHeaders(headers('origin'), this.#accessPolicy) }
+    this.server = server
+    this.connection = connection
+    this.memory = new RequestMemory(admission, connection.network)
+    this.settings = server.settings()
+    this.accessPolicy = admission.accessPolicyFor(this.settings)
+    this.ids = requestIds(headers('x-request-id'))
+    const common = { ...idHeaders(this.path, this.ids.id), ...corsHeaders(headers('origin'), this.accessPolicy) }
     this.reply = new HttpReply(exchange, common, this)
-    exchange.writeTimeout = this.#settings.timeout.clientWrite
+    exchange.writeTimeout = this.settings.timeout.clientWrite
     if (admission.phase !== 'serving' || connection.overLimit) exchange.closeAfter()
     // `concat` allocates the exact size; `push` would reserve room for 17 entries as long as the stream lasts.
     connection.active = connection.active.concat(this)
@@ -82,87 +69,29 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const { exchange } = this
     const { method, target, headers } = exchange
     const origin = headers('origin')
-    const problem = headProblem(exchange, this.#accessPolicy)
+    const problem = headProblem(exchange, this.accessPolicy)
     if (problem) return this.refuse(problem)
     if (exchange.expects === 'other') return this.refuse(UNKNOWN_EXPECTATION)
-    if (this.#server.admission.phase === 'ending') return this.refuse(SHUTTING_DOWN)
+    if (this.server.admission.phase === 'ending') return this.refuse(SHUTTING_DOWN)
     if (method === 'OPTIONS' && headers('access-control-request-method') !== undefined && origin !== undefined)
-      return this.#respondEmpty(preflightHeaders(origin, this.#accessPolicy))
-    if (target === '*') return this.#respondEmpty({ allow: 'GET, HEAD, POST, PATCH, DELETE, OPTIONS' })
-    const { admin, pages } = this.#server
-    if (admin && isAdminPath(this.path)) return this.#serveAdmin(admin)
+      return this.respondEmpty(preflightHeaders(origin, this.accessPolicy))
+    if (target === '*') return this.respondEmpty({ allow: 'GET, HEAD, POST, PATCH, DELETE, OPTIONS' })
+    const { admin, pages } = this.server
+    if (admin && isAdminPath(this.path)) return serveAdmin(this, admin)
     // Errors lead to the documentation, with and without the dashboard.
-    if (pages && isDocsPath(this.path)) return this.#servePage(pages.docs)
-    if (pages && this.#settings.dashboard.enabled) {
-      if (isDashboardPath(this.path)) return this.#servePage(pages.dashboard)
-      if (isNavigation(method, this.path, headers)) return this.#redirect(`.${DASHBOARD_BASE}/`)
+    if (pages && isDocsPath(this.path)) return servePage(this, pages.docs)
+    if (pages && this.settings.dashboard.enabled) {
+      if (isDashboardPath(this.path)) return servePage(this, pages.dashboard)
+      if (isNavigation(method, this.path, headers)) return redirect(this.reply, `.${DASHBOARD_BASE}/`)
     }
     const route = this.#findRoute()
     if (route) this.#admit(route)
   }
 
-  /** The admin API checks the method, the path and the credentials itself. It reads the body afterwards. */
-  #serveAdmin(admin: AdminApi): void {
-    const { exchange } = this
-    const { method, target, headers } = exchange
-    const { admission } = this.#server
-    const { access } = admission
-    const { address } = this.#connection.connection
-    const { version, hosts } = exchange
-    this.#memoryOwner = admission.memoryOwner('', address, headers)
-    exchange.holdBody((bytes) => this.#hold(bytes))
-    const request: AdminRequest = {
-      id: this.#ids.id,
-      method,
-      path: this.path,
-      query: queryOf(target),
-      headers,
-      hosts,
-      local: isLocal({ version, address, hosts, headers }),
-      address: access.addressOf(this.#settings, { address, headers }),
-      settings: this.#settings,
-      accessPolicy: this.#accessPolicy,
-      failed: access.failed,
-      isClientKey: (key) => access.isClientKey(this.#settings, key),
-      readBody: (from) => this.#readBody(from),
-      beginCall: () => this.#beginCall(),
-      refuse: (failure, extraHeaders) => this.refuse(failure, extraHeaders),
-    }
-    admin.serve(request, this.reply).catch((error) => this.broke(error))
-  }
-
-  /** Counts a part of a body that is held until its sender is known. Without memory for it, the body is dropped. */
-  #hold(bytes: number): void {
-    if (this.#bodyBytes + bytes <= UNKNOWN_BYTES) this.reserveSmall(bytes)
-    else if (this.reserve(bytes)) this.exchange.pipeBody(null)
-  }
-
-  #readBody(from: BodySender): Promise<Outcome<string>> {
-    if (this.#outOfMemory) return Promise.resolve(bad(shedFailure(this.#outOfMemory)))
-    // Its parts are counted again, as they are read.
-    this.reserveSmall(-this.#bodyBytes)
-    return readBody(this.exchange, { path: this.path, limit: this.#settings.limit.body, from }, this)
-  }
-
-  #servePage(pages: Pages): void {
-    const { version, method, headers, hosts } = this.exchange
-    if (method === 'OPTIONS') return this.#respondEmpty(PAGES_ALLOW)
-    if (method !== 'GET' && method !== 'HEAD')
-      return this.refuse(fail('method_not_allowed', `Pages take GET, not ${method}.`), PAGES_ALLOW)
-    const { address } = this.#connection.connection
-    const request = { method, path: this.path, headers, local: isLocal({ version, address, hosts, headers }) }
-    pages.serve(request, this.reply).catch((error) => this.broke(error))
-  }
-
-  #redirect(location: string): void {
-    this.reply.writeHead(302, { location, 'cache-control': 'no-store' })
-    this.reply.end()
-  }
-
-  /** A model call of the admin API. Returns why it is refused. */
-  #beginCall(): Failure | null {
-    const { admission } = this.#server
-    const shed = admission.shed(this.#connection, this.#settings.limit)
+  /** Counts a model call that the admin API makes. Returns why it is refused. */
+  beginCall(): Failure | null {
+    const { admission } = this.server
+    const shed = admission.shed(this.connection, this.settings.limit)
     if (shed) return shedFailure(shed)
     this.#counted = true
     admission.calls++
@@ -173,8 +102,8 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   #findRoute(): ApiRoute | null {
     const { exchange, path } = this
     const { method, headers } = exchange
-    const { access } = this.#server.admission
-    const found = findRoute(path, (unknown) => access.shownPath(this.#settings, unknown, false))
+    const { access } = this.server.admission
+    const found = findRoute(path, (unknown) => access.shownPath(this.settings, unknown, false))
     if ('kind' in found) {
       this.refuse(found)
       return null
@@ -186,13 +115,13 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
       return null
     }
     if (method === 'OPTIONS') {
-      this.#respondEmpty({ allow: allowed(routes) })
+      this.respondEmpty({ allow: allowed(routes) })
       return null
     }
     const route = routes.find((candidate) => takes(candidate, method))
     if (!route) {
       const methods = routes.map((candidate) => candidate.method).join(' or ')
-      const shown = access.shownPath(this.#settings, path, true)
+      const shown = access.shownPath(this.settings, path, true)
       const failure = fail('method_not_allowed', `${shown} takes ${methods}, not ${method}.`)
       this.refuse(failure, { allow: allowed(routes) })
       return null
@@ -204,22 +133,22 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   #admit(route: ApiRoute): void {
     const { exchange } = this
     const { version, headers, hosts } = exchange
-    const { admission } = this.#server
-    const settings = this.#settings
+    const { admission } = this.server
+    const settings = this.settings
     this.#route = route
     const admitted = admission.access.check(settings, {
       route,
       version,
-      address: this.#connection.connection.address,
+      address: this.connection.connection.address,
       hosts,
       headers,
     })
     if (!admitted.ok) return this.refuse(admitted.failure, challengeFor(admitted.failure))
     this.#client = admitted.value
-    this.#memoryOwner = admission.memoryOwner(this.#client.id, this.#connection.connection.address, headers)
+    this.memory.owner = admission.memoryOwner(this.#client.id, this.connection.connection.address, headers)
     const counted = isCounted(route)
     if (counted) admission.unread.makeRoom(0)
-    const shed = counted ? admission.shed(this.#connection, settings.limit) : null
+    const shed = counted ? admission.shed(this.connection, settings.limit) : null
     if (shed) return this.refuse(shedFailure(shed), {}, shed)
     const { body: kind, maxBody: maxBytes = settings.limit.body } = route
     if (kind === 'none') return this.#call(route, { text: '' })
@@ -230,27 +159,12 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     collect(exchange, rules, this)
   }
 
-  reserve(bytes: number): Failure | null {
-    const shed = this.#server.admission.bodies.take(this.#memoryOwner, bytes)
-    if (shed) {
-      this.#outOfMemory = shed
-      return shedFailure(shed)
-    }
-    this.#bodyBytes += bytes
-    return null
-  }
-
-  reserveSmall(bytes: number): void {
-    this.#server.admission.bodies.count(this.#memoryOwner, bytes)
-    this.#bodyBytes += bytes
-  }
-
   invalid(failure: Failure): void {
-    if (this.#isActive) this.refuse(failure, {}, this.#outOfMemory)
+    if (this.#isActive) this.refuse(failure, {}, this.memory.why)
   }
 
   received(body: RequestBody): void {
-    const { admission, settings } = this.#server
+    const { admission, settings } = this.server
     const route = this.#route
     if (!route) throw new Error('a body was read for a request without a route')
     if (!this.#isActive) return
@@ -263,22 +177,22 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   #call(route: ApiRoute, body: RequestBody): void {
     const { method, target, headers } = this.exchange
     const request: IncomingRequest<RequestBody> = {
-      ...this.#ids,
+      ...this.ids,
       method,
       path: this.path,
       query: queryOf(target),
       headers,
       body: withDeployment(pathOf(target), body),
       client: this.#client,
-      memoryOwner: this.#memoryOwner,
+      memoryOwner: this.memory.owner,
     }
     if (isCounted(route)) {
       this.#counted = true
-      this.#server.admission.calls++
+      this.server.admission.calls++
     }
-    if (route.model) this.#server.onCall(request)
+    if (route.model) this.server.onCall(request)
     try {
-      handlerOf(this.#server.handlers, route)(request, this.reply, this.#rest)?.catch((error) => this.broke(error))
+      handlerOf(this.server.handlers, route)(request, this.reply, this.#rest)?.catch((error) => this.broke(error))
     } catch (error) {
       this.broke(error)
     }
@@ -286,13 +200,13 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
 
   /** The client is still connected and the response is not complete. */
   get #isActive(): boolean {
-    return this.#connection.active.includes(this)
+    return this.connection.active.includes(this)
   }
 
   broke(error: unknown): void {
-    this.#server.onError(error, this.#ids.id)
+    this.server.onError(error, this.ids.id)
     if (this.reply.begun) return this.reply.abort()
-    const { status, headers, body } = errorResponse(INTERNAL, this.#ids.id, this.path)
+    const { status, headers, body } = errorResponse(INTERNAL, this.ids.id, this.path)
     this.reply.writeHead(status, headers)
     this.reply.end(body)
   }
@@ -300,14 +214,14 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   /** Sends an error response. `why`: the limit of the gateway that caused it. */
   refuse(failure: Failure, extraHeaders: ResponseHeaders = {}, why?: ShedReason): void {
     const { exchange, path, reply } = this
-    const { status, headers, body } = errorResponse(failure, this.#ids.id, path)
+    const { status, headers, body } = errorResponse(failure, this.ids.id, path)
     // Every response to a model call has this header, also a refusal.
     const attempts = isModelPath(path) ? { 'x-headgate-attempts': '0' } : {}
     const { method } = exchange
     const client = this.#client.id
-    this.#server.onRefused({
-      ...this.#ids,
-      source: this.#memoryOwner,
+    this.server.onRefused({
+      ...this.ids,
+      source: this.memory.owner,
       method,
       path,
       status: statusOf(failure),
@@ -321,29 +235,29 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     reply.end(body)
   }
 
-  #respondEmpty(headers: ResponseHeaders): void {
+  respondEmpty(headers: ResponseHeaders): void {
     this.reply.writeHead(204, headers)
     this.reply.end()
   }
 
   unread(bytes: number): void {
-    if (!this.#aborted) this.#server.admission.unread.set(this.#memoryOwner, this, bytes)
+    this.memory.unread(bytes, this)
   }
 
   endUnread(bytes: number): void {
-    this.#aborted = true
-    this.#server.onUnread({ id: this.#ids.id, path: this.path, client: this.#client.id, bytes })
+    this.memory.endUnread()
+    this.server.onUnread({ id: this.ids.id, path: this.path, client: this.#client.id, bytes })
     this.exchange.cut()
   }
 
   done(): void {
-    const { admission } = this.#server
-    const connection = this.#connection
+    const { admission } = this.server
+    const connection = this.connection
     if (!connection.active.includes(this)) return
     connection.active = connection.active.filter((request) => request !== this)
     admission.requests--
     if (this.#counted) admission.calls--
-    admission.bodies.count(this.#memoryOwner, -this.#bodyBytes)
+    this.memory.releaseBody()
   }
 }
 
@@ -382,8 +296,6 @@ const MALFORMED: { readonly [problem in RequestProblem]: Failure } = {
   long_extension: fail('body_too_large', 'Chunk extensions are too large (limit 1 KiB).'),
   not_http: fail('invalid_request', 'The request is not valid HTTP/1.1.'),
 }
-
-const PAGES_ALLOW = { allow: 'GET, HEAD, OPTIONS' }
 
 /** The response to requests during the last phase of a shutdown. */
 export const SHUTTING_DOWN = fail('draining', 'The gateway is shutting down. Try another.', { retryAfter: 1_000 })

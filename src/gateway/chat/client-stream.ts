@@ -7,21 +7,12 @@ import type { BegunAnswer, StreamStep, StreamWriter } from '../../core/protocol.
 import type { Settings } from '../../core/settings.ts'
 import { NEVER, type TimerClient } from '../../core/shared-timer.ts'
 import type { Sink } from '../../core/stage.ts'
-import type { Cancel, World } from '../../core/world.ts'
+import type { World } from '../../core/world.ts'
 import type { CallDeps } from '../call/call-lifecycle.ts'
 import { type ActiveCalls, Cancellation, DRAIN } from '../call/cancellation.ts'
 import { type MakeStages, pipeThrough } from '../guards/guarded-answer.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
-
-/** Response headers of a server-sent event stream. */
-export const STREAM_HEADERS = {
-  'content-type': 'text/event-stream; charset=utf-8',
-  'cache-control': 'no-cache',
-  // Disables response buffering in nginx.
-  'x-accel-buffering': 'no',
-}
-
-const NO_HEADERS = {}
+import { ClientWriter } from './client-writer.ts'
 
 /** ms after which an answer counts as long-lived: thousands of these may be open at once. */
 const LONG_LIVED = 5_000
@@ -63,26 +54,19 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   until = NEVER
   readonly #world: World
   readonly #activeCalls: ActiveCalls
-  readonly #responseWriter: ResponseWriter
   readonly #settings: Settings
   readonly #cancellation: Cancellation
-  #listener: StreamListener | null = null
+  readonly #client: ClientWriter
+  #answer: Pick<StreamedAnswer, 'answerStream' | 'listener'> | null = null
   #writer: StreamWriter | null = null
-  #answerStream: AnswerStream | null = null
-  #headersSent = false
   #over = false
   /** The client disconnected, and the rest is read without it. */
   #clientDone = false
   /** The client disconnected before the answer was complete; the rest is read for its token count. */
   #draining: { readonly reason: Failure; readonly cancellation: Cancellation } | null = null
-  #lastWrite: number
   readonly #makeOpening: () => StreamWriter
   /** Writes keep-alives before an answer; null: none was needed. */
   #opening: StreamWriter | null = null
-  /** Needed until the header block has been sent. */
-  #headers: Readonly<Record<string, string>>
-  /** Cancels the write timeout of a client that is not reading; null while it reads. */
-  #writeTimeout: Cancel | null = null
 
   constructor(
     { world, activeCalls }: Pick<CallDeps, 'world' | 'activeCalls'>,
@@ -91,18 +75,23 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
     this.#world = world
     this.#activeCalls = activeCalls
     this.#cancellation = cancellation
-    this.#responseWriter = responseWriter
     this.#settings = settings
-    this.#headers = headers
     this.#makeOpening = opening
-    this.#lastWrite = world.now()
+    const { clientWrite } = settings.timeout
+    this.#client = new ClientWriter(world, {
+      responseWriter,
+      headers,
+      timeout: clientWrite,
+      onDrain: () => this.#answer?.answerStream.resume(),
+      onTimeout: () => this.abandon(fail('client_gone', `The client read nothing for ${clientWrite} ms.`)),
+    })
     const { interval } = settings.keepAlive
     if (interval > 0) this.#schedule(Math.min(interval, LONG_LIVED))
   }
 
   /** The header block has been sent: a failure is now an event of the stream. */
   get headersSent(): boolean {
-    return this.#headersSent
+    return this.#client.headersSent
   }
 
   /** The answer as keep-alives have begun it; null: they have not. */
@@ -113,8 +102,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   /** Sends an answer. If a keep-alive has already sent the header block, a comment carries the headers instead. */
   send({ writer, answerStream, makeStages, headers, listener }: StreamedAnswer): void {
     if (this.#over) return listener.ended(fail('client_gone', 'The client disconnected before the answer began.'))
-    this.#listener = listener
-    this.#answerStream = answerStream
+    this.#answer = { answerStream, listener }
     this.#start(writer, headers)
     // Writing the header block may have revealed that the client disconnected.
     if (!this.#over) pipeThrough(makeStages, answerStream, this)
@@ -122,7 +110,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
 
   /** Writes a comment between two events. */
   remark(text: string): void {
-    if (!this.#over && !this.#clientDone) this.#write(`: headgate ${text}\n`)
+    if (!this.#over && !this.#clientDone) this.#client.write(`: headgate ${text}\n`)
   }
 
   /** No target answered, and the header block has been sent: sends the failure as an event. */
@@ -136,8 +124,8 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
    * the upstream may end its body too, so that its connection can be reused.
    */
   clientLeft(reason: Failure): void {
-    const isComplete = this.#answerStream?.finished() === true && !this.#writeTimeout
-    const isDrained = this.#settings.usage.drainOnAbort && this.#answerStream !== null && !this.#over
+    const isComplete = this.#answer?.answerStream.finished() === true && !this.#client.isFull
+    const isDrained = this.#settings.usage.drainOnAbort && this.#answer !== null && !this.#over
     if (!isComplete && !isDrained) return this.abandon(reason)
     this.#clientDone = true
     this.#activeCalls.timers.delete(this)
@@ -151,10 +139,9 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
     this.#draining = { reason, cancellation }
     this.#activeCalls.delete(this.#cancellation)
     this.#activeCalls.startDeadline(this.#world, cancellation, DRAIN)
-    if (!this.#writeTimeout) return
-    this.#writeTimeout()
-    this.#writeTimeout = null
-    this.#answerStream?.resume()
+    if (!this.#client.isFull) return
+    this.#client.stopWaiting()
+    this.#answer?.answerStream.resume()
   }
 
   /** The client disconnected or stopped reading: aborts the upstream call and the connection. */
@@ -163,10 +150,10 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   }
 
   #abort(reason: Failure): void {
-    this.#answerStream?.abort()
+    this.#answer?.answerStream.abort()
     this.stop()
-    this.#responseWriter.abort()
-    this.#listener?.ended(reason)
+    this.#client.abort()
+    this.#answer?.listener.ended(reason)
     this.#cancellation.cancel(reason)
   }
 
@@ -174,14 +161,14 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   stop(): void {
     this.#over = true
     this.#activeCalls.timers.delete(this)
-    this.#writeTimeout?.()
+    this.#client.stopWaiting()
     if (this.#draining) this.#activeCalls.delete(this.#draining.cancellation)
   }
 
   push(steps: readonly StreamStep[]): boolean {
     if (this.#over || this.#clientDone || !this.#writer) return true
     let ready = true
-    for (const piece of wireOf(this.#writer, steps)) ready = this.#write(piece) && ready
+    for (const piece of wireOf(this.#writer, steps)) ready = this.#client.write(piece) && ready
     return ready
   }
 
@@ -191,64 +178,37 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
       const failed = failure ? this.#writer.push({ events: [{ type: 'failure', failure }] }) : []
       const last = joined([...failed, ...this.#writer.end()])
       this.stop()
-      if (!this.#clientDone) this.#responseWriter.end(last)
+      if (!this.#clientDone) this.#client.end(last)
     } catch (error) {
       this.#abort(fail('internal', 'Internal gateway error: the end of this answer could not be encoded.'))
       throw error
     }
-    this.#listener?.ended(this.#draining?.reason ?? failure ?? null)
+    this.#answer?.listener.ended(this.#draining?.reason ?? failure ?? null)
   }
 
   #start(writer: StreamWriter, headers: Readonly<Record<string, string>>): void {
     this.#writer = writer
     this.#opening = null
-    if (this.#headersSent) this.#write(`: headgate ${comment(headers)}\n`)
-    else this.#sendHeaders(headers)
-  }
-
-  #write(piece: TextOrBytes): boolean {
-    if (piece.length === 0) return true
-    this.#lastWrite = this.#world.now()
-    const ready = this.#responseWriter.write(piece)
-    if (!ready) this.#awaitDrain()
-    return ready
-  }
-
-  /** Pauses the upstream until the client has read what was written, or the write timeout has passed. */
-  #awaitDrain(): void {
-    if (this.#writeTimeout) return
-    const { clientWrite } = this.#settings.timeout
-    const onTimeout = () => this.abandon(fail('client_gone', `The client read nothing for ${clientWrite} ms.`))
-    this.#writeTimeout = clientWrite > 0 ? this.#world.later(clientWrite, onTimeout) : () => {}
-    this.#responseWriter.onDrain(() => {
-      this.#writeTimeout?.()
-      this.#writeTimeout = null
-      this.#answerStream?.resume()
-    })
+    if (this.#client.headersSent) this.#client.write(`: headgate ${comment(headers)}\n`)
+    else this.#client.sendHeaders(headers)
   }
 
   /** Checks for silence once an interval: resetting a timer at every write would cost more. */
   onDeadline(): void {
     const { interval } = this.#settings.keepAlive
-    this.#listener?.longLived()
-    const left = this.#lastWrite + interval - this.#world.now()
+    this.#answer?.listener.longLived()
+    const left = this.#client.lastWrite + interval - this.#world.now()
     // A finished answer has written its terminator, after which nothing may be sent.
-    if (left <= 0 && !this.#writeTimeout && !this.#answerStream?.finished()) {
-      if (!this.#headersSent) this.#sendHeaders(this.#headers)
+    if (left <= 0 && !this.#client.isFull && !this.#answer?.answerStream.finished()) {
+      if (!this.#client.headersSent) this.#client.sendHeaders()
       this.#opening ??= this.#writer ? null : this.#makeOpening()
-      this.#write((this.#writer ?? this.#opening)?.keepAlive() ?? '')
+      this.#client.write((this.#writer ?? this.#opening)?.keepAlive() ?? '')
     }
     if (!this.#over) this.#schedule(left > 0 ? left : interval)
   }
 
   #schedule(ms: number): void {
     this.#activeCalls.timers.set(this.#world, this, this.#world.now() + ms)
-  }
-
-  #sendHeaders(headers: Readonly<Record<string, string>>): void {
-    this.#responseWriter.writeHead(200, { ...STREAM_HEADERS, ...headers })
-    this.#headersSent = true
-    this.#headers = NO_HEADERS
   }
 }
 

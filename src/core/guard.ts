@@ -33,8 +33,8 @@ export type RequestText = {
   readonly text: string
   /** Of the message; null: outside of messages. */
   readonly role: string | null
-  /** `arguments`: a value in the arguments of a tool call. `tools`: in a declaration of a tool or a schema. */
-  readonly kind: 'text' | 'arguments' | 'tools'
+  /** `arguments`: a value in the arguments of a tool call. `result`: what a tool returned. `tools`: in a declaration of a tool or a schema. */
+  readonly kind: 'text' | 'arguments' | 'result' | 'tools'
 }
 
 /** What a guard does with a request. */

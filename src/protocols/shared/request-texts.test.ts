@@ -189,6 +189,13 @@ test('request texts: each has its role and its kind', () =>
       messages: [
         { role: 'user', content: [{ type: 'text', text: 'b' }] },
         { role: 'assistant', content: [{ type: 'tool_use', name: 'f', input: { x: 'c' } }] },
+        {
+          role: 'user',
+          content: [
+            { type: 'web_search_tool_result', content: 'r' },
+            { type: 'text', text: 's' },
+          ],
+        },
       ],
       tools: [{ name: 'f', description: 'd', input_schema: {} }],
     }),
@@ -196,6 +203,8 @@ test('request texts: each has its role and its kind', () =>
       { text: 'a', role: null, kind: 'text' },
       { text: 'b', role: 'user', kind: 'text' },
       { text: 'c', role: 'assistant', kind: 'arguments' },
+      { text: 'r', role: 'user', kind: 'result' },
+      { text: 's', role: 'user', kind: 'text' },
       { text: 'd', role: null, kind: 'tools' },
     ],
   ))

@@ -42,7 +42,8 @@ const changed = (value: Json, name: string, place: TextPlace): Json => {
   if (place.free) return mappedMembers(value, (member, key) => changed(member, key, place))
   if (place.kind === 'tools') return mappedMembers(value, (member, key) => changedDeclaration(member, key, place))
   if (isSigned(value)) return value
-  const inside = { ...place, role: text(value.role) ?? place.role }
+  const kind = isResult(value) ? 'result' : place.kind
+  const inside = { ...place, kind, role: text(value.role) ?? place.role }
   return mappedMembers(value, (member, key) => changedMember(value, member, key, inside))
 }
 
@@ -51,6 +52,10 @@ const isSigned = (part: JsonObject): boolean =>
   typeof part.type === 'string' &&
   /^(?:redacted_thinking|thinking|reasoning)(?:$|\.)/.test(part.type) &&
   ['signature', 'encrypted_content', 'data'].some((member) => typeof part[member] === 'string')
+
+/** What a tool returned: a message, an item or a block. */
+const isResult = ({ role, type }: JsonObject): boolean =>
+  role === 'tool' || role === 'function' || (typeof type === 'string' && /(?:tool_result|call_output)$/.test(type))
 
 const changedMember = (parent: JsonObject, value: Json, name: string, place: TextPlace): Json => {
   if (name === 'arguments' && typeof value === 'string') return changedArguments(value, place)

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CapturedReply } from '../../../test/support/gateway.ts'
 import { stillWorld } from '../../../test/support/still-world.ts'
-import { BroadcastResponse, bytesOf, type ReadOutcome } from './broadcast-response.ts'
+import { bytesOf } from './answer-buffer.ts'
+import { BroadcastResponse, type ReadOutcome } from './broadcast-response.ts'
 
 const LIMIT = 4_000
 

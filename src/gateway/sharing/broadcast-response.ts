@@ -7,13 +7,7 @@
 import { type TextOrBytes, textOf } from '../../core/encoded-text.ts'
 import type { ResponseWriter } from '../../core/http-exchange.ts'
 import type { Cancel, World } from '../../core/world.ts'
-
-/** Memory for buffered answers, shared by all of them. In bytes. */
-export type MemoryQuota = {
-  /** Always accepts the bytes. False: the total is above the limit. */
-  take(bytes: number): boolean
-  give(bytes: number): void
-}
+import { AnswerBuffer, type MemoryQuota } from './answer-buffer.ts'
 
 export type BroadcastOptions = {
   readonly world: World
@@ -44,17 +38,12 @@ type BroadcastReader = {
   full: Cancel | null
 }
 
-/** Characters of small pieces that are joined into one write for a reader that catches up. */
-const JOINED = 65_536
-
 /** An answer that is written once and read by several clients. */
 export class BroadcastResponse implements ResponseWriter {
   readonly #options: BroadcastOptions
   readonly #readers = new Set<BroadcastReader>()
+  readonly #buffer: AnswerBuffer
   #head: HeaderBlock | null = null
-  #pieces: string[] = []
-  #size = 0
-  #replayable = true
   #end: 'ended' | 'cut' | null = null
   /** The response was abandoned: the call that writes it is cancelled, even if it starts later. */
   #abandoned = false
@@ -65,11 +54,12 @@ export class BroadcastResponse implements ResponseWriter {
 
   constructor(options: BroadcastOptions) {
     this.#options = options
+    this.#buffer = new AnswerBuffer(options.quota, options.limit)
   }
 
   /** Buffered from the beginning, so that further readers can join. */
   get replayable(): boolean {
-    return this.#replayable
+    return this.#buffer.replayable
   }
 
   get readers(): number {
@@ -87,7 +77,7 @@ export class BroadcastResponse implements ResponseWriter {
     headers: Readonly<Record<string, string>>,
     done: (outcome: ReadOutcome) => void,
   ): void {
-    if (!this.#replayable) throw new Error('the beginning of this answer is no longer buffered')
+    if (!this.#buffer.replayable) throw new Error('the beginning of this answer is no longer buffered')
     const reader: BroadcastReader = { responseWriter, headers, done, at: 0, full: null }
     this.#readers.add(reader)
     responseWriter.onDisconnect(() => this.#remove(reader, 'left'))
@@ -100,7 +90,7 @@ export class BroadcastResponse implements ResponseWriter {
 
   /** No reader will join any more: keeps only text that present readers still need. */
   release(): void {
-    this.#replayable = false
+    this.#buffer.release()
     this.#trim()
   }
 
@@ -152,44 +142,24 @@ export class BroadcastResponse implements ResponseWriter {
   // ── Written to the readers ─────────────────────────────────────────────────────────────────────────────────────
 
   #add(text: string): void {
-    if (text !== '') {
-      const bytes = bytesOf(text)
-      this.#pieces.push(text)
-      this.#size += bytes
-      const isWithinLimits = this.#options.quota.take(bytes) && this.#size <= this.#options.limit
-      if (!isWithinLimits) this.#replayable = false
-    }
+    if (text !== '') this.#buffer.add(text)
     for (const reader of [...this.#readers]) this.#writeTo(reader)
     this.#trim()
-    if (!this.#replayable && !this.#end && this.#readers.size === 0) this.#options.onNoReaders()
+    if (!this.#buffer.replayable && !this.#end && this.#readers.size === 0) this.#options.onNoReaders()
   }
 
   /** Writes everything the reader has not received, until it is full. */
   #writeTo(reader: BroadcastReader): void {
     const { responseWriter } = reader
     while (!reader.full && this.#readers.has(reader)) {
-      const text = this.#next(reader)
-      if (this.#end === 'ended' && reader.at === this.#pieces.length) {
+      const text = this.#buffer.next(reader)
+      if (this.#end === 'ended' && reader.at === this.#buffer.length) {
         responseWriter.end(text)
         return this.#remove(reader, 'read')
       }
       if (text === '') return
       if (!responseWriter.write(text)) this.#awaitDrain(reader)
     }
-  }
-
-  #next(reader: BroadcastReader): string {
-    const from = reader.at
-    let to = from
-    let length = 0
-    while (to < this.#pieces.length) {
-      length += this.#pieces[to]?.length ?? 0
-      // A long piece is written alone, without a copy.
-      if (to > from && length > JOINED) break
-      to++
-    }
-    reader.at = to
-    return to === from + 1 ? (this.#pieces[from] ?? '') : this.#pieces.slice(from, to).join('')
   }
 
   #awaitDrain(reader: BroadcastReader): void {
@@ -225,7 +195,7 @@ export class BroadcastResponse implements ResponseWriter {
   #hasRoom(): boolean {
     if (this.#readers.size === 0) return true
     const readers = [...this.#readers]
-    return this.#replayable ? readers.some(({ full }) => !full) : readers.every(({ full }) => !full)
+    return this.#buffer.replayable ? readers.some(({ full }) => !full) : readers.every(({ full }) => !full)
   }
 
   #resume(): void {
@@ -234,17 +204,7 @@ export class BroadcastResponse implements ResponseWriter {
     this.#onDrain()
   }
 
-  /** Unless replayable, removes what every reader has received. */
   #trim(): void {
-    if (this.#replayable) return
-    const read = Math.min(this.#pieces.length, ...[...this.#readers].map(({ at }) => at))
-    if (read === 0) return
-    const bytes = this.#pieces.splice(0, read).reduce((sum, piece) => sum + bytesOf(piece), 0)
-    for (const reader of this.#readers) reader.at -= read
-    this.#size -= bytes
-    this.#options.quota.give(bytes)
+    this.#buffer.trim(this.#readers)
   }
 }
-
-/** Upper bound of a string's memory in V8, in bytes: 1 or 2 a character and a fixed overhead. */
-export const bytesOf = (text: string): number => (/[^\0-\xff]/.test(text) ? 2 : 1) * text.length + 48

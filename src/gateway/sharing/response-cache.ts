@@ -1,7 +1,7 @@
 /** The response cache: complete answers in memory, up to a size limit, for equal later requests of one key or team. */
 import type { Cancel, World } from '../../core/world.ts'
 import type { TokenUsage } from '../accounts/token-usage.ts'
-import { bytesOf, type MemoryQuota } from './broadcast-response.ts'
+import { bytesOf, type MemoryQuota } from './answer-buffer.ts'
 
 /** An answer as it was sent. */
 export type CachedAnswer = {

@@ -5,7 +5,8 @@ import type { Settings } from '../../core/settings.ts'
 import type { EndedEvent } from '../../core/trace.ts'
 import type { Cancel } from '../../core/world.ts'
 import type { RecorderDeps } from '../call/recorder.ts'
-import type { BroadcastResponse, MemoryQuota } from './broadcast-response.ts'
+import type { MemoryQuota } from './answer-buffer.ts'
+import type { BroadcastResponse } from './broadcast-response.ts'
 
 /** A response that several requests may receive. */
 export type SharedResponse = {

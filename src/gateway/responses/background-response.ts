@@ -10,6 +10,7 @@ import { type JsonObject, number, object, parseObject, text } from '../../core/j
 import type { ResponseStatus, ResponseStore } from '../../core/stored-response.ts'
 import { partialOutput } from '../../protocols/openai-responses/partial-output.ts'
 import type { ChatDeps } from '../chat/plan-call.ts'
+import { type BackgroundEvent, BackgroundEvents } from './background-events.ts'
 import { eventsIn } from './recording-writer.ts'
 
 /** The dependencies of the responses API. */
@@ -19,9 +20,6 @@ export type ResponsesDeps = ChatDeps & {
   /** Background responses in progress, by response id. */
   readonly jobs: Map<string, BackgroundResponse>
 }
-
-/** One event of the response: its sequence number, its type and its JSON. */
-export type BackgroundEvent = { readonly number: number; readonly type: string; readonly data: string }
 
 export type BackgroundOptions = {
   readonly owner: string
@@ -37,23 +35,14 @@ export type BackgroundOptions = {
   readonly save: (response: JsonObject, status: ResponseStatus, events: readonly BackgroundEvent[]) => Promise<void>
 }
 
-/** Most characters of events of one response. */
-const MAX_CHARACTERS = 128 * 1024 * 1024
-
-/** Characters of events between two checks for room. */
-const CHECK_INTERVAL = 64 * 1024
-
 /** A response that is answered in the background. */
 export class BackgroundResponse implements ResponseWriter {
   readonly owner: string
   readonly users: readonly string[]
   readonly #options: BackgroundOptions
-  readonly #events: BackgroundEvent[] = []
+  readonly #events: BackgroundEvents
   readonly #watchers = new Set<() => void>()
   #response: JsonObject
-  #size = 0
-  /** Size at which room is checked again. */
-  #nextCheck = CHECK_INTERVAL
   #status: ResponseStatus = 'queued'
   /** The first write of its end, after which the end is published; null: it has not ended. */
   #finalWrite: Promise<void> | null = null
@@ -61,6 +50,7 @@ export class BackgroundResponse implements ResponseWriter {
 
   constructor(options: BackgroundOptions) {
     this.#options = options
+    this.#events = new BackgroundEvents(options.hasRoom)
     this.owner = options.owner
     this.users = options.users
     this.#response = options.queued
@@ -77,11 +67,11 @@ export class BackgroundResponse implements ResponseWriter {
 
   /** Characters of its events. */
   get size(): number {
-    return this.#size
+    return this.#events.size
   }
 
   get events(): readonly BackgroundEvent[] {
-    return this.#events
+    return this.#events.list
   }
 
   /** Calls `run` after each change, until the returned function is called. */
@@ -93,10 +83,14 @@ export class BackgroundResponse implements ResponseWriter {
   /** Aborts the upstream call and ends the response as it is, unless it has ended. Resolves when its end is published. */
   async cancel(): Promise<void> {
     if (!this.#finalWrite) {
-      const output = partialOutput(this.#events.map(({ data }) => parseObject(data) ?? {}))
+      const output = partialOutput(this.#events.list.map(({ data }) => parseObject(data) ?? {}))
       const response = { ...this.#response, status: 'cancelled', output }
       // No published event type says `cancelled`; clients wait for one of the three that end a response.
-      this.#storeAndPublish(response, 'cancelled', this.#ending([['response.incomplete', { response }]]))
+      this.#storeAndPublish(
+        response,
+        'cancelled',
+        this.#events.ending(this.#response, [['response.incomplete', { response }]]),
+      )
       this.#abortUpstream()
     }
     await this.#finalWrite
@@ -109,7 +103,7 @@ export class BackgroundResponse implements ResponseWriter {
   async storeAgain(): Promise<void> {
     if (!this.#finalWrite) return
     await this.#finalWrite
-    await this.#options.save(this.#response, this.#status, this.#events)
+    await this.#options.save(this.#response, this.#status, this.#events.list)
   }
 
   // ── The answer, as it is written ───────────────────────────────────────────────────────────────────────────────
@@ -148,19 +142,19 @@ export class BackgroundResponse implements ResponseWriter {
       const event = this.#asQueued(received)
       const type = text(event.type) ?? ''
       const data = JSON.stringify(event)
-      const numbered = { number: number(event.sequence_number) ?? this.#events.length, type, data }
-      this.#size += data.length
+      const numbered = { number: number(event.sequence_number) ?? this.#events.list.length, type, data }
+      this.#events.count(numbered)
       const response = object(event.response)
       const finalStatus = FINAL_STATUS.get(type)
       if (response && finalStatus) return this.#storeAndPublish(response, finalStatus, [numbered])
-      this.#events.push(numbered)
+      this.#events.add(numbered)
       if (!response) continue
       this.#response = response
       if (this.#status !== 'queued') continue
       this.#status = 'in_progress'
-      void this.#options.save(response, 'in_progress', this.#events)
+      void this.#options.save(response, 'in_progress', this.#events.list)
     }
-    const problem = this.#size > this.#nextCheck ? this.#sizeProblem() : null
+    const problem = this.#events.problem()
     if (problem) {
       this.#fail(problem)
       this.#abortUpstream()
@@ -175,35 +169,16 @@ export class BackgroundResponse implements ResponseWriter {
     return response ? { ...event, response: { ...response, created_at, model } } : event
   }
 
-  #sizeProblem(): Failure | null {
-    if (this.#size > MAX_CHARACTERS)
-      return fail('too_large', `The answer is too large (limit ${MAX_CHARACTERS} characters of events).`)
-    if (!this.#options.hasRoom())
-      return fail('busy', 'Background responses in progress use too much memory. Retry later.')
-    this.#nextCheck = this.#size + CHECK_INTERVAL
-    return null
-  }
-
   /** Ends with an error. `clientError`: the error object that a client would have received. */
   #fail(failure: Failure, clientError?: JsonObject): void {
     const failed = this.#options.failed(failure)
     const error = clientError ? { code: publishedCode(clientError), message: failure.message } : failed.error
     const response = { ...failed, error: error ?? null }
-    const last = this.#ending([
+    const last = this.#events.ending(this.#response, [
       ['error', { error: clientError ?? error ?? null }],
       ['response.failed', { response }],
     ])
     this.#storeAndPublish(response, 'failed', last)
-  }
-
-  /** Events that the gateway adds at the end, after the first event if there is none. */
-  #ending(events: readonly (readonly [type: string, members: JsonObject])[]): readonly BackgroundEvent[] {
-    const first = (this.#events.at(-1)?.number ?? -1) + 1
-    const created = ['response.created', { response: { ...this.#response, status: 'in_progress' } }] as const
-    return [...(this.#events.length === 0 ? [created] : []), ...events].map(([type, members], index) => {
-      const sequence = first + index
-      return { number: sequence, type, data: JSON.stringify({ type, sequence_number: sequence, ...members }) }
-    })
   }
 
   /**
@@ -212,12 +187,12 @@ export class BackgroundResponse implements ResponseWriter {
    */
   #storeAndPublish(response: JsonObject, status: ResponseStatus, last: readonly BackgroundEvent[]): void {
     const publish = () => {
-      this.#events.push(...last)
+      this.#events.add(...last)
       this.#status = status
       this.#response = response
       this.#notify()
     }
-    this.#finalWrite = this.#options.save(response, status, [...this.#events, ...last]).finally(publish)
+    this.#finalWrite = this.#options.save(response, status, [...this.#events.list, ...last]).finally(publish)
     this.#notify()
   }
 

@@ -33,8 +33,6 @@ const ABOVE_THE_CAP: { readonly [name: string]: readonly [lines: number, members
   UsageLedger: [210, 33],
 
   Simulation: [633, 46],
-  Watch: [270, 25],
-  ReferenceCircuit: [181, 33],
 }
 
 const sources = new Map(

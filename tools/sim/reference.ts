@@ -8,6 +8,59 @@ export type { Token as ReferenceToken }
 
 const BUCKETS = 12
 
+/** Outcomes of the last window, in buckets. */
+class OutcomeWindow {
+  readonly #span: number
+  readonly #buckets = new Map<number, Bucket>()
+
+  constructor(window: number) {
+    this.#span = window / BUCKETS
+  }
+
+  /** Returns the bucket of a success. */
+  succeeded(now: number): number {
+    const at = this.#at(now)
+    this.#tally(at).ok++
+    return at
+  }
+
+  failed(now: number): void {
+    this.#tally(this.#at(now)).bad++
+  }
+
+  takeBack(at: number): void {
+    const bucket = this.#buckets.get(at)
+    if (bucket && bucket.ok > 0) bucket.ok--
+  }
+
+  clear(): void {
+    this.#buckets.clear()
+  }
+
+  sum(now: number): Bucket {
+    const from = this.#at(now) - BUCKETS
+    const sum = { ok: 0, bad: 0 }
+    for (const [at, { ok, bad }] of this.#buckets)
+      if (at > from) {
+        sum.ok += ok
+        sum.bad += bad
+      }
+    return sum
+  }
+
+  #at(now: number): number {
+    return Math.floor(now / this.#span)
+  }
+
+  #tally(at: number): Bucket {
+    const known = this.#buckets.get(at)
+    if (known) return known
+    const made = { ok: 0, bad: 0 }
+    this.#buckets.set(at, made)
+    return made
+  }
+}
+
 export class ReferenceCircuit {
   at: 'closed' | 'open' | 'half_open' = 'closed'
   /** When its state last changed. */
@@ -23,12 +76,13 @@ export class ReferenceCircuit {
   #lastEarly: number | null = null
   #early: Token | null = null
   #probes = new Set<Token>()
-  #buckets = new Map<number, Bucket>()
+  readonly #outcomes: OutcomeWindow
   #run = 0
   readonly #rules: CircuitRules
 
   constructor(rules: CircuitRules) {
     this.#rules = rules
+    this.#outcomes = new OutcomeWindow(rules.window)
   }
 
   reads(now: number): 'closed' | 'open' | 'half_open' {
@@ -85,13 +139,12 @@ export class ReferenceCircuit {
     if (token.gen !== this.#gen || token.booked !== null) return
     if (this.at !== 'closed') {
       this.#turn('closed', now)
-      this.#buckets.clear()
+      this.#outcomes.clear()
       this.#run = 0
       token.gen = this.#gen
       token.kind = 'plain'
     }
-    token.booked = this.#bucket(now)
-    this.#tally(token.booked).ok++
+    token.booked = this.#outcomes.succeeded(now)
   }
 
   done(token: Token, now: number): void {
@@ -106,8 +159,8 @@ export class ReferenceCircuit {
       return this.#open(now)
     }
     if (this.at === 'open') return this.#free(token)
-    this.#takeBack(token)
-    this.#tally(this.#bucket(now)).bad++
+    if (token.booked !== null) this.#outcomes.takeBack(token.booked)
+    this.#outcomes.failed(now)
     this.#run++
     const { ok, bad } = this.counts(now)
     const { consecutiveFailures, minRequests, errorThreshold } = this.#rules
@@ -122,8 +175,8 @@ export class ReferenceCircuit {
   /** The response ended early, but not because of this circuit's upstream. */
   withdraw(token: Token): void {
     if (token.gen !== this.#gen) return
-    if (this.at === 'closed') this.#takeBack(token)
-    else this.#free(token)
+    if (this.at !== 'closed') this.#free(token)
+    else if (token.booked !== null) this.#outcomes.takeBack(token.booked)
   }
 
   release(token: Token): void {
@@ -131,14 +184,7 @@ export class ReferenceCircuit {
   }
 
   counts(now: number): Bucket {
-    const from = this.#bucket(now) - BUCKETS
-    const sum = { ok: 0, bad: 0 }
-    for (const [at, { ok, bad }] of this.#buckets)
-      if (at > from) {
-        sum.ok += ok
-        sum.bad += bad
-      }
-    return sum
+    return this.#outcomes.sum(now)
   }
 
   #earlyInFlight(now: number): boolean {
@@ -147,23 +193,6 @@ export class ReferenceCircuit {
 
   #expiry(now: number): number {
     return now + (this.#rules.timeout === 0 ? 30_000 : this.#rules.timeout) + 1_000
-  }
-
-  #bucket(now: number): number {
-    return Math.floor(now / (this.#rules.window / BUCKETS))
-  }
-
-  #tally(at: number): Bucket {
-    const known = this.#buckets.get(at)
-    if (known) return known
-    const made = { ok: 0, bad: 0 }
-    this.#buckets.set(at, made)
-    return made
-  }
-
-  #takeBack(token: Token): void {
-    const bucket = token.booked === null ? undefined : this.#buckets.get(token.booked)
-    if (bucket && bucket.ok > 0) bucket.ok--
   }
 
   #free(token: Token): void {

@@ -562,7 +562,7 @@ class Simulation {
     const again = (other: Dialed) =>
       other.provider === dial.provider && other.model === dial.model && !isRejectedKey(other)
     if (call.dials.some(again)) {
-      const tries = watch.tries(target.candidate)
+      const tries = watch.retries.tries(target.candidate)
       tries.made++
       if (tries.made > tries.granted)
         watch.breach(12, `${name} retries at ${dial.provider} ${dial.model} beyond the retry budget`)

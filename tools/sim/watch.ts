@@ -1,7 +1,7 @@
 /** Checks the gateway's health state: every permit, refusal and count is compared with the upstream scripts and a reference. */
 import { type Failure, rowOf } from '../../src/core/failure.ts'
 import type { Settings } from '../../src/core/settings.ts'
-import { type Candidate, deploymentId, endpointId, keyId, modelId, type Target } from '../../src/core/target.ts'
+import { deploymentId, endpointId, keyId, modelId, type Target } from '../../src/core/target.ts'
 import type { World } from '../../src/core/world.ts'
 import {
   type AdmissionMode,
@@ -12,6 +12,7 @@ import {
 import type { HeldPermit, Scopes } from './dialed.ts'
 import type { Breach, InvariantNumber } from './invariants.ts'
 import { ReferenceCircuit, type ReferenceToken } from './reference.ts'
+import { RetryWatch } from './retry-watch.ts'
 
 export type HealthClass = new (...given: ConstructorParameters<typeof UpstreamHealth>) => UpstreamHealth
 
@@ -22,12 +23,6 @@ type Admission = {
   readonly how: AdmissionMode
 }
 
-type Tries = { readonly firsts: number[]; readonly repeats: number[]; granted: number; made: number; denied: number }
-
-/** Windows of the retry budget in ms. */
-const SECOND = 1_000
-const TEN = 10_000
-
 export class Watch {
   readonly breaches: Breach[] = []
   readonly #now: () => number
@@ -36,8 +31,8 @@ export class Watch {
   readonly retryTimes = new Map<string, number>()
   /** Everything that ever had a cause for a cooldown. */
   readonly troubled = new Set<string>()
+  readonly retries: RetryWatch
   readonly #inFlight = new Map<string, number>()
-  readonly #tries = new Map<string, Tries>()
   /** Permits without a call, in order: an attempt is recorded before it is sent. */
   #waiting: HeldPermit[] = []
   open = 0
@@ -46,6 +41,7 @@ export class Watch {
 
   constructor(now: () => number, seen: (what: string) => void) {
     this.#now = now
+    this.retries = new RetryWatch(now, (what) => this.breach(12, what))
     this.seen = seen
   }
 
@@ -63,15 +59,6 @@ export class Watch {
 
   get circuits(): ReadonlyMap<string, ReferenceCircuit> {
     return this.#circuits
-  }
-
-  tries(candidate: Candidate): Tries {
-    const id = modelId(candidate)
-    const known = this.#tries.get(id)
-    if (known) return known
-    const made: Tries = { firsts: [], repeats: [], granted: 0, made: 0, denied: Number.NEGATIVE_INFINITY }
-    this.#tries.set(id, made)
-    return made
   }
 
   admitted({ health, target, settings, how }: Admission, permit: AttemptPermit): AttemptPermit {
@@ -273,30 +260,6 @@ export class Watch {
     if (health.load.inFlight(instance, key) !== load)
       this.breach(14, `${id} has ${health.load.inFlight(instance, key)} calls in flight, expected ${load}`)
   }
-
-  firstTry(candidate: Candidate): void {
-    this.tries(candidate).firsts.push(this.#now())
-  }
-
-  retryRequested(candidate: Candidate, { retry }: Settings, allowed: boolean): void {
-    const now = this.#now()
-    const tries = this.tries(candidate)
-    if (!allowed) {
-      tries.denied = now
-      return
-    }
-    tries.granted++
-    const within = (times: readonly number[], ms: number) => {
-      let count = 0
-      for (let at = times.length - 1; at >= 0 && (times[at] ?? 0) > now - ms; at--) count++
-      return count
-    }
-    const lately = within(tries.repeats, SECOND)
-    const share = (within(tries.firsts, TEN) * retry.budgetPercent) / 100
-    if (lately >= retry.budgetFloor && within(tries.repeats, TEN) + 1 > share)
-      this.breach(12, `${modelId(candidate)}: another retry after ${lately} in a second, with a share of ${share}`)
-    tries.repeats.push(now)
-  }
 }
 
 /** Tolerance in ms for rounding of fractions. */
@@ -354,11 +317,11 @@ export const watched = (Base: HealthClass, watch: Watch): HealthClass =>
     }
     override firstTry(...given: Parameters<UpstreamHealth['firstTry']>): void {
       super.firstTry(...given)
-      watch.firstTry(given[0])
+      watch.retries.firstTry(given[0])
     }
     override mayRepeat(...given: Parameters<UpstreamHealth['mayRepeat']>): boolean {
       const allowed = super.mayRepeat(...given)
-      watch.retryRequested(given[0], given[1], allowed)
+      watch.retries.retryRequested(given[0], given[1], allowed)
       return allowed
     }
   }

@@ -1,4 +1,5 @@
 /** Headers of a provider entry: those of every request, and those of clients that are forwarded. */
+import { CLIENT_ADDRESS_HEADERS, GATEWAY_CREDENTIAL_HEADERS } from '../core/credential-headers.ts'
 import type { Provider } from '../core/provider.ts'
 import { Secret } from '../core/secret.ts'
 import { upstreamProtocols } from '../protocols/index.ts'
@@ -30,8 +31,8 @@ const OF_MESSAGE = [
 ]
 
 /** Headers with which clients present keys of the gateway, or name themselves. They never leave it. */
-const OF_CLIENT =
-  /^(?:authorization|x-api-key|api-key|x-goog-api-key|cookie|forwarded|via|x-real-ip|x-(?:forwarded|headgate)-.*)$/
+const OF_CLIENT: ReadonlySet<string> = new Set([...GATEWAY_CREDENTIAL_HEADERS, ...CLIENT_ADDRESS_HEADERS, 'via'])
+const OF_CLIENT_PREFIX = /^x-(?:forwarded|headgate)-/
 
 const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]{1,128}$/
 /** Printable ASCII without blanks at the ends. */
@@ -92,12 +93,13 @@ export const forwardedFrom = (
 ): { readonly names: readonly string[]; readonly problems: readonly Problem[] } => {
   const names = entries.map((name) => name.toLowerCase())
   const problems = names.flatMap((name, index): readonly Problem[] => {
-    const problem = OF_CLIENT.test(name)
-      ? {
-          found: `the header ${quote(name)}, which may contain a key of the gateway or name the client`,
-          allowed: 'other headers; a fixed value belongs to headers',
-        }
-      : nameProblem(name, provider)
+    const problem =
+      OF_CLIENT.has(name) || OF_CLIENT_PREFIX.test(name)
+        ? {
+            found: `the header ${quote(name)}, which may contain a key of the gateway or name the client`,
+            allowed: 'other headers; a fixed value belongs to headers',
+          }
+        : nameProblem(name, provider)
     const at = [...path, 'forwardHeaders', index]
     return problem ? [{ where: placeOf(at).value, what: [...path, 'forwardHeaders'].join('.'), ...problem }] : []
   })

@@ -2,6 +2,7 @@
  * Which headers of a call are kept. Only values of well-known names that cannot contain a credential are recorded, so an
  * unknown header needs no rule to stay out of the file.
  */
+import { CLIENT_ADDRESS_HEADERS, CREDENTIAL_HEADERS } from '../../core/credential-headers.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 
 /** Header values by lower-case name. */
@@ -50,10 +51,7 @@ const SHOWN: readonly string[] = [
 const shown: ReadonlySet<string> = new Set(SHOWN)
 
 /** Common headers with credentials, or of a network: their presence is shown. */
-const HIDDEN: readonly string[] = [
-  ...['authorization', 'proxy-authorization', 'cookie', 'set-cookie', 'x-api-key', 'api-key', 'x-goog-api-key'],
-  ...['x-auth-token', 'x-amz-security-token', 'x-forwarded-for', 'x-real-ip'],
-]
+const HIDDEN: readonly string[] = [...CREDENTIAL_HEADERS, ...CLIENT_ADDRESS_HEADERS]
 
 /** The headers of a block whose names are unknown: those that are well known. */
 export const headersFrom = (headers: HeaderLookup): KeptHeaders => {

@@ -1,4 +1,5 @@
 /** The model API behind the session of the dashboard, as the client `dashboard`. */
+import { CREDENTIAL_HEADERS } from '../../../core/credential-headers.ts'
 import { bad, good, type Outcome } from '../../../core/failure.ts'
 import type { HeaderLookup } from '../../../core/headers.ts'
 import type { ResponseWriter } from '../../../core/http-exchange.ts'
@@ -22,8 +23,8 @@ const EXAMPLES = {
   models: undefined,
 } as const satisfies { readonly [name in RouteName]?: object | undefined }
 
-/** What the dashboard is authenticated with; a model call has nothing to do with it. */
-const HIDDEN: ReadonlySet<string> = new Set(['authorization', 'cookie', 'x-api-key', 'api-key', 'x-headgate-csrf'])
+/** The dashboard authenticates with one of these, which a model call does not need. */
+const HIDDEN: ReadonlySet<string> = new Set(CREDENTIAL_HEADERS)
 
 const withoutCredentials =
   (headers: HeaderLookup): HeaderLookup =>

@@ -9,7 +9,6 @@ import type { BudgetCharge } from '../../core/journal.ts'
 import { migrationOf, type SchemaVersions } from '../../storage/sql/migrate.ts'
 import type { SharedSchema } from '../../storage/sql/open-shared.ts'
 import { USAGE_FILE } from '../journal/file.ts'
-import { type RebuiltTable, upgradeTables } from './usage-upgrade.ts'
 
 export type UsageTables = {
   readonly request: RequestRow
@@ -346,19 +345,6 @@ const FIRST = [
     PRIMARY KEY (name, value)) WITHOUT ROWID`,
 ]
 
-/** Tables whose primary key has more columns than before the first release. */
-const rollupOf = (table: string, create: string, period: string): RebuiltTable => ({
-  table,
-  create,
-  kept: [period, ...ROLLUP_KEY.split(', '), 'outcome', ...Object.keys(NO_COUNTS)],
-  added: ['route', 'client'],
-})
-const REBUILT: readonly RebuiltTable[] = [
-  rollupOf('usage_hour', USAGE_HOUR, 'hour'),
-  rollupOf('usage_day', USAGE_DAY, 'day'),
-  { table: 'budget_sum', create: BUDGET_SUM, kept: ['counter', 'period_start', 'node', 'spent'], added: ['process'] },
-]
-
 /** Before, clients gave requests the IDs under which they are stored. */
 const CLIENT_REQUEST_ID = [
   'ALTER TABLE request ADD COLUMN client_request_id TEXT',
@@ -371,10 +357,13 @@ const INCIDENT = [
   'CREATE INDEX incident_began ON incident (began)',
 ]
 
+/** The second version adds a table in Postgres, so that both have the same numbers. */
+const NOTHING = migrationOf([])
+
 /** Raw SQL: kysely's schema builder has no `WITHOUT ROWID`. */
 const MIGRATIONS: readonly Migration[] = [
   migrationOf(FIRST),
-  { up: (db) => upgradeTables(db, REBUILT) },
+  NOTHING,
   migrationOf(CLIENT_REQUEST_ID),
   migrationOf(INCIDENT),
 ]
@@ -385,7 +374,6 @@ const MIGRATIONS: readonly Migration[] = [
  */
 const GATEWAY = `CREATE TABLE gateway (node TEXT PRIMARY KEY, since INTEGER NOT NULL, seen INTEGER NOT NULL)`
 
-/** The same versions: files before the first release were upgraded by the second. */
 const SHARED_MIGRATIONS: readonly Migration[] = [
   migrationOf(FIRST),
   migrationOf([GATEWAY]),

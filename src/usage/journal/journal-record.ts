@@ -9,7 +9,6 @@ import {
   type AttemptClosed,
   type AttemptOpened,
   type BudgetCharge,
-  budgetCharge,
   type CacheResult,
   type IncidentNoted,
   type JournalRecord,
@@ -18,7 +17,6 @@ import {
   type RequestEnded,
   type RequestOutcome,
 } from '../../core/journal.ts'
-import { isObject, type JsonObject } from '../../core/json.ts'
 import { MAX_COST } from '../../core/money.ts'
 
 // ── Encoding ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -172,29 +170,11 @@ const CACHE_RESULTS: readonly CacheResult[] = ['off', 'bypass', 'miss', 'hit', '
 /** Decodes a line without its newline. Undefined if it is malformed. */
 export const decodeRecord = (line: string): JournalRecord | undefined => {
   try {
-    const value: unknown = JSON.parse(line)
-    const [type, ...items] = isObject(value) ? earlierList(value) : list(value)
+    const [type, ...items] = list(JSON.parse(line))
     return decoderOf(type)(items)
   } catch {
     return undefined
   }
-}
-
-/** Before the first release a record was an object; its members in the order of the list. `t`: the counts of tokens. */
-const EARLIER: Readonly<Record<string, string>> = {
-  [OPENED]: 'i n at id k tm st tv p m u h rs b',
-  [CLOSED]: 'i n at o f s mg ft t us c ps pv',
-  [ENDED]: 'i id at end st sm ask rt p m k tm pe eu tg tv how s cd mg tl de ch ft ov sv tp',
-}
-/** Values of members that were omitted: null, or 0 for flags and what a cache saved. */
-const EARLIER_ZERO = ['h', 'sm', 'sv']
-
-const earlierList = (value: JsonObject): readonly unknown[] => {
-  const names = EARLIER[string(value.e)]?.split(' ') ?? []
-  const items = names.flatMap((name) =>
-    name === 't' ? list(value.t) : [value[name] ?? (EARLIER_ZERO.includes(name) ? 0 : null)],
-  )
-  return [value.e, ...items]
 }
 
 const decoderOf = (type: unknown): ((items: readonly unknown[]) => JournalRecord) => {
@@ -238,8 +218,6 @@ const decodeOpened = (items: readonly unknown[]): AttemptOpened => {
 }
 
 const charge = (value: unknown): BudgetCharge => {
-  // Before the first release: counter and start.
-  if (Array.isArray(value)) return budgetCharge(string(value[0]), time(value[1]))
   const found = string(value)
   parseCharge(found)
   return found

@@ -24,8 +24,12 @@ type Received = {
   readonly body: Record<string, unknown>
 }
 
-/** A receiver of alerts. `status`: of each answer, in order; 0: the connection is closed. */
-const receiver = async (context: TestContext, statuses: readonly number[] = []) => {
+/** A receiver of alerts. `status`: of each answer, in order; 0: the connection is closed. `held`: answers wait for it. */
+const receiver = async (
+  context: TestContext,
+  statuses: readonly number[] = [],
+  held: Promise<void> = Promise.resolve(),
+) => {
   const received: Received[] = []
   const server = createServer(async (request, response) => {
     const chunks: Buffer[] = []
@@ -33,6 +37,7 @@ const receiver = async (context: TestContext, statuses: readonly number[] = []) 
     const text = Buffer.concat(chunks).toString()
     received.push({ headers: request.headers, text, body: JSON.parse(text) })
     const status = statuses[received.length - 1] ?? 204
+    await held
     if (status === 0) request.socket.destroy()
     else response.writeHead(status, status === 302 ? { location: '/elsewhere' } : {}).end()
   })
@@ -323,7 +328,8 @@ test('alerting: more than 100 alerts that wait lose the oldest, counted in one e
 })
 
 test('alerting: an alert of the gateway is sent before one that clients caused, and kept when too many wait', async (context) => {
-  const { url, received } = await receiver(context, [500])
+  const { promise: held, resolve: release } = Promise.withResolvers<void>()
+  const { url, received } = await receiver(context, [500], held)
   const budgets = Array.from({ length: 150 }, (_, index) => ({
     budget: testBudget(100, { id: `bud_${index}`, per: 'end_user', alerts: [80] }),
     owner: '<!channel>',
@@ -333,12 +339,16 @@ test('alerting: an alert of the gateway is sent before one that clients caused, 
   }))
   const view = { ...quiet, budgets }
   let deadKeys: typeof quiet.deadKeys = []
-  const { events } = start(context, alertsFor(url), () => ({ ...view, deadKeys }), { delays: [200, 5, 5, 5, 5] })
-  await until(() => events.length > 0)
+  const { events } = start(context, alertsFor(url), () => ({ ...view, deadKeys }), { delays: [5, 5, 5, 5, 5] })
+  const dropped = () => events.filter(({ result }) => result === 'dropped')
+  await until(() => dropped().length === 1)
+  // As long as the first alert has no answer, too many wait.
   deadKeys = [dead]
+  await until(() => dropped().length === 2)
+  release()
   await until(() => received.some(({ body }) => body.type === 'key.dead'))
   assert.deepEqual(
-    events.filter(({ result }) => result === 'dropped').map((event) => 'rules' in event && [...event.rules]),
+    dropped().map((event) => 'rules' in event && [...event.rules]),
     [[['budget', 50]], [['budget', 1]]],
   )
 })

@@ -2,7 +2,7 @@
  * Inspects and edits JSON as text, so that unchanged parts stay byte for byte: unknown members, digits of large
  * numbers, escapes and white space.
  */
-import type { EncodedText } from './encoded-text.ts'
+import { type EncodedText, SplicedText } from './encoded-text.ts'
 import type { Json, JsonObject } from './json-value.ts'
 import { atOnce, PIECE, type Steps } from './steps.ts'
 
@@ -181,7 +181,7 @@ export const isNumberPart = (code: number): boolean =>
 /**
  * Serializes the object; only members that differ are written again. `before` is the parsed `source`. Members of
  * `after` are compared by identity, plain values by value. If the source has bytes, those of the longest unchanged member
- * are copied. It is nearly the whole body, and encoding characters beyond Latin-1 takes 40 to 80 µs per 30 KB.
+ * are kept. It is nearly the whole body, whose encoding takes 5 µs per 30 KB of ASCII and 40 to 80 µs of other characters.
  */
 export const rewrite = (
   source: EncodedText,
@@ -191,23 +191,26 @@ export const rewrite = (
 ): EncodedText => {
   if (before === after) return source
   const all = writtenMembers(source.text, members, before, after)
-  const text = `{${all.map(textOf).join(',')}}`
-  if (!source.bytes) return { text }
+  const longest = source.bytes ? longestKept(all) : null
+  if (!source.bytes || !longest?.kept) return { text: `{${all.map(textOf).join(',')}}` }
+  const place = all.indexOf(longest)
+  const head = all.slice(0, place).map((member) => `${textOf(member)},`)
+  const tail = all.slice(place + 1).map((member) => `,${textOf(member)}`)
+  const kept = { text: longest.text, bytes: bytesOf(source.text, source.bytes, longest.kept) }
+  return new SplicedText(`{${head.join('')}`, kept, `${tail.join('')}}`)
+}
+
+const longestKept = (all: readonly WrittenMember[]): WrittenMember | null => {
   let longest: WrittenMember | null = null
   for (const member of all) if (member.kept && member.text.length > (longest?.text.length ?? 0)) longest = member
-  if (!longest?.kept) return { text, bytes: utf8.encode(text) }
-  let front = 1
-  for (const member of all.slice(0, all.indexOf(longest))) front += textOf(member).length + 1
-  const { start, end } = longest.kept
-  const from = utf8.encode(source.text.slice(0, start)).length
-  const to = source.bytes.length - utf8.encode(source.text.slice(end)).length
-  const head = utf8.encode(text.slice(0, front))
-  const tail = utf8.encode(text.slice(front + longest.text.length))
-  const bytes = new Uint8Array(head.length + to - from + tail.length)
-  bytes.set(head)
-  bytes.set(source.bytes.subarray(from, to), head.length)
-  bytes.set(tail, bytes.length - tail.length)
-  return { text, bytes }
+  return longest
+}
+
+/** The bytes of a part of the text. */
+const bytesOf = (text: string, bytes: Uint8Array, { start, end }: Span): Uint8Array => {
+  if (bytes.length === text.length) return bytes.subarray(start, end)
+  const from = utf8.encode(text.slice(0, start)).length
+  return bytes.subarray(from, bytes.length - utf8.encode(text.slice(end)).length)
 }
 
 const utf8 = new TextEncoder()

@@ -1,4 +1,4 @@
-import type { TextOrBytes } from './encoded-text.ts'
+import type { OutgoingBody } from './encoded-text.ts'
 import type { Failure } from './failure.ts'
 import type { HeaderLookup } from './headers.ts'
 import type { Identity } from './provider.ts'
@@ -29,7 +29,7 @@ export type UpstreamCall = {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   /** Bytes: UTF-8. */
-  readonly body?: TextOrBytes
+  readonly body?: OutgoingBody
   /** The cloud identity that signs the request. Missing credentials are an unsent `auth` failure. */
   readonly identity?: Identity
   /** Connect timeout in ms, including TLS; 0: no limit. */

@@ -2,7 +2,7 @@
  * The upstream of the built-in `demo` provider: chat completions and embeddings without a model or a network. Its responses
  * take the same path as any upstream's. Each text states that no model was called.
  */
-import { type TextOrBytes, textOf } from '../core/encoded-text.ts'
+import { type OutgoingBody, textOf, wholeBody } from '../core/encoded-text.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../core/json.ts'
 import type { Dial, OngoingCall, UpstreamCall, UpstreamListener, World } from '../core/world.ts'
 import { schemaSample } from './schema-sample.ts'
@@ -215,9 +215,9 @@ const unavailable = (message: string, model: Model): DemoResponse => ({
   model,
 })
 
-const parseBody = (body: TextOrBytes | undefined): JsonObject | undefined => {
+const parseBody = (body: OutgoingBody | undefined): JsonObject | undefined => {
   try {
-    const value: unknown = JSON.parse(textOf(body ?? ''))
+    const value: unknown = JSON.parse(textOf(wholeBody(body ?? '')))
     return isObject(value) ? value : undefined
   } catch {
     // Not JSON: the caller responds with 400.

@@ -86,6 +86,9 @@ export const collect = <Kind extends BodyKind>(
   // The reader passes the body on as the rules name its kind.
   exchange.pipeBody(new BodyReader(exchange, rules, listener as BodyListener))
 
+/** Characters from which on the bytes of an ASCII text are kept, to be sent again. 30 KB are encoded in 5 µs, copied in 0.6. */
+const LONG = 4 * 1024
+
 /** Bytes of memory that a part takes at least: a body can come in chunks of one byte. */
 const LEAST = 256
 
@@ -125,8 +128,8 @@ class BodyReader implements BodySink {
     const text = bytes.toString('utf8')
     const problem = exceedsJsonLimits(text)
     if (problem) this.#listener.invalid(problem)
-    // ASCII is encoded as fast as its bytes are copied.
-    else this.#listener.received(bytes.length === text.length ? { text } : { text, bytes })
+    // A short ASCII text is encoded as fast as its bytes are copied.
+    else this.#listener.received(bytes.length === text.length && text.length < LONG ? { text } : { text, bytes })
   }
 
   #endLarge(): void {

@@ -1,6 +1,6 @@
 /** A deterministic world for tests: time moves only on request, randomness is seeded, upstreams are scripts. */
 
-import { textOf } from '../../src/core/encoded-text.ts'
+import { textOf, wholeBody } from '../../src/core/encoded-text.ts'
 import type { Failure } from '../../src/core/failure.ts'
 import type { HeaderLookup } from '../../src/core/headers.ts'
 import type { Cancel, UpstreamCall, UpstreamListener, World } from '../../src/core/world.ts'
@@ -66,7 +66,7 @@ export const stillWorld = (script: (request: ScriptedCall) => void = () => {}, s
       const { body, ...members } = call
       const request: ScriptedCall = {
         ...members,
-        ...(body !== undefined && { body: textOf(body) }),
+        ...(body !== undefined && { body: textOf(wholeBody(body)) }),
         at: now,
         listener,
         aborted: false,

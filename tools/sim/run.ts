@@ -1,7 +1,7 @@
 /** Simulates one seed: a gateway in a random world, from the first request until no timer is left. */
 
 import type { Config } from '../../src/core/config.ts'
-import { textOf } from '../../src/core/encoded-text.ts'
+import { textOf, wholeBody } from '../../src/core/encoded-text.ts'
 import { fail } from '../../src/core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../src/core/http-exchange.ts'
 import { deploymentId, keyId, modelId, type Target } from '../../src/core/target.ts'
@@ -426,7 +426,7 @@ class Simulation {
         ? 'responses'
         : 'chat'
     const secret = (call.headers.authorization ?? call.headers['x-api-key'] ?? '').replace(/^Bearer /, '')
-    const body = textOf(call.body ?? '')
+    const body = textOf(wholeBody(call.body ?? ''))
     const model = /"model":"([^"]*)"/.exec(body)?.[1] ?? ''
     const stream = /"stream":true/.test(body)
     const caller = this.#dialling ?? undefined

@@ -1,6 +1,7 @@
 /** The attempts of a chat call: the request for each target, and the changes to it after a failure. */
 
 import type { UpstreamProtocolName } from '../../core/chat.ts'
+import { outgoingBody } from '../../core/encoded-text.ts'
 import type { Failure } from '../../core/failure.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import type { CallBodies } from '../../core/kept-bodies.ts'
@@ -140,7 +141,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
       url,
       headers: headersFor(instance, target.key, inbound, prepared),
       identity: identityOf(instance, target.key, auth),
-      body: body.bytes ?? body.text,
+      body: outgoingBody(body),
       protocol,
       quirks: instance.provider.quirks,
       key: target.key,

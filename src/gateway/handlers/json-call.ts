@@ -4,7 +4,7 @@
  */
 import type { Usage } from '../../core/chat.ts'
 import type { Config } from '../../core/config.ts'
-import type { EncodedText } from '../../core/encoded-text.ts'
+import { type EncodedText, outgoingBody } from '../../core/encoded-text.ts'
 import { type Failure, fail, type Outcome } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
@@ -80,7 +80,7 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
       url,
       headers: headers(target.key),
       identity: identityOf(instance, target.key, auth),
-      body: body.bytes ?? body.text,
+      body: outgoingBody(body),
       protocol: formatOf(decodeFailure, (answer) => {
         const outcome = read(answer)
         if (outcome.ok) decoded.set(target, outcome.value)

@@ -4,7 +4,7 @@
  */
 
 import { type ChatEvent, type ChatRequest, isContent, type ReasoningSignature, type Usage } from '../../core/chat.ts'
-import type { TextOrBytes } from '../../core/encoded-text.ts'
+import type { OutgoingBody } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { Json } from '../../core/json.ts'
@@ -28,7 +28,7 @@ export type AttemptInput = {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly identity: Identity | undefined
-  readonly body: TextOrBytes
+  readonly body: OutgoingBody
   readonly protocol: AnswerFormat
   readonly quirks: Quirks | undefined
   readonly translated: ChatRequest | null

@@ -2,7 +2,7 @@
  * Sends one request as several calls and joins their JSON answers to one list, in the order of the parts. The attempt sees
  * one call: the first part that fails is its answer, and ends the others.
  */
-import type { EncodedText } from '../../core/encoded-text.ts'
+import { type EncodedText, outgoingBody } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { Dial, OngoingCall, UpstreamCall, UpstreamListener } from '../../core/world.ts'
@@ -57,7 +57,7 @@ class BatchedCall implements OngoingCall {
     while (!this.#isOver && this.#ongoing.size < PARTS_IN_FLIGHT && this.#next < bodies.length) {
       const index = this.#next++
       const body = bodies[index]
-      const part = dial({ ...call, ...(body && { body: body.bytes ?? body.text }) }, this.#listenerOf(index))
+      const part = dial({ ...call, ...(body && { body: outgoingBody(body) }) }, this.#listenerOf(index))
       // `dial` may have reported a failure before it returned.
       if (this.#isOver) part.abort()
       else this.#ongoing.set(index, part)

@@ -254,10 +254,13 @@ const rewritten = ({ source, members, body: before }: InboundRequest, after: Jso
     source.bytes && !Object.keys(after).some((name) => after[name] !== before[name] && isLarge(after[name]))
   return new LateBody(
     isCopied
-      ? () => oneStep(() => rewrite(source, members, before, after))
+      ? () => oneStep(() => joined(rewrite(source, members, before, after)))
       : () => rewriteLarge({ text: source.text, members }, before, after),
   )
 }
+
+/** The same with all its bytes, so that they are copied now and not when they are sent. */
+const joined = ({ text, bytes }: EncodedText): EncodedText => ({ text, bytes })
 
 // biome-ignore lint/correctness/useYield: the work is one step
 function* oneStep<T>(run: () => T): Steps<T> {

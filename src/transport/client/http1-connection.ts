@@ -3,9 +3,10 @@
  * allocates no object per chunk. undici is the alternative (`undici-connection.ts`) and the reference in the tests.
  */
 import type { Socket } from 'node:net'
+import { wholeBody } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { dropEndListeners } from '../net/end-listeners.ts'
-import { joinMessage, WriteBuffer } from '../net/write-buffer.ts'
+import { byteLength, joinMessage, WriteBuffer } from '../net/write-buffer.ts'
 import { type Connecting, type ConnectingOptions, connectTo, type Destination, isTunnel } from './connect.ts'
 import type { ConnectionListener, ConnectionPool, UpstreamConnection } from './connection.ts'
 import { callFailure, readFailure } from './connection-failures.ts'
@@ -125,13 +126,13 @@ export class Http1Connection implements UpstreamConnection {
     if (!socket) return
     if (body === undefined) return void socket.write(`${head.text}\r\n`, 'latin1')
     if (!this.#destination.secure && writeBuffer.send(socket, head.text, body)) return
-    const length = `content-length: ${Buffer.byteLength(body)}\r\n\r\n`
+    const length = `content-length: ${byteLength(body)}\r\n\r\n`
     const isText = typeof body === 'string'
     if (!isText && body.length <= MAX_COPIED) return void socket.write(joinMessage(head.text + length, body))
     if (head.isAscii && isText) return void socket.write(head.text + length + body)
     socket.cork()
     socket.write(head.text + length, 'latin1')
-    socket.write(body)
+    socket.write(wholeBody(body))
     socket.uncork()
   }
 

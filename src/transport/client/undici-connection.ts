@@ -1,7 +1,9 @@
 /** A connection that uses undici: the alternative to the gateway's own HTTP client, and its reference in the tests. */
+
 import type { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import { Client, type Dispatcher } from 'undici'
+import { wholeBody } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import { type Connecting, connectTo, type Destination } from './connect.ts'
@@ -69,7 +71,7 @@ class UndiciConnection implements UpstreamConnection {
         path,
         method,
         headers,
-        ...(body !== undefined && { body }),
+        ...(body !== undefined && { body: wholeBody(body) }),
         // The gateway decides on retries, not undici.
         idempotent: false,
       },

@@ -1,5 +1,7 @@
 /** AWS credentials from AWS's own provider chain, and request signing with Signature Version 4. */
+
 import type { DefaultProviderInit, defaultProvider } from '@aws-sdk/credential-provider-node'
+import { wholeBody } from '../../core/encoded-text.ts'
 import { bad, good } from '../../core/failure.ts'
 import type { Dial, UpstreamCall } from '../../core/world.ts'
 import type { Fetch } from './credential-cache.ts'
@@ -123,7 +125,7 @@ export const awsHeaders = async (
     // Signs host, x-amz-* and content-type only: proxies may change other headers.
     headers: type === undefined ? {} : { 'content-type': type },
     allHeaders: true,
-    ...(call.body !== undefined && { body: call.body }),
+    ...(call.body !== undefined && { body: wholeBody(call.body) }),
     ...credentials,
     service: scope.service,
     region,

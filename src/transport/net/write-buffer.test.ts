@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { joinMessage, WriteBuffer } from './write-buffer.ts'
+import { SplicedText } from '../../core/encoded-text.ts'
+import { byteLength, joinMessage, WriteBuffer } from './write-buffer.ts'
 
 /** A socket that accepts data at once, or keeps it. */
 const socket = (keeps: boolean) => {
@@ -38,6 +39,24 @@ for (const [name, body, length] of bodies)
     assert.equal(buffer.send(wire, LINES, bytes), bytes.length <= 64 * 1024)
     for (const message of textsOf(wire))
       assert.equal(message, `${LINES}content-length: ${length}\r\n\r\n${bytes.toString('utf8')}`)
+  })
+
+for (const [name, head, kept, tail] of [
+  ['ASCII', '{"model":"m",', '"messages":[]', ',"n":1}'],
+  ['characters of two, three and four bytes', '{"model":"é",', '"messages":["€"]', ',"user":"😀"}'],
+  ['nothing around the kept part', '', '{}', ''],
+] as const)
+  test(`write buffer: a body with a part that is bytes, ${name}`, () => {
+    const wire = socket(false)
+    const spliced = new SplicedText(head, { text: kept, bytes: Buffer.from(kept) }, tail)
+    const body = head + kept + tail
+    const length = Buffer.byteLength(body)
+    assert.equal(spliced.text, body)
+    assert.equal(Buffer.from(spliced.bytes).toString(), body)
+    assert.equal(byteLength(spliced), length)
+    assert.equal(new WriteBuffer().send(wire, LINES, spliced), true)
+    assert.deepEqual(textsOf(wire), [`${LINES}content-length: ${length}\r\n\r\n${body}`])
+    assert.equal(joinMessage(LINES, spliced, '!').toString(), `${LINES}${body}!`)
   })
 
 test('write buffer: a head in Latin-1', () => {

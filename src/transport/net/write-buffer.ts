@@ -1,10 +1,30 @@
+import { type OutgoingBody, SplicedText } from '../../core/encoded-text.ts'
+
 /** Joins a head (Latin-1), a body and an optional tail (Latin-1) into one buffer, for a single write. */
-export const joinMessage = (head: string, body: Uint8Array, tail = ''): Buffer => {
-  const all = Buffer.allocUnsafe(head.length + body.length + tail.length)
+export const joinMessage = (head: string, body: Uint8Array | SplicedText, tail = ''): Buffer => {
+  const all = Buffer.allocUnsafe(head.length + byteLength(body) + tail.length)
   all.write(head, 'latin1')
-  all.set(body, head.length)
-  all.write(tail, head.length + body.length, 'latin1')
+  const end = head.length + writeBody(all, body, head.length)
+  all.write(tail, end, 'latin1')
   return all
+}
+
+/** The bytes of a body as it is sent. */
+export const byteLength = (body: OutgoingBody): number =>
+  body instanceof SplicedText
+    ? Buffer.byteLength(body.head) + body.kept.length + Buffer.byteLength(body.tail)
+    : Buffer.byteLength(body)
+
+/** Writes a body to this place; returns how many bytes it has. */
+const writeBody = (to: Buffer, body: OutgoingBody, at: number): number => {
+  if (typeof body === 'string') return to.write(body, at)
+  if (!(body instanceof SplicedText)) {
+    to.set(body, at)
+    return body.length
+  }
+  const before = to.write(body.head, at)
+  to.set(body.kept, at + before)
+  return before + body.kept.length + to.write(body.tail, at + before + body.kept.length)
 }
 
 /** The members of a socket that `WriteBuffer` uses. */
@@ -34,13 +54,11 @@ export class WriteBuffer {
   }
 
   /** Writes head lines (Latin-1), `content-length` and the body. Returns false if they do not fit; then nothing is written. */
-  send(socket: Writable, lines: string, body: string | Uint8Array): boolean {
+  send(socket: Writable, lines: string, body: OutgoingBody): boolean {
     const { head: before, body: most } = this.#capacity
     if (body.length > most) return false
     // The body comes first, since the head contains its length.
-    let length = body.length
-    if (typeof body === 'string') length = this.#buffer.write(body, before)
-    else this.#buffer.set(body, before)
+    const length = writeBody(this.#buffer, body, before)
     const head = `${lines}content-length: ${length}\r\n\r\n`
     const start = before - head.length
     if (start < 0) return false
@@ -58,11 +76,7 @@ export class WriteBuffer {
     if (head.length + tail.length > before || body.length > most || socket.writableLength > 0) return false
     const buffer = this.#buffer
     let end = head === '' ? 0 : buffer.write(head, 'latin1')
-    if (typeof body === 'string') end += buffer.write(body, end)
-    else {
-      buffer.set(body, end)
-      end += body.length
-    }
+    end += writeBody(buffer, body, end)
     if (tail !== '') end += buffer.write(tail, end, 'latin1')
     this.#flush(socket, 0, end)
     return true

@@ -4,7 +4,7 @@
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { bytesOrText, type TextOrBytes } from '../../core/encoded-text.ts'
+import { bytesOrText, type TextOrBytes, wholeBody } from '../../core/encoded-text.ts'
 import type { Failure } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { IncomingRequest, RequestBody, ResponseWriter } from '../../core/http-exchange.ts'
@@ -196,7 +196,7 @@ class RecordedCall implements CallBodies {
     if (this.#isOver) return listener
     const attempt = new RecordedAttempt(this, call, listener)
     this.#attempts.push(attempt)
-    this.add(attempt.request, call.body ?? '')
+    this.add(attempt.request, wholeBody(call.body ?? ''))
     return attempt
   }
 

@@ -27,7 +27,9 @@ export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {
   const fields = requestFields(body, '', problems)
   const model = requestedModel(fields)
   const stream = fields.flag('stream') ?? false
-  const messages = [...readSystem(fields, problems), ...readMessages(fields, problems)]
+  const system = readSystem(fields, problems)
+  const turns = readMessages(fields, problems)
+  const messages = system.length === 0 ? turns : [...system, ...turns]
   const tools = readTools(fields, problems)
   const settings = readSettings(fields, problems)
   const streamRest = fields.fields('stream_options')

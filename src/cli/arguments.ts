@@ -1,7 +1,12 @@
 /** Values of options: numbers, lists, tags and times. Invalid ones are usage errors. */
+import { Option } from 'commander'
 import type { Json, JsonObject } from '../core/json.ts'
 import { daysIn } from '../usage/bookkeeper/zone-days.ts'
 import { CliError, EXIT } from './cli.ts'
+
+/** An option whose value is one of these: others are refused, and shells complete it. */
+export const choice = (flags: string, about: string, values: readonly string[]): Option =>
+  new Option(flags, about).choices(values)
 
 const usage = (message: string): never => {
   throw new CliError(EXIT.usage, message)

@@ -53,9 +53,11 @@ const leavesOf = (
 ]
 
 const VALUE = 'a-value'
-const wordsOf = ({ long, short, required, optional }: Option): readonly string[] => {
-  const flag = long ?? short ?? ''
-  return required || optional ? [flag, VALUE] : [flag]
+const exampleOf = ({ argChoices }: { readonly argChoices?: readonly string[] | undefined }): string =>
+  argChoices?.[0] ?? VALUE
+const wordsOf = (option: Option): readonly string[] => {
+  const flag = option.long ?? option.short ?? ''
+  return option.required || option.optional ? [flag, exampleOf(option)] : [flag]
 }
 
 test('every option of every verb reaches its own command', async () => {
@@ -81,13 +83,13 @@ test('every option of every verb reaches its own command', async () => {
       const option = leaf.options[at]
       assert.ok(option)
       const others = leaf.options.filter((other) => other.mandatory && other !== option).flatMap(wordsOf)
-      const operands = leaf.registeredArguments.filter(({ required }) => required).map(() => VALUE)
+      const operands = leaf.registeredArguments.filter(({ required }) => required).map(exampleOf)
       await fresh.parseAsync([...words, ...operands, ...others, ...wordsOf(option)], { from: 'user' })
       assert.ok(opts, path)
       const name = option.attributeName()
       assert.equal(leaf.getOptionValueSource(name), 'cli', `${path} ${option.long}`)
       const value = opts[name]
-      const expected = option.required || option.optional ? VALUE : !option.negate
+      const expected = option.required || option.optional ? exampleOf(option) : !option.negate
       assert.deepEqual(Array.isArray(value) ? value[0] : value, expected, `${path} ${option.long}`)
       checked++
     }
@@ -413,3 +415,20 @@ test('a write whose answer cannot be read was carried out', () =>
       )
     },
   ))
+
+test('with --json a wrong use is an object on stderr, too', async () => {
+  for (const [words, message] of [
+    ['statsu', /^unknown command 'statsu'\n\(Did you mean status\?\)$/],
+    ['keys list --bogus', /^unknown option '--bogus'$/],
+    ['keys list --jsn', /^unknown option '--jsn'\n\(Did you mean --json\?\)$/],
+    ['keys show', /^missing required argument 'key'$/],
+    ['usage export --format cvs', /'cvs' is invalid\. Allowed choices are csv, jsonl\.\n\(Did you mean csv\?\)$/],
+    ['connect clade', /Allowed choices are claude, .+\n\(Did you mean claude\?\)$/],
+  ] as const) {
+    const out = hostOf()
+    assert.equal(await runCli(['--json', ...words.split(' ')], out.host), 2, words)
+    const { error } = JSON.parse(out.stderr())
+    assert.deepEqual([error.exit, out.stdout()], [2, ''])
+    assert.match(error.message, message)
+  }
+})

@@ -71,11 +71,22 @@ const separateOptions = (command: Command): void => {
 
 const rootOf = (command: Command): Command => (command.parent ? rootOf(command.parent) : command)
 
-/** A misspelled option of the program is not known to the verb that reports it. */
-const withGlobalHint = (text: string): string => {
-  const [, unknown] = /unknown option '(--[^']{1,40})'\n$/.exec(text) ?? []
-  const [near] = unknown === undefined ? [] : nearest(unknown, [...WITH_VALUE, ...WITHOUT_VALUE])
-  return near === undefined ? text : `${text}(Did you mean ${near}?)\n`
+/** A word that is not known, and the known ones: of an option of the program, which no verb knows, or of a choice. */
+const unknownIn = (text: string): readonly [unknown: string, known: readonly string[]] | null => {
+  const [, option] = /unknown option '(--[^']{1,40})'\n$/.exec(text) ?? []
+  if (option !== undefined) return [option, [...WITH_VALUE, ...WITHOUT_VALUE]]
+  const [, value, choices] =
+    /'([^']{1,40})' is invalid[^.]{0,60}\. Allowed choices are (.{1,500})\.\n$/.exec(text) ?? []
+  return value === undefined || choices === undefined ? null : [value, choices.split(', ')]
+}
+
+/** The text of a wrong use with the word that may be meant; with `--json` an object. */
+const usageText = (text: string, isJson: boolean): string => {
+  const [unknown, known] = unknownIn(text) ?? ['', []]
+  const [near] = nearest(unknown, known)
+  const whole = near === undefined ? text : `${text}(Did you mean ${near}?)\n`
+  const message = whole.replace(/^error: /, '').trimEnd()
+  return isJson ? `${JSON.stringify({ error: { message, exit: EXIT.usage } })}\n` : whole
 }
 
 /** Builds the program. Only the verbs for which `isLoaded` is true have their options; the others have a name and a summary. */
@@ -104,7 +115,7 @@ export const buildProgram = async (
     .configureOutput({
       writeOut: (text) => void host.stdout.write(filled(text, width)),
       writeErr: (text) => void host.stderr.write(text.replace(/^error: /, 'headgate: ')),
-      outputError: (text, write) => write(withGlobalHint(text)),
+      outputError: (text, write) => write(usageText(text, program.opts().json === true)),
       getOutHasColors: () => false,
       getErrHasColors: () => false,
     })

@@ -1,4 +1,5 @@
 /** `headgate adopt`: one record of the database as headgate.yaml has it, with its ID, so that its history goes on. */
+import { Argument } from 'commander'
 import { type AccountRecords, NO_ACCOUNTS } from '../../core/accounts.ts'
 import { nearest } from '../../core/nearest.ts'
 import { buildDirectory } from '../../policy/accounts/directory.ts'
@@ -8,8 +9,6 @@ import { readLocal, storedAccountsOf } from '../local.ts'
 
 const KINDS = { team: 'teams', key: 'keys', budget: 'budgets', price: 'prices' } as const
 type AdoptedKind = keyof typeof KINDS
-
-const isKind = (kind: string): kind is AdoptedKind => Object.hasOwn(KINDS, kind)
 
 /** The record with this name or ID, as the only one. Throws `CliError` if there is none, or several. */
 const only = (records: AccountRecords, kind: AdoptedKind, name: string): Partial<AccountRecords> & { id: string } => {
@@ -55,16 +54,14 @@ const only = (records: AccountRecords, kind: AdoptedKind, name: string): Partial
 
 export const define: DefineVerb = (command, cli) => {
   command
-    .argument('<kind>', Object.keys(KINDS).join(', '))
+    .addArgument(new Argument('<kind>', 'kind of the record').choices(Object.keys(KINDS)))
     .argument('<name>', 'its name or ID; of a price PROVIDER/MODEL')
     .addHelpText(
       'after',
       '\nPrints the YAML of a record of the database. Put it in headgate.yaml: the entry has the same ID, so from the next reload\non the file replaces the record without a gap; what is spent and the ledger stay. A key is written with its digest, not\nwith its secret. If the entry is removed from the file later, the record of the database applies again.\n\nExample: headgate adopt team search >> headgate.yaml',
     )
-    .action(async (kind: string, name: string) => {
+    .action(async (kind: AdoptedKind, name: string) => {
       const { host, options, print, note } = cli()
-      if (!isKind(kind))
-        throw new CliError(EXIT.usage, `The kind must be one of ${Object.keys(KINDS).join(', ')}, not "${kind}".`)
       const local = await readLocal(host)
       const stored = storedAccountsOf(local)
       const { id, ...record } = only(stored.records, kind, name)

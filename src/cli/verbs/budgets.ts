@@ -1,7 +1,7 @@
 /** `headgate budgets`: budgets, in a running gateway or in its files. Figures need a running gateway. */
 import type { Command } from 'commander'
 import type { JsonObject } from '../../core/json.ts'
-import type { BUDGET_COUNTER } from '../../records/entities/budget.ts'
+import { type BUDGET_COUNTER, BUDGET_MEMBERS } from '../../records/entities/budget.ts'
 import type { Shown } from '../../records/entities/shown.ts'
 import { ADJUSTED_BUDGET, BUDGET_COUNTERS } from '../../server/answers/budgets.ts'
 import { deletedAs } from '../../server/answers/fields.ts'
@@ -15,13 +15,15 @@ import {
   type Stored,
   withRecords,
 } from '../accounts/record-store.ts'
-import { globList, repeated, tagsOf, wholeNumber } from '../arguments.ts'
+import { choice, globList, repeated, tagsOf, wholeNumber } from '../arguments.ts'
 import { resetDay } from '../budget-text.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { answerList, type ListingOptions, withListing } from '../listing.ts'
 import { type Cell, moneyText, table } from '../table.ts'
 
 type OwnerCounter = Shown<typeof BUDGET_COUNTER>
+
+const { period, per, countFrom, reserve, onOverrun } = BUDGET_MEMBERS
 
 type BudgetOptions = {
   readonly amount: string
@@ -284,22 +286,28 @@ export const define: DefineVerb = (command, cli) => {
     .command('create <name>')
     .description('Create a budget.')
     .requiredOption('--amount <dollars>', 'limit of a period, such as 2500.00')
-    .option('--period <name>', 'hour, day, week, month, quarter, year or total', 'month')
+    .addOption(choice('--period <name>', 'period of the amount', period.options).default('month'))
     .option('--tz <zone>', 'IANA time zone of the period', 'UTC')
     .option('--team <team>', 'only requests of this team')
     .option('--key <key>', 'only requests with this key')
     .option('--models <globs>', 'only these models')
     .option('--providers <globs>', 'only these providers')
     .option('--tag <name=value>', 'only requests with this tag; may be repeated', repeated)
-    .option('--per <owner>', 'one counter for all, or one for each team, key, user or end_user', 'all')
+    .addOption(choice('--per <owner>', 'one counter for all, or one for each', per.unwrap().options).default('all'))
     .option('--hard', 'refuse what exceeds the amount; the default')
     .option('--soft', 'report instead of refusing')
     .option('--strict', 'with WORKERS: refuse while the first process does not answer, instead of using a share')
-    .option('--count-from <start>', 'creation, or period: also what was spent earlier in this period', 'creation')
+    .addOption(
+      choice(
+        '--count-from <start>',
+        'period: also what was spent earlier in this period',
+        countFrom.unwrap().options,
+      ).default('creation'),
+    )
     .option('--alert <percentages>', 'percentages that send an alert, such as 80,100')
     .option('--start-day <number>', 'first day of a week (1 is Monday) or month (1 to 28)')
-    .option('--reserve <size>', 'typical, or max: reserve the longest possible answer')
-    .option('--on-overrun <action>', 'finish, or cut: end a stream that exceeds the budget')
+    .addOption(choice('--reserve <size>', 'max: reserve the longest possible answer', reserve.unwrap().options))
+    .addOption(choice('--on-overrun <action>', 'cut: end a stream that exceeds the budget', onOverrun.unwrap().options))
     .addHelpText(
       'after',
       '\nExample: headgate budgets create search-month --amount 2500 --team search --tz Europe/Berlin',

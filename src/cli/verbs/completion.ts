@@ -1,12 +1,11 @@
-/** `headgate completion`: completion of verbs, subcommands and options for a shell. */
-import type { Command } from 'commander'
+/** `headgate completion`: completion of verbs, subcommands, options and their values for a shell. */
+import { Argument, type Command, type Option } from 'commander'
 import type { DefineVerb } from '../cli.ts'
-import { CliError, EXIT } from '../cli.ts'
-import { type CompletedCommand, SHELLS } from '../completion.ts'
+import { type CompletedCommand, type CompletedValue, SHELLS } from '../completion.ts'
 
 export const define: DefineVerb = (command, cli) => {
   command
-    .argument('<shell>', `one of ${Object.keys(SHELLS).join(', ')}`)
+    .addArgument(new Argument('<shell>', 'shell that reads the script').choices(Object.keys(SHELLS)))
     .addHelpText(
       'after',
       `
@@ -16,23 +15,36 @@ In ~/.config/fish/config.fish: headgate completion fish | source
 
 Example: headgate completion bash > ~/.local/share/bash-completion/completions/headgate`,
     )
-    .action(async (name: string) => {
-      const script = Object.hasOwn(SHELLS, name) ? SHELLS[name as keyof typeof SHELLS] : undefined
-      if (!script) throw new CliError(EXIT.usage, `Unknown shell. Known: ${Object.keys(SHELLS).join(', ')}.`)
+    .action(async (name: keyof typeof SHELLS) => {
       const { answer, wholeProgram } = cli()
-      const text = script(commandsOf(await wholeProgram(), ''))
+      const text = SHELLS[name](commandsOf(await wholeProgram(), ''))
       answer({ name, script: text }, () => [text])
     })
+}
+
+/** Names of values that are files. */
+const FILE = /^(?:file|path)s?$/
+
+const completedBy = (name: string, choices: readonly string[] | undefined): CompletedValue =>
+  choices ?? (FILE.test(name) ? 'file' : 'any')
+
+const optionOf = ({ long, short, flags, description, required, optional, argChoices }: Option) => {
+  const [, name = ''] = /[<[]([a-z]+)/.exec(flags) ?? []
+  return {
+    name: long ?? '',
+    short: short ?? null,
+    about: description,
+    value: required || optional ? completedBy(name, argChoices) : null,
+  }
 }
 
 /** The program and all commands below it. */
 const commandsOf = (command: Command, place: string): readonly CompletedCommand[] => {
   const subcommands = command.commands.map((one) => ({ name: one.name(), about: one.summary() || one.description() }))
-  const options = command.options.flatMap(({ long, description, required }) =>
-    long ? [{ name: long, about: description, hasValue: required }] : [],
-  )
+  const options = command.options.filter(({ long }) => long).map(optionOf)
+  const values = command.registeredArguments.map((one) => completedBy(one.name(), one.argChoices))
   return [
-    { place, subcommands, options },
+    { place, subcommands, options, values },
     ...command.commands.flatMap((one) => commandsOf(one, `${place} ${one.name()}`)),
   ]
 }

@@ -2,10 +2,10 @@
 import { existsSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { Argument } from 'commander'
 import { CLIENTS, type ClientFile, type ClientRow, type Connection } from '../../connect/clients.ts'
 import { diffLines } from '../../connect/diff.ts'
 import { ConfigTextError, editConfig, envLines } from '../../connect/edit.ts'
-import { nearest } from '../../core/nearest.ts'
 import { sharedProtocols } from '../../protocols/index.ts'
 import { HEALTH } from '../../server/answers/health.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
@@ -30,9 +30,7 @@ const ANY_KEY = 'any'
 const rowOf = (name: string): ClientRow => {
   const row = CLIENTS.find((client) => client.name === name)
   if (row) return row
-  const names = CLIENTS.map((client) => client.name)
-  const [meant] = nearest(name, names)
-  throw new CliError(EXIT.usage, `Unknown client. ${meant ? `Did you mean ${meant}? ` : ''}Known: ${names.join(', ')}.`)
+  throw new CliError(EXIT.usage, `Unknown client ${name}.`)
 }
 
 /** The path of a client's file; null: it has none. */
@@ -190,7 +188,11 @@ const listClients = (cli: Cli): void => {
 
 export const define: DefineVerb = (command, cli) => {
   command
-    .argument('[client]', `one of ${CLIENTS.map(({ name }) => name).join(', ')}; without it they are listed`)
+    .addArgument(
+      new Argument('[client]', 'client to configure; without it they are listed').choices(
+        CLIENTS.map(({ name }) => name),
+      ),
+    )
     .option('-m, --model <name>', 'model or route that the client requests', 'auto')
     .option('--key <key>', 'client key (HEADGATE_API_KEY)')
     .option('--dry-run', 'print the difference and write nothing')

@@ -30,7 +30,7 @@ import {
   withLimits,
   withTags,
 } from '../accounts/restrictions.ts'
-import { repeated, shellWord, tagsOf, timeOf } from '../arguments.ts'
+import { choice, repeated, shellWord, tagsOf, timeOf } from '../arguments.ts'
 import { resetDay } from '../budget-text.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { answerList, dayOf, type ListingOptions, withListing } from '../listing.ts'
@@ -335,7 +335,7 @@ export const define: DefineVerb = (command, cli) => {
   withListing(command.command('list'))
     .description('List client keys.')
     .option('--team <team>', 'only keys of this team')
-    .option('--status <status>', 'only active, blocked, expired or revoked keys')
+    .addOption(choice('--status <status>', 'only keys with this status', ['active', 'blocked', 'expired', 'revoked']))
     .option('--tag <name=value>', 'only keys with this tag', repeated)
     .addHelpText('after', '\nExample: headgate keys list --team search --sort last-used')
     .action(({ team, status, tag = [], ...options }: ListOptions) =>

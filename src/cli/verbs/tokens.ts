@@ -1,8 +1,8 @@
 /** `headgate tokens`: admin tokens with their roles, in a running gateway or in its files. */
 import { ROLES, TOKEN } from '../../records/entities/token.ts'
 import { idOf, listAll, namesOf, type Stored, withRecords } from '../accounts/record-store.ts'
-import { repeated, timeOf } from '../arguments.ts'
-import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
+import { choice, repeated, timeOf } from '../arguments.ts'
+import type { Cli, DefineVerb } from '../cli.ts'
 import { answerList, dayOf, type ListingOptions, withListing } from '../listing.ts'
 import type { Cell } from '../table.ts'
 
@@ -30,7 +30,6 @@ type TokenOptions = { readonly role: string; readonly team?: readonly string[]; 
 
 /** The secret is alone on stdout; the rest is a note on stderr. */
 const create = (cli: Cli, name: string, { role, team = [], expires }: TokenOptions): Promise<void> => {
-  if (!ROLES.some((one) => one === role)) throw new CliError(EXIT.usage, `--role is one of ${ROLES.join(', ')}.`)
   const end = expires === undefined ? null : timeOf('--expires', expires, 1)
   return withRecords(cli, async (store) => {
     const teams = await Promise.all(team.map((one) => idOf(store, 'team', one)))
@@ -68,7 +67,13 @@ export const define: DefineVerb = (command, cli) => {
   command
     .command('create <name>')
     .description('Create an admin token. It is shown once, alone on stdout.')
-    .requiredOption('--role <role>', 'viewer: reads; operator: also acts and checks; admin: everything')
+    .addOption(
+      choice(
+        '--role <role>',
+        'viewer: reads; operator: also acts and checks; admin: everything',
+        ROLES,
+      ).makeOptionMandatory(),
+    )
     .option('--team <team>', 'only for this team; may be repeated. Otherwise for everything', repeated)
     .option('--expires <time>', 'end of its validity: 90d, or 2026-12-31')
     .addHelpText('after', '\nExample: headgate tokens create ci --role viewer --team search --expires 90d')

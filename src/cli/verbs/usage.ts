@@ -7,7 +7,7 @@ import { gunzipSync } from 'node:zlib'
 import type { Shown } from '../../records/entities/shown.ts'
 import { RECONCILIATION, REPRICING, type USAGE_ENTRY, USAGE_REPORT } from '../../server/answers/usage.ts'
 import { namesOf, queryOf, throughGateway } from '../accounts/record-store.ts'
-import { timeOf } from '../arguments.ts'
+import { choice, timeOf } from '../arguments.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { bodyOf, errorOf, type GatewayClient, gatewayOf } from '../gateway-client.ts'
 import { answerList, type ListingOptions, withListing } from '../listing.ts'
@@ -214,7 +214,7 @@ export const define: DefineVerb = (command, cli) => {
     .option('--by <dimensions>', 'comma list of team, key, model, provider, tag, style, route, client', 'team')
     .option('--since <time>', 'beginning: 7d, 24h, yesterday, "this month" or 2026-11-01', '7d')
     .option('--until <time>', 'end, such as today; default: now')
-    .option('--bucket <size>', 'hour, day or none', 'none')
+    .addOption(choice('--bucket <size>', 'size of the periods', ['hour', 'day', 'none']).default('none'))
     .option('--tz <zone>', 'IANA time zone of days and dates; otherwise UTC')
     .addHelpText('after', '\nExample: headgate usage --by team,model --since 30d --bucket day')
     .action((options: UsageOptions) => report(cli(), options))
@@ -223,8 +223,8 @@ export const define: DefineVerb = (command, cli) => {
     .description('Write requests, attempts or days as CSV or JSON lines.')
     .option('--since <time>', 'beginning: 7d, 24h, yesterday, "this month" or 2026-11-01', '7d')
     .option('--until <time>', 'end, such as today; default: now')
-    .option('--format <name>', 'csv or jsonl', 'csv')
-    .option('--level <name>', 'request, attempt or day', 'request')
+    .addOption(choice('--format <name>', 'CSV or JSON lines', ['csv', 'jsonl']).default('csv'))
+    .addOption(choice('--level <name>', 'content of a row', ['request', 'attempt', 'day']).default('request'))
     .option('-o, --output <file>', 'file instead of stdout')
     .addHelpText('after', '\nExample: headgate usage export --since 30d --level day -o usage.csv')
     .action((options: ExportOptions) => exportRows(cli(), options))

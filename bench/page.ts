@@ -201,7 +201,7 @@ const profilePart = (profiles: readonly ProfileResult[]): readonly string[] => {
     '## Profiles',
     '',
     `By \`--cpu-prof\`, in separate runs (${shared(profiles, ({ command }) => `\`${command}\``)}), headgate at ${shared(profiles, ({ commit }) => commit)}. Percent of the busy time, each function`,
-    `without its callees. Flame graphs: ${profiles.map(({ row }) => `[${row}](profiles/${row}.svg)`).join(', ')}.`,
+    'without its callees. The same command draws a flame graph of each row, `bench/profiles/<row>.svg`, which is not in git.',
     '',
     markdown(
       ['area', ...profiles.map(({ row }) => `\`${row}\``)],

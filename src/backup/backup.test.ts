@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { hash } from 'node:crypto'
 import { appendFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -8,6 +9,8 @@ import { test } from 'node:test'
 import { readArchive, writeArchive } from './archive.ts'
 import { restoreBackup, writeBackup } from './backup.ts'
 
+const hasTar = spawnSync('tar', ['--version']).status === 0
+
 const inFolder = async (body: (folder: string) => Promise<void>) => {
   const folder = mkdtempSync(join(tmpdir(), 'headgate-backup-'))
   try {
@@ -16,6 +19,16 @@ const inFolder = async (body: (folder: string) => Promise<void>) => {
     rmSync(folder, { recursive: true, force: true })
   }
 }
+
+test('an archive is one that tar reads', { skip: !hasTar && 'this machine has no tar' }, () =>
+  inFolder(async (folder) => {
+    const path = join(folder, 'a')
+    writeFileSync(path, Buffer.alloc(1_300, 'abc'))
+    const file = join(folder, 'a.tar.gz')
+    await writeArchive(file, [{ name: 'a', path, bytes: 1_300 }])
+    assert.deepEqual(spawnSync('tar', ['-xzOf', file, 'a']).stdout, readFileSync(path))
+  }),
+)
 
 test('an archive returns the files that were written', () =>
   inFolder(async (folder) => {

@@ -84,6 +84,30 @@ const endIn = (trace: Trace): EventOf<'ended'> | undefined => trace.find((event)
 
 /** The attempts of a request in the order of their start, each with its result so far. */
 export const attemptsIn = (trace: Trace): readonly AttemptRecord[] => {
+  if (trace !== lastRead.trace || concernsAttempts(trace, lastRead.length)) lastRead.attempts = readAttempts(trace)
+  lastRead.trace = trace
+  lastRead.length = trace.length
+  return lastRead.attempts
+}
+
+/** The attempts of the trace that was read last: headers, log line and metrics read them one after another. */
+const lastRead: { trace: Trace | null; length: number; attempts: readonly AttemptRecord[] } = {
+  trace: null,
+  length: 0,
+  attempts: [],
+}
+
+/** Whether an event from this place on is of an attempt. */
+const concernsAttempts = (trace: Trace, from: number): boolean => {
+  if (from > trace.length) return true
+  for (let at = from; at < trace.length; at++) {
+    const event = trace[at]
+    if (event && (event.type === 'attempt' || 'attempt' in event)) return true
+  }
+  return false
+}
+
+const readAttempts = (trace: Trace): readonly AttemptRecord[] => {
   const attempts: { -readonly [name in keyof AttemptRecord]: AttemptRecord[name] }[] = []
   for (const event of trace) {
     if (event.type === 'attempt')
@@ -196,6 +220,8 @@ const busyIn = (attempts: readonly AttemptRecord[], end: number): number => {
   return busy
 }
 
+const NONE: readonly never[] = []
+
 const UNKNOWN_REQUEST: EventOf<'received'> = {
   type: 'received',
   at: 0,
@@ -274,11 +300,11 @@ export const summarize = (trace: Trace): TraceSummary => {
     cost: ended?.cost,
     isPriceAssumed: ended?.isPriceAssumed,
     failure: ended?.failure,
-    dropped: drops.flatMap(({ paths }) => paths),
+    dropped: drops.length === 0 ? NONE : drops.flatMap(({ paths }) => paths),
     droppedEvents,
     hedge: hedge && (hedge.end === 'committed' ? 'won' : 'lost'),
-    skipped: skips.flatMap(({ targets }) => targets),
-    moreSkipped: skips.reduce((sum, { more }) => sum + more, 0),
+    skipped: skips.length === 0 ? NONE : skips.flatMap(({ targets }) => targets),
+    moreSkipped: skips.length === 0 ? 0 : skips.reduce((sum, { more }) => sum + more, 0),
     shared: shared && { how: shared.how, with: shared.with },
     cache: cache?.result,
     saved: shared?.saved,

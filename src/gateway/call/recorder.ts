@@ -6,7 +6,7 @@ import type { JsonObject } from '../../core/json.ts'
 import type { BodyKeeper, CallBodies } from '../../core/kept-bodies.ts'
 import type { ClientProtocol, RateLimitNames } from '../../core/protocol.ts'
 import type { Target } from '../../core/target.ts'
-import type { GatewayEvent, Trace, TraceEvent } from '../../core/trace.ts'
+import type { EndedEvent, GatewayEvent, Trace, TraceEvent } from '../../core/trace.ts'
 import { attemptsOf, trail } from '../../core/trace-summary.ts'
 import type { World } from '../../core/world.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
@@ -103,7 +103,8 @@ export class Recorder {
 
   /** Records token usage, counted or estimated. */
   used(used: TokenUsage): void {
-    this.note({ type: 'usage', ...used })
+    const { usage, estimated } = used
+    this.note(estimated ? { type: 'usage', usage, estimated } : { type: 'usage', usage })
   }
 
   /** Adds response headers, such as those of the cache. */
@@ -118,13 +119,18 @@ export class Recorder {
 
   /** The `x-headgate-*` response headers, from the events so far, in a new object. */
   headers(): Record<string, string> {
-    const attempts = this.#events.filter((event) => event.type === 'attempt')
-    const last = attempts.at(-1)
+    let attempts = 0
+    let last: Extract<TraceEvent, { type: 'attempt' }> | undefined
+    for (const event of this.#events)
+      if (event.type === 'attempt') {
+        attempts++
+        last = event
+      }
     // An error reports the last attempt.
     const by = this.#answeredBy ?? last
     const dropped = this.#answeredBy ? this.#dropped : (last?.dropped ?? [])
     const line = trail(this.#events)
-    const headers: Record<string, string> = { 'x-request-id': this.id, 'x-headgate-attempts': String(attempts.length) }
+    const headers: Record<string, string> = { 'x-request-id': this.id, 'x-headgate-attempts': String(attempts) }
     if (by) {
       headers['x-headgate-provider'] = printable(by.provider)
       headers['x-headgate-model'] = printable(by.model)
@@ -154,9 +160,16 @@ export class Recorder {
     if (attempted?.dropped) this.note({ type: 'dropped', paths: attempted.dropped })
     const cost = this.account.settleAll(how, failure)
     const { isPriceAssumed } = this.account.attempts
-    const priced = { ...(cost !== undefined && { cost }), ...(isPriceAssumed && { isPriceAssumed }) }
-    const end = { ...(failure && { failure }), ...priced }
-    this.note({ type: 'ended', at: this.#gateway.world.now(), how, status, ...end })
+    const end: { -readonly [name in keyof EndedEvent]: EndedEvent[name] } = {
+      type: 'ended',
+      at: this.#gateway.world.now(),
+      how,
+      status,
+    }
+    if (failure) end.failure = failure
+    if (cost !== undefined) end.cost = cost
+    if (isPriceAssumed) end.isPriceAssumed = isPriceAssumed
+    this.note(end)
     this.account.end(this.#events)
     this.bodies?.end()
     this.#gateway.emit({ event: 'request', trace: this.#events })

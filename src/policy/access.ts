@@ -113,7 +113,18 @@ export const isSafeHost = (written: string, hosts: AccessPolicy['hosts']): boole
   isFixed(authority(written).name) || isListedHost(written, hosts)
 
 /** Whether a `Host`, with or without a port, is a loopback name or address. */
-export const isLoopbackHost = (written: string): boolean => isLoopback(authority(written).name)
+export const isLoopbackHost = (written: string): boolean => {
+  const known = loopbackHosts.get(written)
+  if (known !== undefined) return known
+  const isOne = isLoopback(authority(written).name)
+  if (written.length > MAX_AUTHORITY) return isOne
+  if (loopbackHosts.size >= MAX_HOSTS) loopbackHosts.clear()
+  loopbackHosts.set(written, isOne)
+  return isOne
+}
+/** Every request has a Host, nearly always one of few. */
+const loopbackHosts = new Map<string, boolean>()
+const MAX_HOSTS = 256
 
 /** Whether an origin is of a page at a loopback name or address. */
 export const isLoopbackOrigin = (origin: string): boolean => isLoopback(originAuthority(origin)?.name ?? '')

@@ -154,7 +154,8 @@ export class AccessRules {
   /** The address of the client: behind trusted proxies the one that they state. */
   addressOf(settings: Settings, request: Pick<AccessRequest, 'address' | 'headers'>): string {
     // On a socket for both families, IPv4 addresses are mapped.
-    return addressOf(this.#currentFor(settings), request).replace(/^::ffff:(?=\d+\.)/, '')
+    const address = addressOf(this.#currentFor(settings), request)
+    return address.startsWith('::ffff:') ? address.replace(/^::ffff:(?=\d+\.)/, '') : address
   }
 
   /** The path for errors and the log, with keys masked. `known`: the path has a route. */

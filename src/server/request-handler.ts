@@ -55,8 +55,8 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     this.settings = server.settings()
     this.accessPolicy = admission.accessPolicyFor(this.settings)
     this.ids = requestIds(headers('x-request-id'))
-    const common = { ...idHeaders(this.path, this.ids.id), ...corsHeaders(headers('origin'), this.accessPolicy) }
-    this.reply = new HttpReply(exchange, common, this)
+    const ids = idHeaders(this.path, this.ids.id)
+    this.reply = new HttpReply(exchange, commonHeaders(exchange, ids, this.accessPolicy), this)
     exchange.writeTimeout = this.settings.timeout.clientWrite
     if (admission.phase !== 'serving' || connection.overLimit) exchange.closeAfter()
     // `concat` allocates the exact size; `push` would reserve room for 17 entries as long as the stream lasts.
@@ -303,3 +303,7 @@ export const SHUTTING_DOWN = fail('draining', 'The gateway is shutting down. Try
 const INTERNAL = fail('internal', 'Internal gateway error. See the gateway log for this request ID.')
 
 const UNKNOWN_EXPECTATION = fail('invalid_request', 'The Expect header supports 100-continue only.', { status: 417 })
+
+/** The headers of every response. `ids`: those with the ID of the request. */
+const commonHeaders = ({ headers }: HttpExchange, ids: ResponseHeaders, policy: AccessPolicy): ResponseHeaders =>
+  policy.origins.length === 0 ? ids : { ...ids, ...corsHeaders(headers('origin'), policy) }

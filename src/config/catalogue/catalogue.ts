@@ -214,14 +214,7 @@ export const lookUp = (entries: Pick<Entries, 'get'>): Catalogue =>
       const models = entries.get(provider)
       if (!models) return undefined
       const exact = models.get(model)
-      if (exact) return exact
-      const named = byNormalName(models)
-      const name = modelName(model)
-      const found = named.get(name) ?? named.get(name.replace(DATE, ''))
-      if (found) return found
-      const colon = name.lastIndexOf(':')
-      const variantOf = colon > 0 ? named.get(name.slice(0, colon)) : undefined
-      return variantOf && withoutPrices(variantOf)
+      return exact ?? inexactFacts(models, model)
     },
     {
       // Spellings do not count: their number is unbounded.
@@ -229,6 +222,30 @@ export const lookUp = (entries: Pick<Entries, 'get'>): Catalogue =>
       prices: (provider: string) => [...(entries.get(provider)?.values() ?? [])].flatMap(({ prices }) => prices ?? []),
     },
   )
+
+/** The facts of a name that the provider does not list exactly. Known names are kept: those of self-hosted models are such names. */
+const inexactFacts = (models: Models, model: string): ModelFacts | undefined => {
+  const known = inexactNames.get(models) ?? new Map<string, ModelFacts | undefined>()
+  if (known.has(model)) return known.get(model)
+  const facts = factsByForm(models, model)
+  if (model.length > MAX_INEXACT.length) return facts
+  if (known.size >= MAX_INEXACT.names) known.clear()
+  inexactNames.set(models, known.set(model, facts))
+  return facts
+}
+const inexactNames = new WeakMap<Models, Map<string, ModelFacts | undefined>>()
+/** Names that are kept of a provider, and characters of a name. Clients choose them. */
+const MAX_INEXACT = { names: 500, length: 200 }
+
+const factsByForm = (models: Models, model: string): ModelFacts | undefined => {
+  const named = byNormalName(models)
+  const name = modelName(model)
+  const found = named.get(name) ?? named.get(name.replace(DATE, ''))
+  if (found) return found
+  const colon = name.lastIndexOf(':')
+  const variantOf = colon > 0 ? named.get(name.slice(0, colon)) : undefined
+  return variantOf && withoutPrices(variantOf)
+}
 
 /** Gemini clients send `models/gemini-…`. */
 const withoutFolder = (model: string): string => (model.startsWith('models/') ? model.slice('models/'.length) : model)

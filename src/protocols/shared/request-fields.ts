@@ -70,9 +70,10 @@ class ObjectFields implements RequestFields {
   }
 
   any(name: string): Json | undefined {
-    if (!Object.hasOwn(this.#value, name)) return undefined
-    this.#read.push(name)
     const member = this.#value[name]
+    // Most members are absent. Names of members are no names of Object.prototype, except in a body that is an attack.
+    if (member === undefined || !Object.hasOwn(this.#value, name)) return undefined
+    this.#read.push(name)
     return member === null ? undefined : member
   }
 

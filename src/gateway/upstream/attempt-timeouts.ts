@@ -65,6 +65,8 @@ export const checkTimeouts = (
   rules: TimeoutRules,
   now: number,
 ): { readonly expired: AttemptTimeout | null; readonly deadline: number } => {
+  // The attempt ends in this turn.
+  if (state.isBodyEnded && !state.isOver) return NOT_RUNNING
   let expired: AttemptTimeout | null = null
   let deadline = NEVER
   for (const timeout of TIMEOUTS) {
@@ -74,6 +76,8 @@ export const checkTimeouts = (
   }
   return { expired, deadline }
 }
+
+const NOT_RUNNING = { expired: null, deadline: NEVER } as const
 
 const deadlineOf = (timeout: AttemptTimeout, state: AttemptState, rules: TimeoutRules): number => {
   const { firstContentAt, finishedAt, isPaused } = state

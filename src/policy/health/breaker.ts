@@ -9,6 +9,10 @@ import { doubled } from '../retry/backoff.ts'
 /** The outcomes in one twelfth of the window. `at`: its start. */
 export type Bucket = { readonly at: number; readonly successes: number; readonly failures: number }
 
+/** The outcomes in the window. `latest`: of the current bucket, apart so that an outcome copies no list; null: none yet. */
+type Outcomes = { readonly earlier: readonly Bucket[]; readonly latest: Bucket | null }
+const NO_OUTCOMES: Outcomes = { earlier: [], latest: null }
+
 type Tally = { readonly successes: number; readonly failures: number }
 
 /** The slot of a probe in flight. It is free again at `expires`, so that a lost probe cannot keep the circuit half-open. */
@@ -22,7 +26,7 @@ export type Breaker =
   | {
       readonly state: 'closed'
       readonly generation: number
-      readonly buckets: readonly Bucket[]
+      readonly outcomes: Outcomes
       /** Failures since the last complete answer. */
       readonly consecutiveFailures: number
     }
@@ -86,7 +90,7 @@ const EARLY_LEAST = 10_000
 export const closedBreaker = (generation = 0): Breaker => ({
   state: 'closed',
   generation,
-  buckets: [],
+  outcomes: NO_OUTCOMES,
   consecutiveFailures: 0,
 })
 
@@ -165,9 +169,9 @@ export const commit = (
 ): { readonly breaker: Breaker; readonly permit: CircuitPermit } => {
   if (permit.generation !== breaker.generation || permit.countedIn !== null) return { breaker, permit }
   const base = breaker.state === 'closed' ? breaker : fresh(breaker.generation + 1)
-  const buckets = addOutcomes(base.buckets, now, rules, { successes: 1, failures: 0 })
+  const outcomes = addOutcomes(base.outcomes, now, rules, SUCCESS)
   return {
-    breaker: { ...base, buckets },
+    breaker: { state: 'closed', generation: base.generation, outcomes, consecutiveFailures: base.consecutiveFailures },
     permit: { ...plain, generation: base.generation, countedIn: bucketStart(now, rules) },
   }
 }
@@ -191,14 +195,14 @@ export const failed = (breaker: Breaker, permit: CircuitPermit, now: number, rul
   if (permit.generation !== breaker.generation) return breaker
   switch (breaker.state) {
     case 'closed': {
-      const kept = permit.countedIn === null ? breaker.buckets : uncountSuccess(breaker.buckets, permit.countedIn)
-      const buckets = addOutcomes(kept, now, rules, { successes: 0, failures: 1 })
+      const kept = permit.countedIn === null ? breaker.outcomes : uncountSuccess(breaker.outcomes, permit.countedIn)
+      const outcomes = addOutcomes(kept, now, rules, FAILURE)
       const run = breaker.consecutiveFailures + 1
-      const tally = sum(buckets, now, rules)
+      const tally = sum(outcomes, now, rules)
       const why = trip(tally, run, rules)
       return why
         ? open({ generation: breaker.generation + 1, outage: { from: now, failedProbes: 0 }, tally, why }, now, rules)
-        : { ...breaker, buckets, consecutiveFailures: run }
+        : { ...breaker, outcomes, consecutiveFailures: run }
     }
     case 'half_open': {
       const { tally, outage } = breaker
@@ -220,7 +224,7 @@ export const release = (breaker: Breaker, permit: CircuitPermit, _now: number, _
 /** A failure that another circuit counts. Removes the success counted for the attempt, because the answer broke off. */
 export const withdraw = (breaker: Breaker, permit: CircuitPermit, now: number, rules: CircuitRules): Breaker =>
   breaker.state === 'closed' && permit.generation === breaker.generation && permit.countedIn !== null
-    ? { ...breaker, buckets: uncountSuccess(breaker.buckets, permit.countedIn) }
+    ? { ...breaker, outcomes: uncountSuccess(breaker.outcomes, permit.countedIn) }
     : release(breaker, permit, now, rules)
 
 /** Closes the circuit, whatever its outcomes were. Outcomes of attempts in flight no longer count. */
@@ -242,7 +246,7 @@ export const counts = (
   readonly errorRate: number
   readonly openedAt: number | null
 } => {
-  const { successes, failures } = breaker.state === 'closed' ? sum(breaker.buckets, now, rules) : breaker.tally
+  const { successes, failures } = breaker.state === 'closed' ? sum(breaker.outcomes, now, rules) : breaker.tally
   return { successes, failures, errorRate: percent(successes, failures), openedAt: openedAt(breaker) }
 }
 
@@ -251,7 +255,7 @@ const plain: CircuitPermit = { generation: 0, probe: false, early: false, slot: 
 const fresh = (generation: number): Extract<Breaker, { state: 'closed' }> => ({
   state: 'closed',
   generation,
-  buckets: [],
+  outcomes: NO_OUTCOMES,
   consecutiveFailures: 0,
 })
 
@@ -335,11 +339,11 @@ const bucketStart = (now: number, { window }: CircuitRules): number => {
 const oldest = (now: number, rules: CircuitRules): number =>
   bucketStart(now, rules) - ((BUCKETS - 0.5) * rules.window) / BUCKETS
 
-const sum = (buckets: readonly Bucket[], now: number, rules: CircuitRules): Tally => {
+const sum = ({ earlier, latest }: Outcomes, now: number, rules: CircuitRules): Tally => {
   const from = oldest(now, rules)
   let successes = 0
   let failures = 0
-  for (const bucket of buckets)
+  for (const bucket of latest ? [...earlier, latest] : earlier)
     if (bucket.at > from) {
       successes += bucket.successes
       failures += bucket.failures
@@ -347,21 +351,26 @@ const sum = (buckets: readonly Bucket[], now: number, rules: CircuitRules): Tall
   return { successes, failures }
 }
 
-const addOutcomes = (buckets: readonly Bucket[], now: number, rules: CircuitRules, more: Tally): readonly Bucket[] => {
+const SUCCESS: Tally = { successes: 1, failures: 0 }
+const FAILURE: Tally = { successes: 0, failures: 1 }
+
+const addOutcomes = (
+  { earlier, latest }: Outcomes,
+  now: number,
+  rules: CircuitRules,
+  { successes, failures }: Tally,
+): Outcomes => {
   const at = bucketStart(now, rules)
-  const last = buckets.at(-1)
-  if (last && last.at === at)
-    return buckets.with(-1, {
-      at,
-      successes: last.successes + more.successes,
-      failures: last.failures + more.failures,
-    })
+  if (latest?.at === at)
+    return { earlier, latest: { at, successes: latest.successes + successes, failures: latest.failures + failures } }
   const from = oldest(now, rules)
-  return [...buckets.filter((bucket) => bucket.at > from), { at, ...more }]
+  const kept = (latest ? [...earlier, latest] : earlier).filter((bucket) => bucket.at > from)
+  return { earlier: kept, latest: { at, successes, failures } }
 }
 
 /** Removes a success from its bucket, if the bucket is still in the window. */
-const uncountSuccess = (buckets: readonly Bucket[], at: number): readonly Bucket[] =>
-  buckets.map((bucket) =>
-    bucket.at === at && bucket.successes > 0 ? { ...bucket, successes: bucket.successes - 1 } : bucket,
-  )
+const uncountSuccess = ({ earlier, latest }: Outcomes, at: number): Outcomes => {
+  const uncounted = (bucket: Bucket) =>
+    bucket.at === at && bucket.successes > 0 ? { ...bucket, successes: bucket.successes - 1 } : bucket
+  return { earlier: earlier.map(uncounted), latest: latest && uncounted(latest) }
+}

@@ -17,7 +17,7 @@ export type IncomingRequest<Body extends RequestBody = EncodedText> = {
   /** Request ID: the client's `x-request-id` if valid, otherwise generated (`req_…`). */
   readonly id: string
   /** The gateway's own ID, under which the request is recorded, where `id` is the client's: clients repeat theirs. */
-  readonly ownId?: string
+  readonly ownId?: string | undefined
   readonly method: string
   /** The path as sent, without the query and not decoded. */
   readonly path: string

@@ -31,17 +31,17 @@ export type UpstreamCall = {
   /** Bytes: UTF-8. */
   readonly body?: OutgoingBody
   /** The cloud identity that signs the request. Missing credentials are an unsent `auth` failure. */
-  readonly identity?: Identity
+  readonly identity?: Identity | undefined
   /** Connect timeout in ms, including TLS; 0: no limit. */
   readonly connectTimeout: number
   /**
    * Never resent: uses a new connection, because a pooled one may be dead and a resend could execute the request twice.
    */
-  readonly once?: true
+  readonly once?: true | undefined
   /** The whole answer is buffered in memory, even if it is a stream. */
-  readonly buffered?: true
+  readonly buffered?: true | undefined
   /** The client whose memory share the answer counts towards. */
-  readonly client?: string
+  readonly client?: string | undefined
 }
 
 /** Receives an upstream response: `onHeaders` once, `onBody` repeatedly, then either `onEnd` or `onFailure`. No calls after `abort`. */

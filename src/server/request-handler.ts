@@ -177,7 +177,8 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   #call(route: ApiRoute, body: RequestBody): void {
     const { method, target, headers } = this.exchange
     const request: IncomingRequest<RequestBody> = {
-      ...this.ids,
+      id: this.ids.id,
+      ownId: this.ids.ownId,
       method,
       path: this.path,
       query: queryOf(target),

@@ -41,7 +41,7 @@ export type AttemptInput = {
   /** The request asks for a stream. */
   readonly stream: boolean
   /** The request has side effects, so the connection must not resend it. */
-  readonly once?: true
+  readonly once?: true | undefined
   /**
    * ms for which the answer is held back after its first content. Until then a broken answer can be retried elsewhere.
    * `Infinity`: until it is complete.
@@ -516,9 +516,9 @@ const callOf = (input: AttemptInput): Parameters<World['dial']>[0] => {
     headers,
     body,
     connectTimeout: settings.timeout.connect,
-    ...(identity && { identity }),
-    ...(once && { once }),
-    ...(holdbackMs === Number.POSITIVE_INFINITY && { buffered: true }),
-    ...(client !== undefined && { client }),
+    identity,
+    once,
+    buffered: holdbackMs === Number.POSITIVE_INFINITY || undefined,
+    client,
   }
 }

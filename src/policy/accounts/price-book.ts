@@ -140,7 +140,8 @@ export const priceBook = (catalogue: Catalogue, rules: readonly PriceRule[]): Pr
       const assumed = costOf({ usage, asked, usual, pricesOf, ...assumedLists(of, lists) })
       return assumed.nano === null ? assumed : { ...assumed, source: 'assumed' }
     },
-    reservation: ({ asked, unknownPrice, ...of }) => {
+    reservation: (of) => {
+      const { asked, unknownPrice } = of
       if (of.instance.provider.builtin) return 0
       const lists = listsOf(of)
       const known = reservationOf(of, effective(lists, of), asked)

@@ -31,6 +31,12 @@ export type RelayRow = {
   readonly description: string
 }
 
+/**
+ * Of compressed speech: 4,000 bytes and 17 tokens a second, a fifth of them as text (platform.openai.com/docs/pricing, 2026-11-27: $6 a
+ * million tokens of audio, $0.006 a minute).
+ */
+const AUDIO = { bytesPerToken: 240, outputPerInput: 0.2 }
+
 /** By the name of the endpoint, which is also its style in the log and in the `styles` of a key. */
 export const RELAYS = {
   moderations: {
@@ -44,6 +50,42 @@ export const RELAYS = {
     summary: 'Classify a text',
     description:
       'In the format of the provider: categories of two vendors differ. Failover uses another key or provider of the same model. Without `model`, the default one of the first provider that has the endpoint.',
+  },
+  transcriptions: {
+    path: '/audio/transcriptions',
+    body: 'multipart',
+    model: 'model',
+    answer: 'text',
+    events: { member: 'stream', value: 'true' },
+    texts: ['prompt'],
+    estimate: AUDIO,
+    summary: 'Transcribe speech',
+    description:
+      'A form with `file` and `model`, and the fields of the provider. The answer has the format that `response_format` asks for; with `stream=true` it is forwarded as events. Failover uses another key or provider of the same model, with the same file.',
+  },
+  translations: {
+    path: '/audio/translations',
+    body: 'multipart',
+    model: 'model',
+    answer: 'text',
+    texts: ['prompt'],
+    estimate: AUDIO,
+    summary: 'Translate speech to English text',
+    description: 'As transcriptions, without events.',
+  },
+  speech: {
+    path: '/audio/speech',
+    body: 'json',
+    model: 'model',
+    answer: 'bytes',
+    events: { member: 'stream_format', value: 'sse' },
+    isPaidPerAttempt: true,
+    texts: ['input', 'instructions'],
+    // 15 characters and 21 tokens of audio a second (platform.openai.com/docs/pricing, 2026-11-27: $12 a million, $0.015 a minute).
+    estimate: { outputPerInput: 6 },
+    summary: 'Generate speech',
+    description:
+      'The audio is forwarded as it arrives; with `stream_format: "sse"` as events. A broken answer is never ended as if it were complete. After the provider has begun, no other one is tried: each attempt is billed.',
   },
 } as const satisfies { readonly [name: string]: RelayRow }
 

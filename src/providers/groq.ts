@@ -60,6 +60,11 @@ export default {
   auth: { header: 'authorization', prefix: 'Bearer ' },
   defaultModel: 'openai/gpt-oss-120b',
   models: { path: '/models', decode: chatIds },
+  // console.groq.com/docs/speech-to-text (2026-11-27): the turbo model does not translate.
+  relays: {
+    transcriptions: { models: ['whisper-large-v3-turbo', 'whisper-large-v3'] },
+    translations: { models: ['whisper-large-v3'] },
+  },
   // `reasoning` of the body is refused (github.com/musistudio/llms/pull/64, 2025-12-31).
   quirks: { requestBody: onlyChat(inOrder(flatEffort, formatsWithoutTools)), errors },
 } satisfies Provider

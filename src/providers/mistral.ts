@@ -54,6 +54,8 @@ export default {
   relays: {
     // docs.mistral.ai/usage/guardrailing (2026-11-27).
     moderations: { models: ['mistral-moderation-latest'] },
+    // docs.mistral.ai/studio/audio (2026-11-27). Its speech takes `voice_id` instead of `voice`.
+    transcriptions: { models: ['voxtral-mini-latest'] },
   },
   embeds: {
     protocol: 'openai-embeddings',

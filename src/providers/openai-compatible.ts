@@ -16,6 +16,11 @@ export default {
   // Most such servers ignore the newer name of the output limit, which would leave the answer unlimited.
   quirks: { requestBody: inOrder(withoutReasoning, olderChatUnlessOpenai) },
   note: 'Used for every other name with a key and a base URL: `MY_LLM_API_KEY` and `MY_LLM_BASE_URL`.',
-  relays: { moderations: { models: [] } },
+  relays: {
+    moderations: { models: [] },
+    transcriptions: { models: [] },
+    translations: { models: [] },
+    speech: { models: [] },
+  },
   embeds: { protocol: 'openai-embeddings', models: [] },
 } satisfies Provider

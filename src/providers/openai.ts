@@ -63,6 +63,12 @@ export default {
   relays: {
     // platform.openai.com/docs/guides/moderation (2026-11-27).
     moderations: { models: ['omni-moderation-latest', 'text-moderation-latest'] },
+    // platform.openai.com/docs/api-reference/audio (2026-11-27). Only whisper-1 translates.
+    transcriptions: {
+      models: ['gpt-4o-mini-transcribe', 'gpt-4o-transcribe', 'gpt-4o-transcribe-diarize', 'whisper-1'],
+    },
+    translations: { models: ['whisper-1'] },
+    speech: { models: ['gpt-4o-mini-tts', 'tts-1', 'tts-1-hd'] },
   },
   embeds: {
     protocol: 'openai-embeddings',

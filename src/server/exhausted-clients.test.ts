@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { testAccounts, testBudget, testClient } from '../../test/support/accounts.ts'
 import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from '../../test/support/gateway.ts'
+import { ALL_RELAYS, RELAY_BODIES } from '../../test/support/relays.ts'
 import type { Budget, Client } from '../core/accounts.ts'
 import type { IncomingRequest } from '../core/http-exchange.ts'
 import { RETRY_TRIGGERS } from '../core/retry-triggers.ts'
@@ -11,7 +12,7 @@ import { memoryResponseStore } from '../gateway/responses/memory-response-store.
 import { budgetScope } from '../policy/accounts/budget-scope.ts'
 import { priceBook } from '../policy/accounts/price-book.ts'
 import { handlersFor } from './handlers.ts'
-import { ROUTES, type RouteName } from './routes.ts'
+import { handlerOf, ROUTES, type RouteName } from './routes.ts'
 
 const messages = [{ role: 'user', content: 'x' }]
 /** The body for each route of a model; a route without one fails the test. */
@@ -24,6 +25,7 @@ const BODIES: { readonly [route in RouteName]?: object } = {
   messages: { model: 'm', max_tokens: 1, messages },
   countTokens: { model: 'm', messages },
   embeddings: { model: 'm', input: 'x' },
+  ...Object.fromEntries(Object.entries(RELAY_BODIES).map(([name, body]) => [name, body('m')])),
 }
 // `Object.keys` types the names as strings.
 const MODEL_ROUTES = (Object.keys(ROUTES) as RouteName[]).filter((name) => ROUTES[name].model)
@@ -33,7 +35,7 @@ const prices = priceBook(() => ({ prices: { input: 10, output: 40 } }), [])
 
 const setting = (budgets: readonly Budget[]) => {
   const harness = gatewayHarness(
-    [instance('a', ['k'], { embeds: { protocol: 'openai-embeddings', models: ['m'] } })],
+    [instance('a', ['k'], { embeds: { protocol: 'openai-embeddings', models: ['m'] }, relays: ALL_RELAYS })],
     (asked) => respondWith.json(asked, 200, chatAnswer.whole('yes')),
   )
   const scopes = budgets.map(budgetScope)
@@ -72,7 +74,7 @@ for (const name of MODEL_ROUTES) {
   test(`exhausted clients: a budget refuses ${name} with 402, unless it is free`, async () => {
     const { handlers, world } = setting([EXHAUSTED])
     const reply = new CapturedReply()
-    const done = handlers[name](received(name, testClient()), reply, '')
+    const done = handlerOf(handlers, name)(received(name, testClient()), reply, '')
     await world.advance(1)
     await done
     assert.equal(reply.status, name === 'countTokens' || name === 'inputTokens' ? 200 : 402)
@@ -87,7 +89,7 @@ for (const name of MODEL_ROUTES) {
   test(`exhausted clients: a limit of requests refuses ${name} with 429`, async () => {
     const { handlers, world } = setting([])
     const reply = new CapturedReply()
-    const done = handlers[name](received(name, testClient({ requestsPerMinute: 0 })), reply, '')
+    const done = handlerOf(handlers, name)(received(name, testClient({ requestsPerMinute: 0 })), reply, '')
     await world.advance(1)
     await done
     assert.equal(reply.status, 429)

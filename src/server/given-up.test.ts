@@ -21,7 +21,7 @@ import { memoryResponseStore } from '../gateway/responses/memory-response-store.
 import { budgetScope } from '../policy/accounts/budget-scope.ts'
 import { priceBook } from '../policy/accounts/price-book.ts'
 import { handlersFor } from './handlers.ts'
-import { ROUTES, type RouteName } from './routes.ts'
+import { handlerOf, ROUTES, type RouteName } from './routes.ts'
 
 const messages = [{ role: 'user', content: 'x' }]
 const STREAM = { stream: true }
@@ -60,7 +60,7 @@ const given = (
   })
   const ask = (name: RouteName, body: object, key?: string) => {
     const reply = new CapturedReply()
-    reply.done = Promise.resolve(handlers[name](received(name, body, key), reply, ''))
+    reply.done = Promise.resolve(handlerOf(handlers, name)(received(name, body, key), reply, ''))
     return reply
   }
   /** What each attempt reserved and costs; the counter has the sum of the costs, and holds nothing. */

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from '../../test/support/gateway.ts'
+import { ALL_RELAYS, RELAY_BODIES, respondWithFile } from '../../test/support/relays.ts'
 import type { ScriptedCall } from '../../test/support/still-world.ts'
 import { type Access, type AccessList, ANONYMOUS, type Client, FULL_ACCESS } from '../core/accounts.ts'
 import type { IncomingRequest } from '../core/http-exchange.ts'
@@ -11,16 +12,15 @@ import { createResponse } from '../gateway/responses/create-response.ts'
 import { memoryResponseStore } from '../gateway/responses/memory-response-store.ts'
 import { restrictionsOf } from '../policy/accounts/key-access.ts'
 import { handlersFor } from './handlers.ts'
-import { ROUTES, type RouteName } from './routes.ts'
+import { handlerOf, ROUTES, type RouteName } from './routes.ts'
 
-const EMBEDS = { protocol: 'openai-embeddings', models: ['m'] } as const
+const ABLE = { embeds: { protocol: 'openai-embeddings', models: ['m'] }, relays: ALL_RELAYS } as const
 
 const harness = (settings: Parameters<typeof gatewayHarness>[2] = {}, respond = answer) => {
-  const made = gatewayHarness(
-    [instance('a', ['k'], { embeds: EMBEDS }), instance('b', ['k'], { embeds: EMBEDS }), instance('c', ['k'])],
-    respond,
-    { routes: { fast: ['a/m', 'b/m'], other: ['c/m'], embed: ['a/m'] }, ...settings },
-  )
+  const made = gatewayHarness([instance('a', ['k'], ABLE), instance('b', ['k'], ABLE), instance('c', ['k'])], respond, {
+    routes: { fast: ['a/m', 'b/m'], other: ['c/m'], embed: ['a/m'] },
+    ...settings,
+  })
   const handlers = handlersFor({
     gateway: made.gateway,
     version: '0',
@@ -35,7 +35,7 @@ const harness = (settings: Parameters<typeof gatewayHarness>[2] = {}, respond = 
   })
   const call = async (route: RouteName, client: Client, body: object, more: Partial<IncomingRequest> = {}) => {
     const reply = new CapturedReply()
-    await handlers[route](received(route, client, body, more), reply, text((more as JsonObject).rest) ?? '')
+    await handlerOf(handlers, route)(received(route, client, body, more), reply, text((more as JsonObject).rest) ?? '')
     await made.world.advance(1)
     return { reply, json: parseObject(reply.written.join('')) ?? {} }
   }
@@ -45,6 +45,7 @@ const harness = (settings: Parameters<typeof gatewayHarness>[2] = {}, respond = 
 }
 
 function answer(asked: ScriptedCall): void {
+  if (respondWithFile(asked)) return
   const { pathname } = new URL(asked.url)
   if (pathname.endsWith('/embeddings'))
     return respondWith.json(
@@ -87,6 +88,7 @@ const BODIES: { readonly [route: string]: (model: string) => object } = {
   countTokens: (model) => ({ model, messages: MESSAGES }),
   completions: (model) => ({ model, prompt: 'hi' }),
   embeddings: (model) => ({ model, input: 'hi' }),
+  ...RELAY_BODIES,
 }
 // `Object.keys` types the names as strings.
 const MODEL_ROUTES = (Object.keys(ROUTES) as RouteName[]).filter((name) => ROUTES[name].model)

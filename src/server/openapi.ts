@@ -346,6 +346,20 @@ const METADATA: JsonObject = {
 
 const anyObject = (): JsonObject => ({ 'application/json': { schema: { type: 'object' } } })
 
+/** The body of a relayed endpoint: the members that the gateway reads, and those of the provider. */
+const relayBody = ({ body, model, isModelOptional, texts }: RelayRow): JsonObject => {
+  const text = { type: 'string' }
+  const isForm = body === 'multipart'
+  const properties = {
+    [model]: text,
+    ...Object.fromEntries(texts.map((name) => [name, isForm ? text : {}])),
+    ...(isForm && { file: { type: 'string', format: 'binary' } }),
+  }
+  const required = [...(isModelOptional ? [] : [model]), ...(isForm ? ['file'] : [])]
+  const schema = { type: 'object', properties, ...(required.length > 0 && { required }) }
+  return { [isForm ? 'multipart/form-data' : 'application/json']: { schema } }
+}
+
 /** The description of a chat call without one of its own. */
 const chatOperation = (name: RouteName): ApiOperation => ({
   summary: `Create an answer (style \`${protocols[protocolAt(ROUTES[name].path)].style}\`)`,
@@ -362,11 +376,17 @@ const isRelay = (name: RouteName): name is RelayName => Object.hasOwn(RELAYS, na
 
 /** The description of a relayed endpoint. */
 const relayOperation = (name: RelayName): ApiOperation => {
-  const { summary, description }: RelayRow = RELAYS[name]
+  const { summary, description, answer, events }: RelayRow = RELAYS[name]
+  const content = {
+    ...(answer !== 'bytes' && anyObject()),
+    ...(answer === 'text' && { 'text/plain': { schema: { type: 'string' } } }),
+    ...(answer === 'bytes' && { 'audio/*': { schema: { type: 'string', format: 'binary' } } }),
+    ...(events && { 'text/event-stream': { schema: { type: 'string' } } }),
+  }
   return {
     summary,
     description,
-    gives: { '200': { description: 'The answer of the provider.', content: anyObject() } },
+    gives: { '200': { description: 'The answer of the provider.', content } },
     errors: [...MODEL_ERRORS, 426],
   }
 }
@@ -415,7 +435,12 @@ const operation = (name: RouteName, path: string): JsonObject => {
       ],
     }),
     ...(SHARED.has(name) && { parameters: [KEY, ...(statesCost(name) ? [METADATA] : [])] }),
-    ...((takes || serves) && { requestBody: { required: true, content: takes ? asJson(takes) : anyObject() } }),
+    ...((takes || serves) && {
+      requestBody: {
+        required: true,
+        content: takes ? asJson(takes) : isRelay(name) ? relayBody(RELAYS[name]) : anyObject(),
+      },
+    }),
     responses: {
       ...Object.fromEntries(
         Object.entries(gives).map(([status, answer]) => [

@@ -193,7 +193,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     }
     if (route.model) this.server.onCall(request)
     try {
-      handlerOf(this.server.handlers, route)(request, this.reply, this.#rest)?.catch((error) => this.broke(error))
+      handlerOf(this.server.handlers, route.name)(request, this.reply, this.#rest)?.catch((error) => this.broke(error))
     } catch (error) {
       this.broke(error)
     }

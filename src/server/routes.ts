@@ -193,7 +193,7 @@ export const CHAT_ROUTES: readonly (readonly [name: ChatRouteName, protocol: Cli
 export type Handlers = { readonly [name in RouteName]: Handler<BodyOf<(typeof ROUTES)[name]['body']>> }
 
 /** The handler of a route, for its body. */
-export const handlerOf = (handlers: Handlers, { name }: ApiRoute): Handler<RequestBody> =>
+export const handlerOf = (handlers: Handlers, name: RouteName): Handler<RequestBody> =>
   // The body is read as the kind that the route has.
   handlers[name] as Handler<RequestBody>
 

@@ -1,7 +1,10 @@
 /** Endpoints that are relayed, with the official SDK. */
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { after, before, test } from 'node:test'
-import OpenAI from 'openai'
+import OpenAI, { toFile } from 'openai'
 import { type Act, startUpstream, type Upstream, type UpstreamRequest } from '../support/upstream.ts'
 import { type Started, start } from './support/process.ts'
 
@@ -15,6 +18,43 @@ const script = ({ method, path, key, json }: UpstreamRequest): Act => {
   return { do: 'answer', status: 404, body: { error: { message: `no ${path}` } } }
 }
 
+const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex')
+/** Every byte, many times: not a text in any encoding. */
+const FILE = Buffer.alloc(5_000_000, Buffer.from(Array.from({ length: 251 }, (_, byte) => 255 - byte)))
+const SPEECH = FILE.subarray(0, 300_000)
+
+/** An upstream for files, which reads forms by its own parser. */
+const audio = { requests: 0, server: undefined as Server | undefined }
+const startAudio = async (): Promise<string> => {
+  const server = createServer(async (request, response) => {
+    if (request.method === 'GET') {
+      response.writeHead(404).end()
+      return
+    }
+    audio.requests++
+    const chunks: Buffer[] = []
+    for await (const chunk of request) chunks.push(chunk as Buffer)
+    const type = request.headers['content-type'] ?? ''
+    const body = new Response(Buffer.concat(chunks), { headers: { 'content-type': type } })
+    if (request.url === '/v1/audio/speech') {
+      response.writeHead(200, { 'content-type': 'audio/wav' })
+      response.write(SPEECH.subarray(0, 1_000))
+      setImmediate(() => response.end(SPEECH.subarray(1_000)))
+      return
+    }
+    const form = await body.formData()
+    const file = form.get('file')
+    assert.ok(file instanceof File)
+    const text = `${form.get('model')} ${sha256(new Uint8Array(await file.arrayBuffer()))}`
+    const asText = form.get('response_format') === 'text'
+    response.writeHead(200, { 'content-type': asText ? 'text/plain' : 'application/json' })
+    response.end(asText ? text : JSON.stringify({ text, usage: { type: 'duration', seconds: 3 } }))
+  })
+  audio.server = server
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`
+}
+
 let upstream: Upstream
 let gateway: Started
 let client: OpenAI
@@ -22,7 +62,10 @@ before(async () => {
   upstream = await startUpstream(script)
   gateway = await start({
     env: {
-      PROVIDERS: 'openai,anthropic',
+      PROVIDERS: 'openai,anthropic,voice',
+      VOICE_API_KEY: 'sk-voice-0123456789',
+      VOICE_BASE_URL: await startAudio(),
+      VOICE_MODELS: 'hear,speak',
       OPENAI_API_KEY: 'sk-limited-0123456789,sk-openai-0123456789',
       OPENAI_BASE_URL: `${upstream.url}/v1`,
       ANTHROPIC_API_KEY: 'sk-ant-0123456789',
@@ -35,6 +78,7 @@ before(async () => {
 after(async () => {
   await gateway?.stop()
   await upstream?.close()
+  audio.server?.close()
 })
 
 test('relay: moderations of the SDK, without a model, and by the other key after a limit', async () => {
@@ -47,4 +91,54 @@ test('relay: moderations of the SDK, without a model, and by the other key after
     trails.push(response.headers.get('x-headgate-trail') ?? '')
   }
   assert.match(trails.join(' '), /:429, openai#[0-9a-f]+:200/)
+})
+
+test('relay: the SDK uploads a file, and the upstream receives its bytes and its own model', async () => {
+  const file = await toFile(FILE, 'speech.wav', { type: 'audio/wav' })
+  const { data, response } = await client.audio.transcriptions.create({ file, model: 'voice/hear' }).withResponse()
+  assert.equal(data.text, `hear ${sha256(FILE)}`)
+  assert.equal(response.headers.get('x-headgate-model'), 'hear')
+  // Its price is unknown, which is not free.
+  assert.equal(response.headers.get('x-headgate-cost'), null)
+  const text = await client.audio.transcriptions.create({ file, model: 'voice/hear', response_format: 'text' })
+  assert.equal(String(text), `hear ${sha256(FILE)}`)
+})
+
+test('relay: speech is streamed to the SDK', async () => {
+  const response = await client.audio.speech.create({ model: 'speak', input: 'hello', voice: 'alloy' })
+  assert.equal(response.headers.get('content-type'), 'audio/wav')
+  assert.equal(sha256(new Uint8Array(await response.arrayBuffer())), sha256(SPEECH))
+})
+
+test('relay: an idempotency key repeats files, although each retry of a form has another boundary', async () => {
+  const before = audio.requests
+  const upload = async () => {
+    const form = new FormData()
+    form.set('model', 'hear')
+    form.set('file', new File([FILE.subarray(0, 10_000)], 'a.wav'))
+    const sent = { method: 'POST', body: form, headers: { 'idempotency-key': 'form-1' } }
+    return fetch(`${gateway.base}/audio/transcriptions`, sent)
+  }
+  const [one, two] = [await upload(), await upload()]
+  assert.equal(await one.text(), await two.text())
+  assert.equal(two.headers.get('x-headgate-idempotent'), 'stored')
+  const speak = () =>
+    fetch(`${gateway.base}/audio/speech`, {
+      method: 'POST',
+      body: JSON.stringify({ model: 'speak', input: 'hello', voice: 'alloy' }),
+      headers: { 'content-type': 'application/json', 'idempotency-key': 'speech-1' },
+    })
+  for (const response of [await speak(), await speak()])
+    assert.equal(sha256(new Uint8Array(await response.arrayBuffer())), sha256(SPEECH))
+  assert.equal(audio.requests, before + 2)
+})
+
+test('relay: a body of another type is refused with the option of curl', async () => {
+  const post = (type: string) =>
+    fetch(`${gateway.base}/audio/transcriptions`, { method: 'POST', body: '{}', headers: { 'content-type': type } })
+  for (const type of ['application/json', 'multipart/mixed; boundary=a']) {
+    const response = await post(type)
+    assert.equal(response.status, 415)
+    assert.match(await response.text(), /-F file=@/)
+  }
 })

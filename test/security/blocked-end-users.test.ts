@@ -8,7 +8,7 @@ import { createResponse } from '../../src/gateway/responses/create-response.ts'
 import { memoryResponseStore } from '../../src/gateway/responses/memory-response-store.ts'
 import { blockedUserId } from '../../src/policy/accounts/blocked-users.ts'
 import { handlersFor } from '../../src/server/handlers.ts'
-import { ROUTES, type RouteName } from '../../src/server/routes.ts'
+import { handlerOf, ROUTES, type RouteName } from '../../src/server/routes.ts'
 import { testAccounts } from '../support/accounts.ts'
 import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from '../support/gateway.ts'
 import type { ScriptedCall } from '../support/still-world.ts'
@@ -65,7 +65,7 @@ const given = () => {
   }
   const send = (route: RouteName, body: object, sent: Sent = {}) => {
     const reply = new CapturedReply()
-    return settled(handlers[route](received(route, body, sent), reply, sent.id ?? ''), reply)
+    return settled(handlerOf(handlers, route)(received(route, body, sent), reply, sent.id ?? ''), reply)
   }
   const connection = memoryResponseStore(10_000)
   const turn = (body: object) => {

@@ -8,7 +8,7 @@ import { RELAYS, type RelayName } from '../../src/core/relay.ts'
 import { STYLE_EXAMPLES } from '../../src/core/request-styles.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { handlersFor } from '../../src/server/handlers.ts'
-import { ROUTES, type RouteName, type RouteRow } from '../../src/server/routes.ts'
+import { handlerOf, ROUTES, type RouteName, type RouteRow } from '../../src/server/routes.ts'
 import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from '../support/gateway.ts'
 import { FORBIDDEN, SECRET, withMasking } from '../support/masking-guard.ts'
 
@@ -54,7 +54,7 @@ const given = () => {
     const path = rows[route]?.path ?? ''
     const about = { id: 'req_a', method: 'POST', path, query: '', headers: () => undefined, client: ANONYMOUS }
     const received: IncomingRequest = { ...about, body: { text: body } }
-    const done = handlers[route as RouteName](received, reply, '')
+    const done = handlerOf(handlers, route as RouteName)(received, reply, '')
     for (let turn = 0; turn < 5; turn++) await made.world.advance(1)
     await done
     return reply

@@ -10,7 +10,7 @@ import { LiveHub } from '../../src/observe/live/hub.ts'
 import { LIVE_TOPICS } from '../../src/observe/live/live-event.ts'
 import { NO_ASSUMPTION } from '../../src/policy/routing/assumption.ts'
 import { handlersFor } from '../../src/server/handlers.ts'
-import { ROUTES, type RouteName } from '../../src/server/routes.ts'
+import { handlerOf, ROUTES, type RouteName } from '../../src/server/routes.ts'
 import { csvLine } from '../../src/usage/reading/export-text.ts'
 import { post, start } from '../e2e/support/process.ts'
 import { CapturedReply, gatewayHarness, instance, respondWith } from '../support/gateway.ts'
@@ -56,7 +56,7 @@ const given = () => {
   }
   const call = async (route: RouteName, client: Client, body: object) => {
     const reply = new CapturedReply()
-    await handlers[route](requestOf(route, client, body), reply, '')
+    await handlerOf(handlers, route)(requestOf(route, client, body), reply, '')
     await made.world.advance(1)
     return { status: reply.status, body: reply.written.join(''), json: parseObject(reply.written.join('')) ?? {} }
   }

@@ -67,7 +67,7 @@ const fixtureFor = (httpServer: 'own' | 'node') => {
       host: '127.0.0.1',
       settings: () => made.settings,
       // `Object.fromEntries` does not keep the names of the routes.
-      handlers: handlers as Handlers,
+      handlers: handlers as unknown as Handlers,
       onError: (error) => errors.push(error),
       onRefused: (one) => refused.push(one),
       httpServer,

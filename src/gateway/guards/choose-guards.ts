@@ -1,10 +1,10 @@
 /** Chooses the guards of one call. */
 import type { ChooseGuards, ChosenGuard } from '../../core/guard.ts'
-import type { IncomingRequest } from '../../core/http-exchange.ts'
+import type { IncomingRequest, RequestBody } from '../../core/http-exchange.ts'
 import type { Plan } from '../../core/target.ts'
 
 /** A call of a client. `style`: its kind, as in the log. */
-type GuardableCall = { readonly received: IncomingRequest; readonly plan: Plan; readonly style: string }
+type GuardableCall = { readonly received: IncomingRequest<RequestBody>; readonly plan: Plan; readonly style: string }
 
 /** The guards of a call, in order. */
 export const guardsFor = (

@@ -589,3 +589,29 @@ test('guards: a relayed request is masked or refused', async () => {
     [`of ${MASK}`],
   )
 })
+
+test('guards: the fields of a relayed form are masked in their place, and its file passes', async () => {
+  const relays = { transcriptions: { models: ['m'] } }
+  const made = gatewayHarness([instance('a', ['k1'], { relays })], (call) => respondWith.json(call, 200, '{"text":""}'))
+  const field = (name: string, value: string, more = '') =>
+    `--B\r\ncontent-disposition: form-data; name="${name}"${more}\r\n\r\n${value}\r\n`
+  const form = (secret: string) =>
+    `${field('file', SECRET, '; filename=a')}${field('prompt', `of ${secret}`)}${field('model', 'm')}${field('words[]', secret)}--B--`
+  for (const body of [form(SECRET), field('prompt', FORBIDDEN) + form('x').replace('"prompt"', '"other"')]) {
+    const reply = new CapturedReply()
+    const headers = () => 'multipart/form-data; boundary=B'
+    const received = { id: 'req_a', method: 'POST', path: '/v1/audio', query: '', headers, body: Buffer.from(body) }
+    const call = {
+      name: 'transcriptions',
+      received: { ...received, client: ANONYMOUS },
+      responseWriter: reply,
+    } as const
+    reply.done = serveRelay({ ...made.gateway, guards: withMasking() }, call)
+    for (let turn = 0; turn < 9; turn++) await made.world.advance(1)
+    assert.equal(reply.status, body === form(SECRET) ? 200 : 400, reply.text)
+  }
+  assert.deepEqual(
+    made.world.calls.map(({ body }) => body),
+    [form(MASK)],
+  )
+})

@@ -1,31 +1,127 @@
-/** How the answer of a relayed endpoint is read: whole or in parts, and its token counts. */
+/**
+ * How the answer of a relayed endpoint is read: whole, as events or as bytes. The events of a step state its tokens and its end; its text
+ * or bytes are forwarded beside them.
+ */
 import type { ChatEvent } from '../../core/chat.ts'
-import { isObject, type Json } from '../../core/json.ts'
+import { fail } from '../../core/failure.ts'
+import { isObject, type Json, type JsonObject, readJson, text } from '../../core/json.ts'
+import type { Frame, StreamDecoder, StreamStep } from '../../core/protocol.ts'
 import type { RelayRow } from '../../core/relay.ts'
-import { malformed } from '../../protocols/errors/answer-failures.ts'
+import { malformed, oversizedEvent } from '../../protocols/errors/answer-failures.ts'
 import { decodeOpenaiFailure } from '../../protocols/errors/openai-error.ts'
+import { utf8 } from '../../protocols/framing/utf8.ts'
 import { failureIn } from '../../protocols/shared/openai-finish-and-usage.ts'
 import { decodeUsage } from '../../protocols/shared/usage-members.ts'
-import type { AnswerFormat } from '../upstream/body-reader.ts'
+import { type AnswerBodyReader, type AnswerFormat, MAX_WHOLE, type ResponseHead } from '../upstream/body-reader.ts'
 
 const FINISH: ChatEvent = { type: 'finish', finish: { kind: 'stop', raw: null } }
+/** Content that the gateway does not read. */
+const CONTENT: ChatEvent = { type: 'open', block: { type: 'foreign', protocol: 'openai-chat', raw: {} } }
+const ONLY_CONTENT: readonly ChatEvent[] = [CONTENT]
 
-/** The format of an endpoint's answers. Its events state the tokens and the end; the text is forwarded beside them. */
-export const relayFormat = ({ answer }: RelayRow): AnswerFormat => ({
+/** Whether a request with these members asks for events. Those of a form are texts. */
+export const asksForEvents = ({ events }: RelayRow, members: JsonObject): boolean =>
+  events !== undefined && String(members[events.member]) === events.value
+
+/** The format of an endpoint's answers. `isEvents`: the request asks for events. */
+export const relayFormat = (row: RelayRow, isEvents: boolean): AnswerFormat => ({
   decodeFailure: decodeOpenaiFailure,
-  decodeAnswer: (body) => {
-    const failure = failureIn(body)
-    if (failure) return [{ type: 'failure', failure }]
-    if (answer === 'json' && !isObject(body)) return [{ type: 'failure', failure: NO_OBJECT }]
-    return [...usageIn(body), FINISH]
-  },
-  decodeStream: () => ({ push: () => [], end: () => [{ type: 'failure', failure: UNASKED_STREAM }] }),
+  decodeAnswer: (body) => decodeWhole(row, body),
+  decodeStream: () => (isEvents ? new RelayedEvents() : UNASKED),
+  readerOf: (head) => readerOf(row, head),
 })
 
+const decodeWhole = ({ answer }: RelayRow, body: Json): readonly ChatEvent[] => {
+  const failure = failureIn(body)
+  if (failure) return [{ type: 'failure', failure }]
+  if (answer === 'bytes') return [{ type: 'failure', failure: NO_BYTES }]
+  if (answer === 'json' && !isObject(body)) return [{ type: 'failure', failure: NO_OBJECT }]
+  return [...usageIn(body), FINISH]
+}
+
 const NO_OBJECT = malformed('it is not a JSON object')
-const UNASKED_STREAM = malformed('it is a stream, which the request does not ask for')
+const NO_BYTES = malformed('it is JSON, not the file that the request asks for')
+const UNASKED: StreamDecoder = {
+  push: () => [],
+  end: () => [{ type: 'failure', failure: malformed('it is a stream, which the request does not ask for') }],
+}
 
 const usageIn = (body: Json): readonly ChatEvent[] => {
   const usage = isObject(body) ? decodeUsage(body.usage) : undefined
   return usage ? [{ type: 'usage', usage }] : []
+}
+
+// ── Answers that are neither JSON nor events ─────────────────────────────────────────────────────────────────────
+
+const readerOf = ({ answer }: RelayRow, { headers }: ResponseHead): AnswerBodyReader | null => {
+  const type = headers('content-type') ?? ''
+  if (/json|event-stream/i.test(type) || answer === 'json') return null
+  return answer === 'bytes' ? new RelayedBytes() : new WholeText()
+}
+
+/** A text, such as subtitles. It may be empty: a file may have no speech. */
+class WholeText implements AnswerBodyReader {
+  readonly #text = utf8()
+  readonly #pieces: string[] = []
+  #size = 0
+
+  push(chunk: Uint8Array): readonly StreamStep[] {
+    this.#size += chunk.length
+    if (this.#size > MAX_WHOLE) return tooLarge(MAX_WHOLE)
+    this.#pieces.push(...this.#text.push(chunk))
+    return []
+  }
+
+  end(): readonly StreamStep[] {
+    return [{ whole: [...this.#pieces, ...this.#text.end()].join(''), events: [FINISH] }]
+  }
+}
+
+/** Bytes that are forwarded and not kept: an hour of uncompressed speech has 170 MB. */
+const MAX_BYTES = 256 * 1024 * 1024
+
+class RelayedBytes implements AnswerBodyReader {
+  #size = 0
+
+  push(chunk: Uint8Array): readonly StreamStep[] {
+    this.#size += chunk.length
+    if (this.#size > MAX_BYTES) return tooLarge(MAX_BYTES)
+    return [{ frame: { data: '', raw: chunk }, events: ONLY_CONTENT }]
+  }
+
+  end(): readonly StreamStep[] {
+    return [{ events: this.#size === 0 ? [{ type: 'failure', failure: malformed('it is empty') }] : [FINISH] }]
+  }
+}
+
+const tooLarge = (limit: number): readonly StreamStep[] => [
+  { events: [{ type: 'failure', failure: fail('too_large', `the upstream's answer is larger than ${limit} bytes`) }] },
+]
+
+// ── Events ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Events of OpenAI's endpoints: `transcript.text.delta`, `speech.audio.done`. The last one has the usage. */
+class RelayedEvents implements StreamDecoder {
+  #isDone = false
+
+  get done(): boolean {
+    return this.#isDone
+  }
+
+  push({ data, oversized }: Frame): readonly ChatEvent[] {
+    if (oversized) return [{ type: 'failure', failure: oversizedEvent() }]
+    if (data === '[DONE]') {
+      this.#isDone = true
+      return [FINISH]
+    }
+    const body = readJson(data)
+    if (!isObject(body)) return data === '' ? [] : [{ type: 'failure', failure: malformed('an event is not JSON') }]
+    if (body.error) return [{ type: 'failure', failure: decodeOpenaiFailure(200, body, () => undefined) }]
+    const isLast = /\.(?:done|completed)$/.test(text(body.type) ?? '')
+    return [CONTENT, ...usageIn(body), ...(isLast ? [FINISH] : [])]
+  }
+
+  end(): readonly ChatEvent[] {
+    return []
+  }
 }

@@ -13,7 +13,7 @@ import type { RouterDeps } from '../routing/route-context.ts'
 import { Attempt } from '../upstream/attempt.ts'
 import { clientHeadersFor, withheldHeaders } from '../upstream/client-headers.ts'
 import { type Compatibility, identityOf, providerHeaders } from '../upstream/outbound-request.ts'
-import { relayFormat } from './relay-answer.ts'
+import { asksForEvents, relayFormat } from './relay-answer.ts'
 import type { RelayRequest } from './relay-request.ts'
 
 /** The request for one candidate. */
@@ -30,7 +30,8 @@ type RelayAttemptsInput = {
 
 export class RelayAttempts implements AttemptSpec<PreparedRelay> {
   readonly hedgesProbes: boolean
-  readonly isWhole = true
+  /** The answer is sent when it is complete. */
+  readonly isWhole: boolean
   readonly #deps: RouterDeps
   readonly #input: RelayAttemptsInput
   readonly #prepared = new Map<Candidate, PreparedRelay | null>()
@@ -43,6 +44,13 @@ export class RelayAttempts implements AttemptSpec<PreparedRelay> {
     this.#deps = deps
     this.#input = input
     this.hedgesProbes = !input.row.isPaidPerAttempt
+    this.isWhole = input.row.answer !== 'bytes' && !this.asksForEvents
+  }
+
+  /** The request asks for events. */
+  get asksForEvents(): boolean {
+    const { row, request } = this.#input
+    return asksForEvents(row, request.body)
   }
 
   /** The media type of the answer of a target. */
@@ -93,17 +101,17 @@ export class RelayAttempts implements AttemptSpec<PreparedRelay> {
       },
       identity: identityOf(instance, target.key, provider.auth),
       body: bytesOrText(body()),
-      protocol: relayFormat(row),
+      protocol: relayFormat(row, this.asksForEvents),
       quirks: provider.quirks,
       key: target.key,
       ...(instance.headers && { secrets: Object.values(instance.headers) }),
       translated: null,
-      stream: false,
+      stream: !this.isWhole,
       ...(row.isPaidPerAttempt && { once: true }),
-      holdbackMs: Number.POSITIVE_INFINITY,
+      holdbackMs: this.isWhole ? Number.POSITIVE_INFINITY : 0,
       allowEmptyText: true,
       skipMalformedEvents: false,
-      settings,
+      settings: row.body === 'multipart' ? withFile(settings) : settings,
       client: received.memoryOwner,
       ...(recorder.bodies && { bodies: recorder.bodies }),
       onHeaders: (headers) => {
@@ -122,4 +130,12 @@ export class RelayAttempts implements AttemptSpec<PreparedRelay> {
   mayFailOver(failure: Failure): boolean {
     return !this.#input.row.isPaidPerAttempt || wasNotStarted(failure)
   }
+}
+
+/** A file is uploaded, and read by the model, before the headers of an answer arrive: they may take as long as a first content. */
+const withFile = (settings: Settings): Settings => {
+  const { circuit, timeout } = settings
+  const limit =
+    circuit.timeout === 0 || timeout.firstContent === 0 ? 0 : Math.max(circuit.timeout, timeout.firstContent)
+  return { ...settings, circuit: { ...circuit, timeout: limit } }
 }

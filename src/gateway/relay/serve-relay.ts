@@ -1,21 +1,22 @@
 /** Serves the endpoints that are routed and not translated (`core/relay.ts`): parse, plan, route, answer, record. */
 import type { Config } from '../../core/config.ts'
-import type { EncodedText } from '../../core/encoded-text.ts'
-import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
+import type { IncomingRequest, RequestBody, ResponseWriter } from '../../core/http-exchange.ts'
 import { RELAY_ROWS, RELAYS, type RelayName, type RelayRow } from '../../core/relay.ts'
 import type { Plan } from '../../core/target.ts'
 import { draftFor } from '../../policy/routing/plan-ability.ts'
 import { protocols } from '../../protocols/index.ts'
 import type { Eventual } from '../accounts/authority.ts'
 import { relayDemand } from '../accounts/demand.ts'
-import { type RunningCall, runCall } from '../call/call-lifecycle.ts'
+import { type OngoingAnswer, type RunningCall, runCall } from '../call/call-lifecycle.ts'
 import { recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../call/recorder.ts'
-import { passGuards, withTexts } from '../guards/check-request.ts'
+import { passGuards } from '../guards/check-request.ts'
 import { guardsFor } from '../guards/choose-guards.ts'
 import { keyOrder, type ModelCallDeps, planFor } from '../routing/planner.ts'
 import { type Routed, route } from '../routing/router.ts'
+import { asksForEvents } from './relay-answer.ts'
 import { type PreparedRelay, RelayAttempts } from './relay-attempts.ts'
 import { parseRelay, type RelayRequest } from './relay-request.ts'
+import { RelayedStream } from './relayed-stream.ts'
 
 /** Errors are encoded in OpenAI's format. */
 const protocol = protocols['openai-chat']
@@ -23,7 +24,7 @@ const protocol = protocols['openai-chat']
 /** One call of an endpoint. */
 type RelayCall = {
   readonly name: RelayName
-  readonly received: IncomingRequest
+  readonly received: IncomingRequest<RequestBody>
   readonly responseWriter: ResponseWriter
 }
 
@@ -44,47 +45,73 @@ const DRAFTS = Object.fromEntries(
 
 /** Serves one call. */
 export const serveRelay = (gateway: ModelCallDeps, { name, received, responseWriter }: RelayCall): Promise<void> =>
-  runCall({ gateway, protocol, style: name, received, responseWriter }, async (call) => {
-    const { cancellation, recorder } = call
-    const row: RelayRow = RELAYS[name]
-    const config = gateway.config()
-    const parsed = await parseRelay(row, received.body, config.settings.limit, gateway.world.turn)
-    if (!parsed.ok) return writeAndRecordError(call, parsed.failure, null)
-    const { model, body: members, tokens } = parsed.value
-    const blocked = recorder.received({ model, stream: false, members })
-    if (blocked) return writeAndRecordError(call, blocked, null)
-    const plan = planFor(gateway, config, {
-      model,
-      style: name,
-      client: received.client,
-      drafting: DRAFTS[name],
-    })
-    if (!plan.ok) return writeAndRecordError(call, plan.failure, null)
-    recorder.account.describe(relayDemand({ members, model, plan: plan.value, ...tokens }))
-    const request = await guarded(gateway, { name, row, received, call, plan: plan.value, parsed: parsed.value })
-    if (!request) return
+  runCall({ gateway, protocol, style: name, received, responseWriter }, (call) =>
+    serve(gateway, { name, received }, call),
+  )
 
-    const { settings } = config
-    gateway.activeCalls.startDeadline(gateway.world, cancellation, settings.timeout.request)
-    try {
-      const attempts = new RelayAttempts(gateway, { name, row, request, received, settings, recorder })
-      const routed = await route(gateway, contextOf(gateway, call, { received, config, plan: plan.value }), attempts)
-      if (cancellation.reason?.kind === 'client_gone') {
-        if (routed.ok) routed.permit.release()
-        return recordDisconnect(call, cancellation.reason)
-      }
-      if (!routed.ok) return writeAndRecordError(call, routed.failure, routed.availableIn)
-      sendWhole(call, request, routed, attempts.typeOf(routed.target))
-    } finally {
-      cancellation.clearDeadline()
-    }
+const serve = async (
+  gateway: ModelCallDeps,
+  { name, received }: Pick<RelayCall, 'name' | 'received'>,
+  call: RunningCall,
+  // biome-ignore lint/suspicious/noConfusingVoidType: a call that has ended returns nothing
+): Promise<OngoingAnswer | void> => {
+  const { cancellation, recorder } = call
+  const row: RelayRow = RELAYS[name]
+  const config = gateway.config()
+  const { settings } = config
+  const parsed = await parseRelay(row, received, settings.limit, gateway.world.turn)
+  if (!parsed.ok) return writeAndRecordError(call, parsed.failure, null)
+  const { model, body: members, tokens } = parsed.value
+  const isWhole = row.answer !== 'bytes' && !asksForEvents(row, members)
+  const blocked = recorder.received({ model, stream: !isWhole, members })
+  if (blocked) return writeAndRecordError(call, blocked, null)
+  const plan = planFor(gateway, config, {
+    model,
+    style: name,
+    client: received.client,
+    drafting: DRAFTS[name],
   })
+  if (!plan.ok) return writeAndRecordError(call, plan.failure, null)
+  recorder.account.describe(relayDemand({ members, model, plan: plan.value, ...tokens }))
+  const request = await guarded(gateway, { name, received, call, plan: plan.value, parsed: parsed.value })
+  if (!request) return
+
+  gateway.activeCalls.startDeadline(gateway.world, cancellation, settings.timeout.request)
+  let isOngoing = false
+  try {
+    const attempts = new RelayAttempts(gateway, { name, row, request, received, settings, recorder })
+    const routed = await route(gateway, contextOf(gateway, call, { received, config, plan: plan.value }), attempts)
+    if (cancellation.reason?.kind === 'client_gone') {
+      if (routed.ok) {
+        routed.answerStream.abort()
+        routed.permit.release()
+      }
+      return recordDisconnect(call, cancellation.reason)
+    }
+    if (!routed.ok) return writeAndRecordError(call, routed.failure, routed.availableIn)
+    const contentType = mediaType(attempts.typeOf(routed.target), attempts.isWhole)
+    if (routed.answerStream.whole !== null) return sendWhole(call, request, routed, contentType)
+    const stream = new RelayedStream({
+      call,
+      world: gateway.world,
+      routed,
+      contentType,
+      isEvents: contentType.startsWith('text/event-stream'),
+      clientWrite: settings.timeout.clientWrite,
+      estimated: { usage: request.tokens, estimated: true },
+    })
+    isOngoing = true
+    stream.begin()
+    return stream
+  } finally {
+    if (!isOngoing) cancellation.clearDeadline()
+  }
+}
 
 /** A call that has a plan. */
 type GuardableRelay = {
   readonly name: RelayName
-  readonly row: RelayRow
-  readonly received: IncomingRequest
+  readonly received: IncomingRequest<RequestBody>
   readonly call: RunningCall
   readonly plan: Plan
   readonly parsed: RelayRequest
@@ -93,18 +120,14 @@ type GuardableRelay = {
 /** What targets receive; null: the call has been answered. */
 const guarded = (
   gateway: ModelCallDeps,
-  { name, row, received, call, plan, parsed }: GuardableRelay,
+  { name, received, call, plan, parsed }: GuardableRelay,
 ): Eventual<RelayRequest | null> => {
   const guards = guardsFor(gateway, { received, plan, style: name })
   if (guards.length === 0) return parsed
-  const { turn } = gateway.world
-  const { limit } = gateway.config().settings
-  const parse = (source: EncodedText) => parseRelay(row, source, limit, turn)
-  const change = (replace: ReadonlyMap<string, string>) => withTexts(parsed, replace, { parse, turn })
-  return passGuards({ guards, request: parsed, own: parsed, reply: call, change })
+  return passGuards({ guards, request: parsed, own: parsed, reply: call, change: parsed.withTexts })
 }
 
-type PlannedRelay = { readonly received: IncomingRequest; readonly config: Config; readonly plan: Plan }
+type PlannedRelay = { readonly received: IncomingRequest<RequestBody>; readonly config: Config; readonly plan: Plan }
 
 const contextOf = (
   gateway: ModelCallDeps,
@@ -126,7 +149,7 @@ const sendWhole = (
   call: RunningCall,
   { tokens }: RelayRequest,
   routed: Routed<PreparedRelay>,
-  type: string | undefined,
+  contentType: string,
 ): void => {
   const { recorder } = call
   const { answerStream, permit } = routed
@@ -134,13 +157,15 @@ const sendWhole = (
   const usage = answerStream.usage()
   recorder.used(usage ? { usage } : { usage: tokens, estimated: true })
   recorder.answeredBy(routed)
-  const headers = { ...recorder.answerHeaders(), 'content-type': mediaType(type) }
+  const headers = { ...recorder.answerHeaders(), 'content-type': contentType }
   writeAndRecordAnswer(call, answerStream.whole ?? '', { headers })
 }
 
 /** Types of answers. Any other could be run by a browser. */
 const TYPE =
-  /^(?:application\/(?:json|octet-stream|x-subrip)|text\/(?:plain|vtt))(?:\s*;\s*charset="?[a-z0-9-]{1,20}"?)?$/i
+  /^(?:application\/(?:json|octet-stream|x-subrip)|text\/(?:plain|vtt|event-stream)|audio\/[a-z0-9.+-]{1,40})(?:\s*;\s*[a-z0-9_-]{1,20}="?[a-z0-9_.-]{1,40}"?){0,4}$/i
 
-const mediaType = (type: string | undefined): string =>
-  type !== undefined && TYPE.test(type.trim()) ? type.trim() : 'application/json'
+const mediaType = (type: string | undefined, isWhole: boolean): string => {
+  if (type !== undefined && TYPE.test(type.trim())) return type.trim()
+  return isWhole ? 'text/plain; charset=utf-8' : 'application/octet-stream'
+}

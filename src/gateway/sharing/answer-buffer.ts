@@ -1,4 +1,5 @@
-/** The text of an answer with several readers, each of which reads at its own pace. */
+/** The text or the bytes of an answer with several readers, each of which reads at its own pace. */
+import type { TextOrBytes } from '../../core/encoded-text.ts'
 
 /** Memory for buffered answers, shared by all of them. In bytes. */
 export type MemoryQuota = {
@@ -13,7 +14,7 @@ const JOINED = 65_536
 export class AnswerBuffer {
   readonly #quota: MemoryQuota
   readonly #limit: number
-  #pieces: string[] = []
+  #pieces: TextOrBytes[] = []
   #size = 0
   #replayable = true
 
@@ -23,33 +24,33 @@ export class AnswerBuffer {
     this.#limit = limit
   }
 
-  /** The text is here from the beginning. */
+  /** The answer is here from the beginning. */
   get replayable(): boolean {
     return this.#replayable
   }
 
-  /** Pieces of text. */
+  /** Pieces of the answer. */
   get length(): number {
     return this.#pieces.length
   }
 
-  add(text: string): void {
-    const bytes = bytesOf(text)
-    this.#pieces.push(text)
+  add(piece: TextOrBytes): void {
+    const bytes = memoryOf(piece)
+    this.#pieces.push(piece)
     this.#size += bytes
     const isWithinLimits = this.#quota.take(bytes) && this.#size <= this.#limit
     if (!isWithinLimits) this.#replayable = false
   }
 
-  /** The next text of a reader; empty: it has received everything. */
-  next(reader: { at: number }): string {
+  /** The next piece for a reader; empty: it has received everything. */
+  next(reader: { at: number }): TextOrBytes {
     const from = reader.at
     let to = from
     let length = 0
     while (to < this.#pieces.length) {
       length += this.#pieces[to]?.length ?? 0
-      // A long piece is written alone, without a copy.
-      if (to > from && length > JOINED) break
+      // A long piece is written alone, without a copy, and so are the bytes of a file.
+      if (to > from && (length > JOINED || [from, to].some((at) => typeof this.#pieces[at] !== 'string'))) break
       to++
     }
     reader.at = to
@@ -66,12 +67,14 @@ export class AnswerBuffer {
     if (this.#replayable) return
     const read = Math.min(this.#pieces.length, ...[...readers].map(({ at }) => at))
     if (read === 0) return
-    const bytes = this.#pieces.splice(0, read).reduce((sum, piece) => sum + bytesOf(piece), 0)
+    const bytes = this.#pieces.splice(0, read).reduce((sum, piece) => sum + memoryOf(piece), 0)
     for (const reader of readers) reader.at -= read
     this.#size -= bytes
     this.#quota.give(bytes)
   }
 }
+
+const memoryOf = (piece: TextOrBytes): number => (typeof piece === 'string' ? bytesOf(piece) : piece.length + 96)
 
 /** Upper bound of a string's memory in V8, in bytes: 1 or 2 a character and a fixed overhead. */
 export const bytesOf = (text: string): number => (/[^\0-\xff]/.test(text) ? 2 : 1) * text.length + 48

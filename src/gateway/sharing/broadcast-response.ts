@@ -111,7 +111,7 @@ export class BroadcastResponse implements ResponseWriter {
 
   write(piece: TextOrBytes): boolean {
     if (this.#end || piece.length === 0) return true
-    this.#add(textOf(piece))
+    this.#add(keptPiece(piece, this.#head))
     this.#paused = !this.#hasRoom()
     return !this.#paused
   }
@@ -141,8 +141,8 @@ export class BroadcastResponse implements ResponseWriter {
 
   // ── Written to the readers ─────────────────────────────────────────────────────────────────────────────────────
 
-  #add(text: string): void {
-    if (text !== '') this.#buffer.add(text)
+  #add(piece: TextOrBytes): void {
+    if (piece.length > 0) this.#buffer.add(piece)
     for (const reader of [...this.#readers]) this.#writeTo(reader)
     this.#trim()
     if (!this.#buffer.replayable && !this.#end && this.#readers.size === 0) this.#options.onNoReaders()
@@ -152,13 +152,13 @@ export class BroadcastResponse implements ResponseWriter {
   #writeTo(reader: BroadcastReader): void {
     const { responseWriter } = reader
     while (!reader.full && this.#readers.has(reader)) {
-      const text = this.#buffer.next(reader)
+      const piece = this.#buffer.next(reader)
       if (this.#end === 'ended' && reader.at === this.#buffer.length) {
-        responseWriter.end(text)
+        endWith(responseWriter, piece)
         return this.#remove(reader, 'read')
       }
-      if (text === '') return
-      if (!responseWriter.write(text)) this.#awaitDrain(reader)
+      if (piece.length === 0) return
+      if (!responseWriter.write(piece)) this.#awaitDrain(reader)
     }
   }
 
@@ -207,4 +207,17 @@ export class BroadcastResponse implements ResponseWriter {
   #trim(): void {
     this.#buffer.trim(this.#readers)
   }
+}
+
+/** The bytes of a text are kept as text, which can be joined. Those of a file are copied: they are valid during the call only. */
+const keptPiece = (piece: TextOrBytes, head: HeaderBlock | null): TextOrBytes =>
+  typeof piece === 'string' || !isFile(head) ? textOf(piece) : new Uint8Array(piece)
+
+const isFile = (head: HeaderBlock | null): boolean =>
+  /^(?:audio\/|application\/octet-stream)/.test(head?.headers['content-type'] ?? '')
+
+const endWith = (responseWriter: ResponseWriter, piece: TextOrBytes): void => {
+  if (typeof piece === 'string') return responseWriter.end(piece)
+  responseWriter.write(piece)
+  responseWriter.end()
 }

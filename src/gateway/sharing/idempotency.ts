@@ -8,9 +8,10 @@
 
 import type { Config } from '../../core/config.ts'
 import { type Failure, fail } from '../../core/failure.ts'
-import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
+import type { IncomingRequest, RequestBody, ResponseWriter } from '../../core/http-exchange.ts'
 import { type JsonObject, parseObject, text } from '../../core/json.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
+import { atOnce } from '../../core/steps.ts'
 import type { EndedEvent, GatewayEvent, TraceEvent } from '../../core/trace.ts'
 import {
   bypassesSharing,
@@ -21,6 +22,7 @@ import {
 } from '../../policy/idempotency-key.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
+import { boundaryIn, readForm } from '../../protocols/framing/form-data.ts'
 import { Recorder, writeAndRecordError } from '../call/recorder.ts'
 import { forwardedValues } from '../upstream/client-headers.ts'
 import { parseEmbeddings } from '../upstream/parse-embeddings.ts'
@@ -41,7 +43,7 @@ export type ShareableCall = {
   readonly protocol: ClientProtocol
   /** The kind of call, as in the log. */
   readonly style: string
-  readonly received: IncomingRequest
+  readonly received: IncomingRequest<RequestBody>
   readonly responseWriter: ResponseWriter
   /** The parsed body, if the response to an identical request may be used instead; null: it may not. */
   readonly repeatable: (received: IncomingRequest, limits: ExtentLimits) => JsonObject | null
@@ -102,7 +104,7 @@ class ResponseSharing<Deps extends SharingDeps> {
     const names = new Map<string, string>()
     if (key !== undefined) {
       const name = `key ${received.client.owner} ${key}`
-      const print = this.#fingerprint(`${JSON.stringify([style, received.query])}\n${received.body.text}`)
+      const print = this.#fingerprint(`${JSON.stringify([style, received.query])}\n${this.#printOf(received)}`)
       const found = this.#responses.find(name)
       if (found && found.fingerprint !== print) return this.#refuse(call, KEY_REUSED)
       if (found && !found.response.answer.replayable) return this.#refuse(call, KEY_IN_USE)
@@ -235,14 +237,27 @@ class ResponseSharing<Deps extends SharingDeps> {
     })
   }
 
+  /** The body in a fingerprint. The boundary of a form is another one in each retry. */
+  #printOf({ body, headers }: IncomingRequest<RequestBody>): string {
+    if (!(body instanceof Uint8Array)) return body.text
+    const boundary = boundaryIn(headers('content-type') ?? '')
+    const parts = boundary.ok ? atOnce(readForm(body, boundary.value)) : boundary
+    if (!parts.ok) return latin1.decode(body)
+    return parts.value
+      .map(({ name, start, end }) => `${name} ${this.#fingerprint(latin1.decode(body.subarray(start, end)))}`)
+      .join('\n')
+  }
+
   /**
    * The name under which equal requests (except for white space and member order) are shared. Null: the request is not
    * repeatable.
    */
   #duplicateName(call: ShareableCall): string | null {
     const { received, style } = call
-    if (received.body.text.length > LONGEST_COMPARED || bypassesSharing(received.headers('cache-control'))) return null
-    const body = call.repeatable(received, this.#gateway.config().settings.limit)
+    const { body: source } = received
+    if (source instanceof Uint8Array || source.text.length > LONGEST_COMPARED) return null
+    if (bypassesSharing(received.headers('cache-control'))) return null
+    const body = call.repeatable({ ...received, body: source }, this.#gateway.config().settings.limit)
     if (!body) return null
     const forwarded = forwardedValues(this.#gateway.config(), received.headers)
     const print = this.#fingerprint(`${JSON.stringify([style, received.query, forwarded])}\n${canonicalJson(body)}`)
@@ -253,7 +268,8 @@ class ResponseSharing<Deps extends SharingDeps> {
   #recorderOf(call: ShareableCall): { readonly recorder: Recorder; readonly blocked: Failure | null } {
     const { received } = call
     const recorder = new Recorder(this.#gateway, received, call)
-    const members = parseObject(received.body.text) ?? {}
+    const { body } = received
+    const members = body instanceof Uint8Array ? {} : (parseObject(body.text) ?? {})
     const blocked = recorder.received({ model: text(members.model) ?? '', stream: members.stream === true, members })
     return { recorder, blocked }
   }
@@ -263,6 +279,9 @@ class ResponseSharing<Deps extends SharingDeps> {
     writeAndRecordError({ protocol, responseWriter, recorder: this.#recorderOf(call).recorder }, failure, null)
   }
 }
+
+/** A character for each byte. */
+const latin1 = new TextDecoder('latin1')
 
 /** For chat calls: the body of a repeatable request. `stored`: whether the protocol stores responses by default. */
 export const repeatableChat =

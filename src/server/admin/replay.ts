@@ -6,7 +6,7 @@ import { isObject, type JsonObject } from '../../core/json.ts'
 import { mergePatch } from '../../core/merge-patch.ts'
 import type { StoredBodies } from '../../usage/bodies/recorded-calls.ts'
 import { newRequestId } from '../request-id.ts'
-import { findRoute, type Handlers } from '../routes.ts'
+import { findRoute, type Handlers, handlerOf } from '../routes.ts'
 
 /** Replays at once. */
 const MOST = 4
@@ -69,7 +69,7 @@ export class Replays {
       client: { ...client, logBodies: true as const },
     }
     try {
-      await this.#handlers[name](received, new DiscardedReply(), '')
+      await handlerOf(this.#handlers, name)(received, new DiscardedReply(), '')
     } catch (error) {
       this.#onError(error, id)
     } finally {

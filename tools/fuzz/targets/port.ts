@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import fc from 'fast-check'
+import { bytesOrText } from '../../../src/core/encoded-text.ts'
+import type { IncomingRequest, RequestBody, ResponseWriter } from '../../../src/core/http-exchange.ts'
 import { settingsSchema } from '../../../src/core/settings.ts'
 import { type Handlers, ROUTES, type RouteName } from '../../../src/server/routes.ts'
 import { type Server, startServer } from '../../../src/server/server.ts'
@@ -30,10 +32,10 @@ const start = async (name: ServerName): Promise<Running> => {
   const handlers = Object.fromEntries(
     Object.keys(ROUTES).map((name) => [
       name,
-      ((received, reply, rest) => {
+      ((received: IncomingRequest<RequestBody>, reply: ResponseWriter, rest: string) => {
         reached.push(name as RouteName)
         reply.writeHead(200, { 'content-type': 'application/json' })
-        reply.end(JSON.stringify({ name, rest, body: received.body.text.length }))
+        reply.end(JSON.stringify({ name, rest, body: bytesOrText(received.body).length }))
       }) satisfies Handlers[RouteName],
     ]),
   )

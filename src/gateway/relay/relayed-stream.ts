@@ -1,0 +1,152 @@
+/** Forwards the answer of a relayed endpoint to the client as it arrives, at the client's pace, and records its end. */
+import type { TextOrBytes } from '../../core/encoded-text.ts'
+import { type Failure, fail } from '../../core/failure.ts'
+import type { StreamStep } from '../../core/protocol.ts'
+import type { Sink } from '../../core/stage.ts'
+import type { Cancel, World } from '../../core/world.ts'
+import { passFrame, writeFrame } from '../../protocols/framing/sse.ts'
+import type { TokenUsage } from '../accounts/token-usage.ts'
+import type { CallScope, OngoingAnswer, RunningCall } from '../call/call-lifecycle.ts'
+import type { Routed } from '../routing/router.ts'
+import type { PreparedRelay } from './relay-attempts.ts'
+
+export type RelayedAnswer = {
+  readonly call: RunningCall
+  readonly world: Pick<World, 'later'>
+  readonly routed: Routed<PreparedRelay>
+  readonly contentType: string
+  /** The answer is a stream of events: a failure is its last one. Otherwise the connection is aborted. */
+  readonly isEvents: boolean
+  /** ms after which a client that reads nothing is disconnected; 0: never. */
+  readonly clientWrite: number
+  /** The tokens, if the answer reports none. */
+  readonly estimated: TokenUsage
+}
+
+export class RelayedStream implements Sink<readonly StreamStep[]>, OngoingAnswer {
+  readonly #answer: RelayedAnswer
+  #isOver = false
+  /** Cancels the write timeout of a client that is not reading; null: it reads. */
+  #writeTimeout: Cancel | null = null
+  #scope: CallScope | null = null
+  /** How it ended; undefined: it is in progress. */
+  #failure: Failure | null | undefined
+
+  constructor(answer: RelayedAnswer) {
+    this.#answer = answer
+  }
+
+  begin(): void {
+    const { call, routed, contentType } = this.#answer
+    const { cancellation, recorder, responseWriter } = call
+    cancellation.onCancel((reason) =>
+      reason.kind === 'client_gone' ? this.#abandon(reason) : routed.answerStream.failWith(reason),
+    )
+    if (this.#isOver) return
+    recorder.answeredBy(routed)
+    recorder.responseStarted = true
+    // Proxies must not collect the answer before they pass it on.
+    const headers = { 'content-type': contentType, 'cache-control': 'no-cache', 'x-accel-buffering': 'no' }
+    responseWriter.writeHead(200, { ...recorder.headers(), ...headers })
+    if (!this.#isOver) routed.answerStream.pipeTo(this)
+  }
+
+  push(steps: readonly StreamStep[]): boolean {
+    let isReady = true
+    for (const { frame } of steps) {
+      if (this.#isOver) return true
+      const piece = frame && (this.#answer.isEvents ? passFrame(frame) : frame.raw)
+      if (piece !== undefined) isReady = this.#write(piece) && isReady
+    }
+    return isReady
+  }
+
+  end(failure?: Failure): void {
+    if (this.#isOver) return
+    const { call, isEvents } = this.#answer
+    this.#stop()
+    if (!failure) call.responseWriter.end()
+    // A file that just ends would look complete.
+    else if (!isEvents) call.responseWriter.abort()
+    else call.responseWriter.end(writeFrame(undefined, JSON.stringify(this.#errorOf(failure))))
+    this.#ended(failure ?? null)
+  }
+
+  attach(scope: CallScope): void {
+    this.#scope = scope
+    if (this.#failure !== undefined) this.#conclude(scope, this.#failure)
+  }
+
+  #errorOf(failure: Failure): object {
+    const { protocol, recorder } = this.#answer.call
+    return protocol.encodeFailure(failure, { requestId: recorder.id, interrupted: true })
+  }
+
+  #write(piece: TextOrBytes): boolean {
+    if (piece.length === 0) return true
+    const isReady = this.#answer.call.responseWriter.write(piece)
+    if (!isReady) this.#awaitDrain()
+    return isReady
+  }
+
+  /** Pauses the upstream until the client has read what was written, or the write timeout has passed. */
+  #awaitDrain(): void {
+    if (this.#writeTimeout) return
+    const { world, call, clientWrite, routed } = this.#answer
+    const onTimeout = () => this.#abandon(fail('client_gone', `The client read nothing for ${clientWrite} ms.`))
+    this.#writeTimeout = clientWrite > 0 ? world.later(clientWrite, onTimeout) : () => {}
+    call.responseWriter.onDrain(() => {
+      this.#writeTimeout?.()
+      this.#writeTimeout = null
+      routed.answerStream.resume()
+    })
+  }
+
+  /** The client disconnected or stopped reading. */
+  #abandon(reason: Failure): void {
+    if (this.#isOver) return
+    this.#stop()
+    this.#answer.routed.answerStream.abort()
+    this.#answer.call.responseWriter.abort()
+    this.#ended(reason)
+  }
+
+  #stop(): void {
+    this.#isOver = true
+    this.#writeTimeout?.()
+    this.#writeTimeout = null
+  }
+
+  #ended(failure: Failure | null): void {
+    this.#failure = failure
+    const scope = this.#scope
+    // Deferred: the stream that reports its end is still on the stack.
+    if (scope) void Promise.resolve().then(() => this.#conclude(scope, failure))
+  }
+
+  #conclude(scope: CallScope, failure: Failure | null): void {
+    try {
+      this.#settle(failure)
+      scope.finish()
+    } catch (error) {
+      scope.fail(error)
+    }
+  }
+
+  #settle(failure: Failure | null): void {
+    const { call, routed, estimated } = this.#answer
+    const { recorder, cancellation } = call
+    const { permit, answerStream } = routed
+    cancellation.clearDeadline()
+    if (!failure) permit.done()
+    else if (failure.kind === 'client_gone') permit.release()
+    else permit.failed(failure, recorder.id)
+    const usage = answerStream.usage()
+    recorder.used(usage ? { usage } : estimated)
+    if (!failure) return recorder.end('answered', 200)
+    const isLeft = failure.kind === 'client_gone'
+    // Its count is that of the whole answer, although the client did not receive it.
+    if (isLeft && answerStream.finished()) recorder.account.settleAll('answered', undefined)
+    recorder.end(isLeft ? 'client_gone' : 'interrupted', 200, failure)
+  }
+}

@@ -31,7 +31,7 @@ test('Google: every fetch returns a new token, also if the last one was refused'
     'https://www.googleapis.com/auth/cloud-platform',
   )
   for (const token of ['token-1', 'token-2']) {
-    const fetched = await fetch(AbortSignal.timeout(10_000))
+    const fetched = await fetch(AbortSignal.timeout(120_000))
     assert.equal(fetched.ok && fetched.value.value.authorization, `Bearer ${token}`)
   }
   assert.deepEqual(errors, [])

@@ -42,7 +42,7 @@ const send = async (
     method: 'POST',
     headers: { 'content-type': 'application/json', 'anthropic-version': '2023-06-01', ...headers },
     body: JSON.stringify({ model: `a/${model}`, ...body }),
-    signal: AbortSignal.timeout(30_000),
+    signal: AbortSignal.timeout(120_000),
   })
   const text = await response.text()
   // biome-ignore lint/suspicious/noExplicitAny: the tests read bodies of every shape

@@ -32,7 +32,7 @@ const send = async ({ path, body }: Call, model: string, client = ONE, more: Rea
     method: 'POST',
     headers: { 'content-type': 'application/json', 'x-api-key': client, 'anthropic-version': '2023-06-01', ...more },
     body: JSON.stringify({ model, ...body }),
-    signal: AbortSignal.timeout(20_000),
+    signal: AbortSignal.timeout(120_000),
   })
   return { status: response.status, headers: response.headers, text: await response.text() }
 }
@@ -120,7 +120,7 @@ test('cache: an operator sees its size and purges the answers of a model', async
     const response = await fetch(`${gateway.url}/admin/api/v1${path}`, {
       headers: { authorization: `Bearer ${ADMIN}`, 'content-type': 'application/json' },
       ...(body && { method: 'POST', body: JSON.stringify(body) }),
-      signal: AbortSignal.timeout(20_000),
+      signal: AbortSignal.timeout(120_000),
     })
     assert.equal(response.status, 200, path)
     return object(await response.json())

@@ -267,7 +267,7 @@ describe('hostile upstream', { concurrency: 1 }, () => {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ model: `hostile/${model}`, stream, messages: [{ role: 'user', content }] }),
-      signal: AbortSignal.timeout(20_000),
+      signal: AbortSignal.timeout(120_000),
     })
     return { status: response.status, headers: response.headers, text: await response.text() }
   }

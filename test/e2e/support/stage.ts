@@ -140,7 +140,7 @@ export const sendChat = async (
     method: 'POST',
     headers: { 'content-type': 'application/json', ...headers },
     body: JSON.stringify(bodyFor(style, model, stream, more)),
-    signal: AbortSignal.timeout(20_000),
+    signal: AbortSignal.timeout(120_000),
   })
   const text = await response.text()
   return {

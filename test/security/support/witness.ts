@@ -37,7 +37,7 @@ export const witness = (gateway: Started, headers: Readonly<Record<string, strin
   const ask = async (path: string, init: RequestInit = {}): Promise<WitnessedResponse> => {
     const response = await fetch(gateway.url + path, {
       redirect: 'manual',
-      signal: AbortSignal.timeout(20_000),
+      signal: AbortSignal.timeout(120_000),
       ...init,
       headers: { ...headers, ...(init.headers as Record<string, string> | undefined) },
     })

@@ -42,7 +42,6 @@ const TIMEOUT = 30_000
 
 /** Further test files of a source file. */
 const FURTHER_TESTS: { readonly [file: string]: readonly string[] } = {
-  'src/policy/accounts/charge.ts': ['src/gateway/accounts/accounts.test.ts'],
   'src/policy/accounts/cost.ts': ['src/policy/accounts/vendor-costs.test.ts', 'src/policy/accounts/price-book.test.ts'],
   'src/policy/accounts/directory.ts': ['src/policy/accounts/budget-count.test.ts'],
   'src/policy/accounts/estimate.ts': ['src/gateway/accounts/accounts.test.ts'],

@@ -25,3 +25,6 @@ const refused = [
 for (const [name, problem] of refused)
   test(`account name: ${JSON.stringify(name.slice(0, 20))} is refused`, () =>
     assert.match(String(accountNameProblem(name)), problem))
+
+for (const name of ['team_abcdefghijklm', 'xteam_abcdefghijkl', 'team_abcdefghijk1'])
+  test(`account name: ${name} has no form of an ID`, () => assert.equal(accountNameProblem(name) ?? null, null))

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type AttemptTokens, type ChargedEnd, chargedCost, chargedUsage } from './charge.ts'
+import { type AttemptTokens, type ChargedEnd, chargedCost, chargedUsage, completed, isPlausible } from './charge.ts'
 import type { PricedUsage } from './cost.ts'
 
 const reported = { input: 100, output: 1, cacheRead: 60 }
@@ -65,4 +65,23 @@ test('charge: a budget is charged the cost, or the reservation if the cost is un
   assert.equal(chargedCost(7, 100), 7)
   assert.equal(chargedCost(0, 100), 0)
   assert.equal(chargedCost(null, 100), 100)
+})
+
+test('charge: a count is plausible up to 256 characters a token and one token more', () => {
+  assert.equal(isPlausible({ input: 1, output: 2 }, 768), true)
+  assert.equal(isPlausible({ input: 1, output: 2 }, 769), false)
+  assert.equal(isPlausible({ input: 1, output: 0 }, 0), true)
+  assert.equal(isPlausible({ input: 1, output: 0 }, 1), false)
+  assert.equal(isPlausible({ input: 0, output: 2 }, 1), false)
+  assert.equal(isPlausible({ input: 1, output: 2, unknown: 'input' }, 1), false)
+})
+
+test('charge: an unlikely count that equals the estimate is exact; unknown input is at least what was cached', () => {
+  const estimate = { estimatedInput: () => 9, estimatedOutput: () => 2, textLength: () => 10_000 }
+  assert.deepEqual(completed({ input: 9, output: 2 }, estimate), { usage: { input: 9, output: 2 }, source: 'exact' })
+  const cached = { input: 5, output: 2, cacheRead: 30, cacheWrite: 20, unknown: 'input' } as const
+  assert.deepEqual(completed(cached, estimate), {
+    usage: { input: 50, output: 2, cacheRead: 30, cacheWrite: 20 },
+    source: 'estimated',
+  })
 })

@@ -2,7 +2,15 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { type Access, type AccessList, FULL_ACCESS } from '../../core/accounts.ts'
-import { accessListProblem, allowsAddress, allowsName, allowsTarget, keyAccessRules } from './key-access.ts'
+import {
+  accessListProblem,
+  allowsAddress,
+  allowsName,
+  allowsTarget,
+  countsTarget,
+  keyAccessRules,
+  restrictionsOf,
+} from './key-access.ts'
 
 const rules = (...parts: readonly Partial<Access>[]) =>
   keyAccessRules(parts.map((part) => ({ ...FULL_ACCESS, ...part })))
@@ -145,3 +153,38 @@ for (const [dimension, list, problem] of problems)
     if (problem === null) assert.equal(found, null)
     else assert.match(found ?? '', problem)
   })
+
+const COUNTED: readonly (readonly [models: AccessList, model: string, counts: boolean])[] = [
+  [null, 'gpt-5-mini', true],
+  [['gpt-5-mini'], 'gpt-5-mini', true],
+  [['gpt-5-mini'], 'gpt-4o', false],
+  // In doubt it counts: a version of a listed model, and of one that is left out.
+  [['gpt-5-mini'], 'gpt-5-mini-2025-08-07', true],
+  [['openai/gpt-5-mini'], 'gpt-5-mini-2025-08-07', true],
+  [['*', '!gpt-5-mini'], 'gpt-5-mini-2025-08-07', true],
+  [['*', '!gpt-5-mini'], 'gpt-5-mini', false],
+]
+for (const [models, model, isCounted] of COUNTED)
+  test(`access: a budget of the models ${JSON.stringify(models)} ${isCounted ? 'counts' : 'does not count'} ${model}`, () =>
+    assert.equal(countsTarget(rules({ models }), { requested: null, provider: 'openai', model }), isCounted))
+
+test('access: a target must satisfy the lists of every owner', () => {
+  const target = { requested: null, provider: 'openai', model: 'gpt-5-mini' }
+  assert.equal(allowsTarget(rules({ models: ['gpt-5-mini'] }, { models: ['gpt-4o'] }), target), false)
+  assert.equal(allowsTarget(rules({ models: ['gpt-*'] }, { models: ['gpt-5-mini'] }), target), true)
+})
+
+test('access: only routes may be named as soon as one owner lists routes and no models', () => {
+  assert.equal(rules({}, { routes: ['fast'] }).routesOnly, true)
+  assert.equal(rules({}, { routes: ['fast'], models: ['*'] }).routesOnly, false)
+  assert.equal(rules({}, {}).routesOnly, false)
+})
+
+test('access: restrictions are prepared once, and there are none without a list', () => {
+  const restricted = [FULL_ACCESS, { ...FULL_ACCESS, styles: ['chat'] }]
+  assert.equal(restrictionsOf({ access: [] }), null)
+  assert.equal(restrictionsOf({ access: [FULL_ACCESS] }), null)
+  assert.equal(restrictionsOf({ access: [{ ...FULL_ACCESS, ips: ['10.0.0.0/8'] }] }), null)
+  assert.ok(restrictionsOf({ access: restricted }))
+  assert.equal(restrictionsOf({ access: restricted }), restrictionsOf({ access: restricted }))
+})

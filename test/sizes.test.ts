@@ -23,7 +23,6 @@ const ABOVE_THE_CAP: { readonly [name: string]: readonly [lines: number, members
 
   // The path of a request.
   Attempt: [362, 62],
-  ChatAttempts: [270, 41],
 
   Bookkeeper: [284, 35],
   UsageReader: [288, 42],

@@ -1,9 +1,8 @@
 /** The attempts of a chat call: the request for each target, and the changes to it after a failure. */
 
-import type { UpstreamProtocolName } from '../../core/chat.ts'
 import { outgoingBody } from '../../core/encoded-text.ts'
 import type { Failure } from '../../core/failure.ts'
-import type { Json, JsonObject } from '../../core/json.ts'
+import type { JsonObject } from '../../core/json.ts'
 import type { CallBodies } from '../../core/kept-bodies.ts'
 import type { UpstreamProtocol } from '../../core/protocol.ts'
 import type { Instance } from '../../core/provider.ts'
@@ -28,10 +27,12 @@ import {
   prepareRequest,
   sameFormat,
 } from '../upstream/outbound-request.ts'
+import { MissingProtocols } from './missing-protocols.ts'
 import { OutputLimits } from './output-limits.ts'
-import { OWN_PARTS, refusesOwnParts, withoutOwnParts } from './own-parts.ts'
-import { signaturesIn, signaturesNamed, stripSignatures } from './strip-signatures.ts'
-import { truncated } from './truncate.ts'
+import { OWN_PARTS, refusesOwnParts } from './own-parts.ts'
+import { RefusalRetries } from './refusal-retries.ts'
+import { RequestVariants } from './request-variants.ts'
+import { signaturesIn, signaturesNamed } from './strip-signatures.ts'
 import type { StoredTurn } from './turn.ts'
 
 /** The parts of a chat call that its attempts need. */
@@ -64,20 +65,10 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
   readonly #memoryOwner: string | undefined
   readonly #bodies: CallBodies | null
   readonly #prepared = new Map<Candidate, PreparedRequest[]>()
-  /** The request without signatures, by the id of each provider instance that rejected them. */
-  #unsigned: Map<string, InboundRequest> | null = null
-  #truncated: InboundRequest | null = null
-  /** The request without members that a candidate refused, and the request from which it was derived. */
-  #adapted: Map<Candidate, { readonly from: InboundRequest; readonly to: InboundRequest }> | null = null
   readonly #outputs: OutputLimits
-  /** Refused members that errors only mention. */
-  #guesses: { readonly candidate: Candidate; readonly path: string; readonly value: Json | undefined }[] | null = null
-  /** Number of retries without a refused member. */
-  #retriesWithoutMember = 0
-  /** Number of retries without the signatures that an error identified. */
-  #retriesWithoutNamed = 0
-  /** Protocols that this request found unsupported, by instance. */
-  #missing: Map<Instance, Set<UpstreamProtocolName>> | null = null
+  readonly #variants: RequestVariants
+  readonly #missing: MissingProtocols
+  readonly #refused: RefusalRetries
 
   constructor(deps: RouterDeps, { inbound, settings, turn, memoryOwner, bodies = null }: ChatAttemptsInput) {
     this.#deps = deps
@@ -87,6 +78,10 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     this.#memoryOwner = memoryOwner
     this.#bodies = bodies
     this.#outputs = new OutputLimits(deps)
+    const { refusals } = deps.health
+    this.#variants = new RequestVariants({ inbound, turn, refusals })
+    this.#missing = new MissingProtocols(refusals)
+    this.#refused = new RefusalRetries(refusals)
     // No client waits for a background response.
     this.hedgesProbes = mayHedge(inbound.request) && !turn?.storage.background
     this.isWhole = !inbound.request.stream
@@ -96,7 +91,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
   prepare(target: Target): OutboundRequest | null {
     const { candidate } = target
     const { instance } = candidate
-    const inbound = this.#inboundFor(target)
+    const inbound = this.#variants.of(target)
     const known = this.#prepared.get(candidate) ?? []
     const before = known.find((one) => one.inbound === inbound)
     if (before) return before.prepared
@@ -104,7 +99,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     const stated = this.#outputs.of(candidate)
     const asked = withIssuers(forcedStream(inbound, instance), instance, this.#deps.health)
     const limited = stated === undefined ? asked : { ...asked, outputLimit: stated.limit, addsLimit: stated.isAdded }
-    const prepared = prepareRequest(limited, candidate, facts, this.#lackingAt(instance))
+    const prepared = prepareRequest(limited, candidate, facts, this.#missing.at(instance))
     known.push({ inbound, prepared })
     this.#prepared.set(candidate, known)
     return prepared
@@ -136,7 +131,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     const inbound = this.#inbound
     const { protocol, auth, url, body, stream } = prepared
     const choices = severalChoices(inbound, protocol)
-    const isTranslated = protocol.name !== inbound.protocol.name || this.#inboundFor(target).reencode !== undefined
+    const isTranslated = protocol.name !== inbound.protocol.name || this.#variants.of(target).reencode !== undefined
     return new Attempt(this.#deps, {
       url,
       headers: headersFor(instance, target.key, inbound, prepared),
@@ -162,17 +157,16 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
 
   retrySameTarget(target: Target, failure: Failure): boolean {
     const { id } = target.candidate.instance
-    if (this.#turn?.isExpiredUpstream(this.#unadapted(target), failure)) return true
+    if (this.#turn?.isExpiredUpstream(this.#variants.unadapted(target), failure)) return true
     if (this.#isProtocolMissing(target, failure)) return true
     if (this.#mayLowerOutput(target, failure)) return true
     if (this.#mayReplaceOwnParts(target, failure)) return true
     if (failure.kind === 'incompatible') return this.#mayRetryWithoutMember(target, failure)
-    if (failure.kind !== 'unknown_proof' || this.#unsigned?.has(id)) return false
-    const unsigned = stripSignatures(this.#truncated ?? this.#inbound)
+    if (failure.kind !== 'unknown_proof' || this.#variants.isUnsigned(id)) return false
+    const unsigned = this.#variants.withoutSignatures()
     if (!unsigned) return false
-    if (this.#mayRetryWithoutNamed(target.candidate, failure, signaturesIn(this.#inboundFor(target)))) return true
-    this.#unsigned ??= new Map()
-    this.#unsigned.set(id, unsigned)
+    if (this.#mayRetryWithoutNamed(target.candidate, failure, signaturesIn(this.#variants.of(target)))) return true
+    this.#variants.sendUnsigned(id, unsigned)
     return true
   }
 
@@ -180,7 +174,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
   #mayLowerOutput(target: Target, failure: Failure): boolean {
     const { candidate } = target
     const prepared = this.#prepared.get(candidate)?.at(-1)?.prepared ?? null
-    if (!this.#outputs.lower(candidate, failure, this.#inboundFor(target).request, prepared)) return false
+    if (!this.#outputs.lower(candidate, failure, this.#variants.of(target).request, prepared)) return false
     this.#prepared.delete(candidate)
     return true
   }
@@ -189,146 +183,59 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
   #mayReplaceOwnParts(target: Target, failure: Failure): boolean {
     const { candidate } = target
     const { refusals } = this.#deps.health
-    const inbound = this.#inboundFor(target)
+    const inbound = this.#variants.of(target)
     const used = this.#prepared.get(candidate)?.at(-1)?.prepared?.protocol.name
     if (used !== inbound.protocol.name || refusals.hasMember(candidate, OWN_PARTS)) return false
     if (!refusesOwnParts(inbound, failure)) return false
     refusals.noteMember(candidate, OWN_PARTS)
-    this.#adapted?.delete(candidate)
+    this.#variants.refusedMore(candidate)
     return true
   }
 
   /** Remembers the refused signatures. True: the error identifies some but not all, so only those are removed. */
   #mayRetryWithoutNamed(candidate: Candidate, failure: Failure, signatures: readonly string[]): boolean {
     const body = this.#prepared.get(candidate)?.at(-1)?.prepared?.body.text ?? ''
-    const named = this.#retriesWithoutNamed < MAX_WITHOUT_NAMED ? signaturesNamed(failure, body, signatures) : []
-    const { refusals } = this.#deps.health
-    for (const signature of named.length > 0 ? named : signatures) refusals.noteSignature(candidate, signature)
-    this.#adapted?.delete(candidate)
-    if (named.length === 0 || named.length === signatures.length) return false
-    this.#retriesWithoutNamed++
-    return true
+    const named = this.#refused.maySeparate ? signaturesNamed(failure, body, signatures) : []
+    this.#variants.refusedMore(candidate)
+    return this.#refused.leaveOutSignatures(candidate, named, signatures)
   }
 
   reduceRequest(failure: Failure): boolean {
-    const shorter = failure.kind === 'context_length' ? truncated(this.#truncated ?? this.#inbound) : null
-    if (!shorter) return false
-    this.#truncated = shorter
-    this.#unsigned = null
-    return true
+    return failure.kind === 'context_length' && this.#variants.shorten()
   }
 
   mayFailOver(failure: Failure): boolean {
-    return mayFailOver(this.#inbound.request, failure) && !this.#isOwnFault(failure)
+    return mayFailOver(this.#inbound.request, failure) && !isOwnFault(this.#inbound, failure)
   }
 
-  /** The request for this target, including members that its model refused. */
-  #unadapted(target: Target): InboundRequest {
-    return (
-      this.#unsigned?.get(target.candidate.instance.id) ??
-      this.#truncated ??
-      this.#turn?.inboundFor(target) ??
-      this.#inbound
-    )
-  }
-
-  /** The request as this target receives it. */
-  #inboundFor(target: Target): InboundRequest {
-    const inbound = this.#unadapted(target)
-    const { candidate } = target
-    return this.#deps.health.refusals.hasRecent(candidate) ? this.#adaptedFor(candidate, inbound) : inbound
-  }
-
-  /** The request without members that this model refused recently; the same object for the same request. */
-  #adaptedFor(candidate: Candidate, inbound: InboundRequest): InboundRequest {
-    const before = this.#adapted?.get(candidate)
-    if (before?.from === inbound) return before.to
-    const { refusals } = this.#deps.health
-    const stripped = stripSignatures(inbound, (signature) => refusals.hasSignature(candidate, signature)) ?? inbound
-    const known = refusals.hasMember(candidate, OWN_PARTS) ? withoutOwnParts(stripped) : stripped
-    const to = { ...known, refused: (path: string, value: Json) => refusals.hasMember(candidate, path, value) }
-    this.#adapted ??= new Map()
-    this.#adapted.set(candidate, { from: inbound, to })
-    return to
-  }
-
-  refusedMember({ candidate }: Target, failure: Failure): string | undefined {
-    return comparableMember(failure, this.#optionalOf(candidate))
-  }
-
-  /** The members that may be left out of the body last sent to the candidate. */
-  #optionalOf(candidate: Candidate): JsonObject {
-    const sent = this.#prepared.get(candidate)?.at(-1)?.prepared?.body.text
-    return sent === undefined ? {} : optionalMembers(sent)
-  }
-
-  /** Whether to retry the same target without the member it refused. Remembers the refusal. Never for an essential member. */
-  #mayRetryWithoutMember({ candidate }: Target, failure: Failure): boolean {
-    const member = refusedMember(failure, this.#optionalOf(candidate))
-    if (!member || this.#retriesWithoutMember >= MAX_WITHOUT_MEMBER) return this.#forgetGuesses(candidate)
-    const { path, value, certain } = member
-    const { refusals } = this.#deps.health
-    if (refusals.hasMember(candidate, path, value) || this.#isOwnFault(failure)) return this.#forgetGuesses(candidate)
-    if (this.#inbound.request.extras.some(({ at, essential }) => essential && at === path)) return false
-    const prepared = this.#prepared.get(candidate)?.at(-1)?.prepared
-    if (!prepared?.body.text.includes(`"${path.slice(path.lastIndexOf('.') + 1)}"`)) return false
-    this.#retriesWithoutMember++
-    refusals.noteMember(candidate, path, value)
-    if (!certain) {
-      this.#guesses ??= []
-      this.#guesses.push({ candidate, path, value })
-    }
-    this.#adapted?.delete(candidate)
-    return true
-  }
-
-  /** The model refuses the request without the members that its sentences mentioned, too: they are no longer left out. */
-  #forgetGuesses(candidate: Candidate): false {
-    for (const guess of this.#guesses ?? [])
-      if (guess.candidate === candidate) this.#deps.health.refusals.forgetMember(candidate, guess.path, guess.value)
-    return false
-  }
-
-  /** Whether a refused value is outside the range that the client's API publishes. */
-  #isOwnFault({ kind, param, upstream }: Failure): boolean {
-    const { protocol, body } = this.#inbound
-    if (kind !== 'incompatible' || !protocol.ranges) return false
-    return Object.entries(protocol.ranges).some(([member, [least, most]]) => {
-      const value = body[member]
-      const isOutside = typeof value === 'number' && (value < least || value > most)
-      return isOutside && (param === member || upstream?.message?.includes(member) === true)
-    })
-  }
-
-  #lackingAt(instance: Instance): ReadonlySet<UpstreamProtocolName> {
-    const known = this.#deps.health.refusals.protocolsOf(instance)
-    const found = this.#missing?.get(instance) ?? NO_PROTOCOLS
-    return known.length === 0 ? found : new Set([...known, ...found])
-  }
-
-  /** Whether the failure means that the instance lacks the protocol, and it has another one to try. */
+  /** Whether the instance lacks the protocol and has another one. */
   #isProtocolMissing(target: Target, failure: Failure): boolean {
     const { candidate } = target
-    const { instance } = candidate
-    const inbound = this.#inboundFor(target)
+    const inbound = this.#variants.of(target)
     const used = this.#prepared.get(candidate)?.find((one) => one.inbound === inbound)?.prepared?.protocol.name
-    const missing = this.#missing?.get(instance) ?? new Set()
-    const isLast = this.#lackingAt(instance).size + 1 >= instance.speaks.length
-    if (!used || isLast || missing.has(used) || !isMissingPath(failure)) return false
-    this.#missing ??= new Map()
-    this.#missing.set(instance, missing.add(used))
-    // An error that mentions a model may be about the model: remembered for this request only.
-    if (!/model/i.test(failure.upstream?.message ?? '')) this.#deps.health.refusals.noteProtocol(instance, used)
+    if (!this.#missing.note(candidate.instance, used, failure)) return false
     this.#prepared.delete(candidate)
     return true
   }
-}
-/** Maximum retries without a refused member; each removes one more. */
-const MAX_WITHOUT_MEMBER = 3
-/** Maximum retries without only the identified signatures; then all signatures are removed. */
-const MAX_WITHOUT_NAMED = 2
 
-const NO_PROTOCOLS: ReadonlySet<UpstreamProtocolName> = new Set()
+  /** Whether to retry the same target without the member it refused. Never for an essential member. */
+  #mayRetryWithoutMember({ candidate }: Target, failure: Failure): boolean {
+    const member = refusedMember(failure, optionalIn(this.#prepared.get(candidate)))
+    if (!member || !this.#refused.mayLeaveOut(candidate, member) || isOwnFault(this.#inbound, failure))
+      return this.#refused.forgetGuesses(candidate)
+    const { path } = member
+    if (this.#inbound.request.extras.some(({ at, essential }) => essential && at === path)) return false
+    const prepared = this.#prepared.get(candidate)?.at(-1)?.prepared
+    if (!prepared?.body.text.includes(`"${path.slice(path.lastIndexOf('.') + 1)}"`)) return false
+    this.#refused.leaveOut(candidate, member)
+    this.#variants.refusedMore(candidate)
+    return true
+  }
+
+  refusedMember({ candidate }: Target, failure: Failure): string | undefined {
+    return comparableMember(failure, optionalIn(this.#prepared.get(candidate)))
+  }
+}
 
 const withIssuers = (inbound: InboundRequest, instance: Instance, { issuers }: UpstreamHealth): InboundRequest =>
   issuers.isEmpty
@@ -345,17 +252,6 @@ const hedging = (health: UpstreamHealth, settings: Settings, { request }: Inboun
   }
 }
 
-/**
- * Whether the path does not exist at the provider, rather than the model: 405, 501, or a 404 either without a structured
- * error or with a message about the address.
- */
-const isMissingPath = ({ status, upstream }: Failure): boolean => {
-  if (status === 405 || status === 501) return true
-  const isStructured = upstream?.type !== undefined || upstream?.code !== undefined
-  const isAboutPath = /\b(?:url|path|route|endpoint)\b|cannot post/i.test(upstream?.message ?? '')
-  return status === 404 && (!isStructured || isAboutPath)
-}
-
 /** Decoding of an answer with several choices in this protocol. Undefined: the request asks for one choice. */
 const severalChoices = (inbound: InboundRequest, format: UpstreamProtocol): MultipleChoices | undefined => {
   const count = choicesOf(inbound.request)
@@ -367,3 +263,19 @@ const severalChoices = (inbound: InboundRequest, format: UpstreamProtocol): Mult
 /** Whether a skipped event could lose only text: no tool call and no structured output. */
 const isPlainText = ({ request }: InboundRequest): boolean =>
   request.tools.length === 0 && request.settings.format === undefined
+
+/** The members that may be left out of the body last sent. */
+const optionalIn = (sent: readonly PreparedRequest[] | undefined): JsonObject => {
+  const body = sent?.at(-1)?.prepared?.body.text
+  return body === undefined ? {} : optionalMembers(body)
+}
+
+/** Whether a refused value is outside the range that the client's API publishes. */
+const isOwnFault = ({ protocol, body }: InboundRequest, { kind, param, upstream }: Failure): boolean => {
+  if (kind !== 'incompatible' || !protocol.ranges) return false
+  return Object.entries(protocol.ranges).some(([member, [least, most]]) => {
+    const value = body[member]
+    const isOutside = typeof value === 'number' && (value < least || value > most)
+    return isOutside && (param === member || upstream?.message?.includes(member) === true)
+  })
+}

@@ -13,13 +13,14 @@ import type { StreamStep } from '../../core/protocol.ts'
 import type { Identity, ProviderKey, Quirks } from '../../core/provider.ts'
 import type { Secret } from '../../core/secret.ts'
 import type { Settings } from '../../core/settings.ts'
-import { NEVER, type SharedTimer, type TimerClient } from '../../core/shared-timer.ts'
+import type { SharedTimer, TimerClient } from '../../core/shared-timer.ts'
 import type { Sink } from '../../core/stage.ts'
 import type { OngoingCall, UpstreamListener, World } from '../../core/world.ts'
 import { truncated } from '../../protocols/errors/answer-failures.ts'
 import type { MultipleChoices } from '../../protocols/shared/choices.ts'
 import { type OutputSample, OutputSampler } from '../accounts/token-usage.ts'
-import { AttemptState, type AttemptTimeout, checkTimeouts, timeoutFailure } from './attempt-timeouts.ts'
+import { AttemptClock, type ClockListener } from './attempt-clock.ts'
+import { type AttemptTimeout, timeoutFailure } from './attempt-timeouts.ts'
 import { type AnswerBodyReader, type AnswerFormat, readerFor } from './body-reader.ts'
 import { redactKey, redactSecrets } from './redact.ts'
 
@@ -116,6 +117,8 @@ export const internalError = fail(
 )
 const internalReadError = fail('malformed', 'Internal gateway error while reading the upstream answer.')
 
+type Finished = ChatEvent & { readonly type: 'finish' }
+
 /** The dependencies of attempts. */
 type AttemptDeps = {
   readonly world: World
@@ -129,10 +132,7 @@ type AttemptTerms = Pick<
 >
 
 /** Implements its own answer stream: an open stream consists of few objects and does not hold the request. */
-export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
-  place = -1
-  /** When the timeouts must be checked next. */
-  until = NEVER
+export class Attempt implements UpstreamListener, AnswerStream, ClockListener {
   /** Settles when the target is final or the attempt has failed. */
   opened: Promise<AttemptOutcome>
   /** 0 until the header block has arrived. */
@@ -140,9 +140,8 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
   whole: string | null = null
   body: Json | undefined
   readonly #world: World
-  readonly #timer: SharedTimer<TimerClient>
+  readonly #clock: AttemptClock
   #terms: AttemptTerms
-  readonly #state: AttemptState
   readonly #call: OngoingCall
   /** Null after the header block, which selects the reader. */
   #input: AttemptInput | null
@@ -156,7 +155,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
   #heldSize = 0
   #sink: Sink<readonly StreamStep[]> | null = null
   #failure: Failure | undefined
-  #finish: (ChatEvent & { type: 'finish' }) | null = null
+  #finish: Finished | null = null
   /** If events were dropped, only a finish reason makes the answer complete, not the terminal event alone. */
   #dropped = 0
   #usage: Usage | null = null
@@ -166,28 +165,27 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
 
   constructor({ world, activeCalls }: AttemptDeps, input: AttemptInput) {
     this.#world = world
-    this.#timer = activeCalls.timers
     this.#input = input
     this.#terms = termsOf(input)
-    this.#state = new AttemptState(world.now())
+    this.#clock = new AttemptClock(world, activeCalls.timers, this.#terms, this)
     this.opened = new Promise((resolve) => {
       this.#settle = resolve
     })
     this.#call = world.dial(callOf(input), input.bodies?.attempt(keptOf(input), this) ?? this)
-    this.#schedule(this.#state.startedAt)
+    this.#clock.schedule(this.#clock.startedAt)
   }
 
   /** ms from the start to the first content, or to now if there is none. */
   get age(): number {
-    return (this.#state.firstContentAt ?? this.#world.now()) - this.#state.startedAt
+    return this.#clock.age
   }
 
   abort(): void {
-    this.#state.isOver = true
+    this.#clock.isOver = true
     this.#input = null
     this.#sink = null
     // A lingering call delays no client, and its connection may still be reused.
-    if (!this.#state.isLingering) this.#closeCall()
+    if (!this.#clock.isLingering) this.#closeCall()
   }
 
   failWith(failure: Failure): void {
@@ -197,7 +195,8 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
   /** Opens at the first content, whatever was to be held back: only whether the target answers still matters. */
   openAtFirstContent(): void {
     this.#terms = { ...this.#terms, holdbackMs: 0 }
-    if (this.#state.firstContentAt !== null) this.#open({ ok: true, answerStream: this })
+    this.#clock.rules = this.#terms
+    if (this.#clock.firstContentAt !== null) this.#open({ ok: true, answerStream: this })
   }
 
   // ── The answer stream ──────────────────────────────────────────────────────────────────────────────────────────
@@ -230,18 +229,18 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
     this.opened = PIPED
     const hasRoom = sink.push(this.#held ?? [])
     this.#held = null
-    if (this.#state.isOver) return sink.end(this.#failure)
+    if (this.#clock.isOver) return sink.end(this.#failure)
     this.#sink = sink
-    if (!hasRoom) this.#state.isPaused = true
+    if (!hasRoom) this.#clock.isPaused = true
   }
 
   resume(): void {
-    const state = this.#state
-    if (!state.isPaused) return
+    const clock = this.#clock
+    if (!clock.isPaused) return
     const now = this.#world.now()
-    state.isPaused = false
-    if (state.finishedAt !== null) state.finishedAt = now
-    this.#restartIdle(now)
+    clock.isPaused = false
+    if (clock.finishedAt !== null) clock.finishedAt = now
+    this.#clock.restartIdle(now)
     this.#call.resume()
     this.#completeEarly()
   }
@@ -249,7 +248,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
   // ── The upstream listener ──────────────────────────────────────────────────────────────────────────────────────
 
   onHeaders(status: number, headers: HeaderLookup): void {
-    if (this.#state.isOver || !this.#input) return
+    if (this.#clock.isOver || !this.#input) return
     const { protocol, quirks, translated, choices, stream, onHeaders } = this.#input
     this.#input = null
     this.status = status
@@ -257,19 +256,19 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
     const context = { protocol, quirks, translated, choices, stream, date: this.#world.date() }
     this.#reader = readerFor({ status, headers }, context)
     const now = this.#world.now()
-    this.#state.hasHeaders = true
-    this.#state.lastByteAt = now
+    this.#clock.hasHeaders = true
+    this.#clock.lastByteAt = now
     // Many servers send the headers of a stream before the model starts, so a stream responds with its first byte.
-    this.#state.hasResponded = !stream
-    this.#schedule(now)
+    this.#clock.hasResponded = !stream
+    this.#clock.schedule(now)
   }
 
   onBody(chunk: Uint8Array): boolean {
-    const state = this.#state
-    if (state.isOver || !this.#reader) return true
+    const clock = this.#clock
+    if (clock.isOver || !this.#reader) return true
     // All events of one read get the same time, because reading the clock is not free.
-    state.lastByteAt = this.#world.now()
-    state.hasResponded = true
+    clock.lastByteAt = this.#world.now()
+    clock.hasResponded = true
     try {
       for (const step of this.#reader.push(chunk)) this.#onStep(step)
       this.#flush()
@@ -277,17 +276,17 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
       this.#failInternally(error)
     }
     if (this.#finish) this.#completeEarly()
-    return !state.isPaused
+    return !clock.isPaused
   }
 
   onPaused(stopped: boolean): void {
-    this.#state.isReadingStopped = stopped
-    if (!stopped) this.#restartIdle(this.#world.now())
+    this.#clock.isReadingStopped = stopped
+    if (!stopped) this.#clock.restartIdle(this.#world.now())
   }
 
   onEnd(): void {
-    if (this.#state.isOver) return this.#releaseTimer()
-    this.#state.isBodyEnded = true
+    if (this.#clock.isOver) return this.#clock.release()
+    this.#clock.isBodyEnded = true
     try {
       for (const step of this.#reader?.end() ?? []) this.#onStep(step)
     } catch (error) {
@@ -297,7 +296,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
   }
 
   onFailure(failure: Failure): void {
-    if (this.#state.isOver) return this.#releaseTimer()
+    if (this.#clock.isOver) return this.#clock.release()
     // A connection error after a complete answer does not matter.
     if (this.#finish) return this.#end(undefined)
     if (this.status === 0) return this.#end(failure)
@@ -308,7 +307,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
   // ── Events ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
   #onStep(step: StreamStep): void {
-    if (this.#state.isOver) return
+    if (this.#clock.isOver) return
     for (const event of step.events) {
       if (event.type === 'failure') return this.#onFailure(event.failure, step)
       if (event.type === 'delta') this.#output.add(event.text)
@@ -318,7 +317,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
       else if (event.type === 'finish') this.#onFinish(event)
       else if (event.type === 'signature') this.#terms.onSignature?.(event.signature)
     }
-    if (this.#state.isOver) return
+    if (this.#clock.isOver) return
     if (!this.#sink) this.#hold(step)
     else if (this.#held) this.#held.push(step)
     else this.#held = [step]
@@ -332,29 +331,29 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
   #onFailure(failure: Failure, { frame }: StreamStep): void {
     // A failure after the finish reason does not matter: the answer is complete.
     if (this.#finish) return this.#end(undefined)
-    const isWithinText = this.#state.firstContentAt !== null && frame !== undefined
+    const isWithinText = this.#clock.firstContentAt !== null && frame !== undefined
     if (failure.kind !== 'malformed' || !this.#terms.skipMalformedEvents || !isWithinText) return this.#end(failure)
     this.#dropped++
   }
 
   #onContent(): void {
-    const state = this.#state
-    state.lastContentAt = state.lastByteAt
-    if (state.firstContentAt !== null) return
+    const clock = this.#clock
+    clock.lastContentAt = clock.lastByteAt
+    if (clock.firstContentAt !== null) return
     const now = this.#world.now()
-    state.firstContentAt = now
+    clock.firstContentAt = now
     this.#heldSize = 0
-    this.#schedule(now)
+    this.#clock.schedule(now)
   }
 
-  #onFinish(event: ChatEvent & { type: 'finish' }): void {
+  #onFinish(event: Finished): void {
     if (this.#finish) return
     if (this.#dropped > 0 && event.finish.raw === null)
       return this.#end(fail('truncated', 'an event of the answer is malformed, and its finish reason is missing'))
     const now = this.#world.now()
     this.#finish = event
-    this.#state.finishedAt = now
-    this.#schedule(now)
+    this.#clock.finishedAt = now
+    this.#clock.schedule(now)
   }
 
   /** Keeps a step until there is a sink, with a copy of its bytes: those of a frame are valid only during the read. */
@@ -364,7 +363,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
     const bytes = frame?.raw instanceof Uint8Array ? new Uint8Array(frame.raw) : undefined
     this.#held.push(frame && bytes ? { ...step, frame: { ...frame, raw: bytes } } : step)
     this.#heldSize += bytes?.length ?? frame?.data.length ?? 0
-    if (this.#state.firstContentAt !== null) this.#openUnlessHeldBack()
+    if (this.#clock.firstContentAt !== null) this.#openUnlessHeldBack()
     else if (this.#terms.stream && this.#heldSize > MAX_HELD)
       this.#end(fail('too_large', `no content within ${MAX_HELD} characters of stream`))
   }
@@ -375,35 +374,11 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
     if (holdbackMs === 0 || this.#finish || this.#heldSize > MAX_HELD_BACK) this.#open({ ok: true, answerStream: this })
   }
 
-  // ── Timeouts ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-  /** Sets the timer for the earliest deadline. It is not moved to a later one, because that would happen for each chunk. */
-  #schedule(now: number): void {
-    const { deadline } = checkTimeouts(this.#state, this.#terms, now)
-    if (deadline < this.until) this.#timer.set(this.#world, this, deadline)
-  }
-
-  /** Restarts the idle timeouts: a pause of this process is not silence of the upstream. */
-  #restartIdle(now: number): void {
-    this.#state.lastByteAt = now
-    this.#state.lastContentAt = now
-    this.#schedule(now)
-  }
-
-  onDeadline(now: number): void {
-    for (;;) {
-      const { expired } = checkTimeouts(this.#state, this.#terms, now)
-      if (!expired) break
-      this.#onTimeout(expired)
-    }
-    this.#schedule(now)
-  }
-
-  #onTimeout(timeout: AttemptTimeout): void {
+  onTimeout(timeout: AttemptTimeout): void {
     const failure = timeoutFailure(timeout, this.#terms.settings)
     if (failure) this.#end(failure)
     else if (timeout === 'holdback') this.#open({ ok: true, answerStream: this })
-    else if (this.#state.isLingering) this.#closeCall()
+    else if (this.#clock.isLingering) this.#closeCall()
     else this.onEnd()
   }
 
@@ -418,22 +393,23 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
     this.body = first?.body
     this.#settle(outcome)
     this.#settle = null
-    this.#state.isSettled = true
+    this.#clock.isSettled = true
   }
 
   #end(cause: Failure | undefined): void {
-    const state = this.#state
-    if (state.isOver) return
+    const clock = this.#clock
+    if (clock.isOver) return
     const { key, secrets = [] } = this.#terms
     const failure =
       cause && redactSecrets(redactKey(this.status === 0 ? cause : { status: this.status, ...cause }, key), secrets)
-    state.isOver = true
+    clock.isOver = true
     this.#failure = failure
-    if (state.isLingering) this.#schedule(this.#world.now())
+    if (clock.isLingering) this.#clock.schedule(this.#world.now())
     else this.#closeCall()
     if (this.#sink) return this.#endSink(this.#sink, failure)
     if (failure) return this.#open({ ok: false, failure })
-    if (!this.#isEmpty) return this.#open({ ok: true, answerStream: this })
+    const hasContent = clock.firstContentAt !== null || this.#terms.allowEmptyText === true
+    if (!isEmpty(this.#finish, this.#usage, hasContent)) return this.#open({ ok: true, answerStream: this })
     const empty = fail('empty', 'the model returned an empty answer', { status: this.status })
     this.#open({ ok: false, failure: empty, answerStream: this })
   }
@@ -449,31 +425,18 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
     this.#sink?.end(failure)
   }
 
-  /** An answer without content that ended normally without output, or for a reason that is not known. */
-  get #isEmpty(): boolean {
-    const finish = this.#finish?.finish
-    if (this.#terms.allowEmptyText || this.#state.firstContentAt !== null || finish?.kind !== 'stop') return false
-    // Anthropic's streams count one token before the first.
-    return (this.#usage?.output ?? 0) <= 1 || !NORMAL_ENDS.has(finish.raw?.toLowerCase() ?? 'stop')
-  }
-
   /** Ends the answer at the terminal event, before the body ends. Not while paused: the client must catch up first. */
   #completeEarly(): void {
-    const state = this.#state
-    if (state.isOver || state.isPaused || !this.#finish || this.#reader?.over !== true) return
-    state.isLingering = !state.isBodyEnded
+    const clock = this.#clock
+    if (clock.isOver || clock.isPaused || !this.#finish || this.#reader?.over !== true) return
+    clock.isLingering = !clock.isBodyEnded
     this.#end(undefined)
   }
 
   #closeCall(): void {
-    this.#releaseTimer()
+    this.#clock.release()
     // Undefined while `dial` runs: it may report a failure before it returns.
     this.#call?.abort()
-  }
-
-  #releaseTimer(): void {
-    this.#state.isLingering = false
-    this.#timer.delete(this)
   }
 
   /** Ends the answer because of an internal error, since the next events would follow a gap. Rethrows for the log. */
@@ -488,7 +451,7 @@ export class Attempt implements UpstreamListener, AnswerStream, TimerClient {
     const steps = this.#held
     if (!this.#sink || !steps) return
     this.#held = null
-    if (!this.#sink.push(steps)) this.#state.isPaused = true
+    if (!this.#sink.push(steps)) this.#clock.isPaused = true
   }
 }
 
@@ -521,4 +484,12 @@ const callOf = (input: AttemptInput): Parameters<World['dial']>[0] => {
     buffered: holdbackMs === Number.POSITIVE_INFINITY || undefined,
     client,
   }
+}
+
+/** An answer without content that ended normally without output, or for a reason that is not known. */
+const isEmpty = (ended: Finished | null, usage: Usage | null, hasContent: boolean): boolean => {
+  const finish = ended?.finish
+  if (hasContent || finish?.kind !== 'stop') return false
+  // Anthropic's streams count one token before the first.
+  return (usage?.output ?? 0) <= 1 || !NORMAL_ENDS.has(finish.raw?.toLowerCase() ?? 'stop')
 }

@@ -16,14 +16,12 @@ type Size = { readonly lines: number; readonly members: number }
 
 /** Classes above a cap, with their present size. A class may only leave this list, and a size may only go down. */
 const ABOVE_THE_CAP: { readonly [name: string]: readonly [lines: number, members: number] } = {
-  // Counting: one `Reservations` over a port for memory and Redis replaces these.
+  // Counting: one `Reservations` over a port for memory and Redis replaces these next.
   RedisCounters: [533, 55],
   RedisLink: [216, 37],
   SharedAuthority: [237, 33],
 
-  // The path of a request.
-  Attempt: [322, 54],
-
+  // The ledger: its tables and how it is summed change next, so these are designed again with them.
   Bookkeeper: [284, 35],
   UsageReader: [288, 42],
   LedgerFold: [291, 36],
@@ -31,6 +29,8 @@ const ABOVE_THE_CAP: { readonly [name: string]: readonly [lines: number, members
   JournalWriter: [239, 39],
   UsageLedger: [210, 33],
 
+  // To be split: the reader of an attempt and its verdict; the requests that a simulation draws and its final checks.
+  Attempt: [322, 54],
   Simulation: [633, 46],
 }
 

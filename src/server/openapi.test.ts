@@ -35,6 +35,13 @@ test('openapi: every reference resolves, and every schema is used and compiles',
   for (const name of wanted) assert.ok(ajv.compile({ $ref: `api#/components/schemas/${name}` }))
 })
 
+test('openapi: a nullable value of one type has a list of types', () => {
+  assert.doesNotMatch(JSON.stringify(schemas), /"anyOf":\[\{"type":"[a-z]+"\},\{"type":"null"\}\]/)
+  const { encoding_format: format, user } = object(object(schemas.EmbeddingsRequest)?.properties) ?? {}
+  assert.deepEqual(format, { type: ['string', 'null'], enum: ['float', 'base64', null] })
+  assert.deepEqual(user, { type: ['string', 'null'] })
+})
+
 test('openapi: every error matches its schema', () => {
   const ajv = ajvWith(document)
   for (const [schema, path] of [

@@ -1,7 +1,7 @@
 /** The API description (OpenAPI 3.1), generated from the table of routes, so that the two cannot differ. */
 import { z } from 'zod'
 import type { ClientProtocolName } from '../core/chat.ts'
-import type { JsonObject } from '../core/json.ts'
+import { isList, isObject, type Json, type JsonObject, list, object } from '../core/json.ts'
 import type { ClientProtocol } from '../core/protocol.ts'
 import { RELAY_ROWS, RELAYS, type RelayName, type RelayRow } from '../core/relay.ts'
 import { protocols } from '../protocols/index.ts'
@@ -477,10 +477,24 @@ const jsonSchemas = (): JsonObject => {
       if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum
     },
   })
-  // Plain JSON by the definition of JSON Schema.
   return Object.fromEntries(
-    Object.entries(schemas).map(([id, { $schema: _, $id: __, ...schema }]) => [id, schema]),
-  ) as JsonObject
+    // JSON by the definition of JSON Schema.
+    Object.entries(schemas).map(([id, { $schema: _, $id: __, ...schema }]) => [id, withTypeLists(schema as Json)]),
+  )
+}
+
+/** Nullable members as a list of types: some generators misread `anyOf` with null (samchungy/zod-openapi#554). */
+const withTypeLists = (value: Json): Json => {
+  if (isList(value)) return value.map(withTypeLists)
+  if (!isObject(value)) return value
+  const { anyOf, ...rest } = Object.fromEntries(
+    Object.entries(value).map(([name, part = null]) => [name, withTypeLists(part)]),
+  )
+  const [one, none, ...more] = list(anyOf)
+  if (!isObject(one) || typeof one.type !== 'string' || more.length > 0 || object(none)?.type !== 'null')
+    return anyOf === undefined ? rest : { ...rest, anyOf }
+  const values = isList(one.enum) && { enum: [...one.enum, null] }
+  return { ...one, ...values, type: [one.type, 'null'], ...rest }
 }
 
 /** Creates the API description. */

@@ -149,7 +149,7 @@ In the tables:
 - **styles**: a request in one of these API styles passes through unchanged. A request in another style is
   translated to the first of them, or to another one if the first cannot express a part of the request.
 - **on request**: further styles of the provider, which support fewer features, or are not known to support all. Enable them with \`<NAME>_STYLES\`.
-- **relayed**: [endpoints](decisions/0015-relayed-endpoints.md) that are routed and not translated.
+- **relayed**: [endpoints](endpoints.md) that are routed and not translated.
 - **models in the catalogue**: known models, and how many of them support tools, structured output (schemas), images and
   reasoning. A number alone: capabilities unknown. Other models work too.
 

@@ -77,6 +77,8 @@ export default {
   defaultModel: 'openai/gpt-5.4-mini',
   models: { path: '/models', decode: writesText },
   quirks: { usage: costInDollars, errors },
+  // POST /api/v1/audio/speech (github.com/BerriAI/litellm/issues/42111, 2026-09-20). Its transcriptions take JSON, not a form.
+  relays: { speech: { models: [] } },
   embeds: {
     protocol: 'openai-embeddings',
     models: [

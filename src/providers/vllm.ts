@@ -22,5 +22,7 @@ export default {
     body: (body) => ({ ...body, continue_final_message: true, add_generation_prompt: false }),
   },
   note: 'Usually `http://localhost:8000/v1`. The default model is the one it serves.',
+  // docs.vllm.ai/en/v0.22.1/serving/online_serving/speech_to_text (2026-11-27).
+  relays: { transcriptions: { models: [] }, translations: { models: [] } },
   embeds: { protocol: 'openai-embeddings', models: [] },
 } satisfies Provider

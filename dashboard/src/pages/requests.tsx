@@ -3,6 +3,7 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChild, RefObject } from 'preact'
 import { useCallback, useEffect, useRef } from 'preact/hooks'
+import { RELAYS } from '../../../src/core/relay.ts'
 import { REQUEST_STYLES } from '../../../src/core/request-styles.ts'
 import type { Facets, OutcomeHistogram, RequestsPage } from '../../../src/usage/reading/queries.ts'
 import { boundsOf, isCurrent, type Place, placePath, rangeAt, valuesOf, withParam } from '../address.ts'
@@ -44,7 +45,7 @@ const MOST_ASKED = 100
 const FIGURES = 10_000
 
 const RESULTS = Object.entries(w.results).map(([value, label]) => ({ value, label }))
-const STYLES = REQUEST_STYLES.map((value) => ({ value, label: value }))
+const STYLES = [...REQUEST_STYLES, ...Object.keys(RELAYS)].map((value) => ({ value, label: value }))
 
 /** The range and the filters as parameters of the API. */
 const fullQuery = (place: Place) => {

@@ -37,7 +37,7 @@ const DRAFTS = Object.fromEntries(
       modelsOf: ({ relays }) => relays?.[name]?.models,
       // The default is the first of the provider's: names of configured models do not show what they are for.
       isName: () => false,
-      remedy: 'The table of providers in /docs/providers shows which have it.',
+      remedy: 'The table in /docs/providers shows which do; a server of your own does too (`my-server/MODEL`).',
     }),
   ]),
   // Every endpoint has one.

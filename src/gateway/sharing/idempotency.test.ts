@@ -4,12 +4,13 @@ import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from
 import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import { ANONYMOUS } from '../../core/accounts.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
+import type { ClientProtocol } from '../../core/protocol.ts'
 import { summarize } from '../../core/trace-summary.ts'
 import { protocols } from '../../protocols/index.ts'
 import { serveChat } from '../chat/serve-chat.ts'
 import { repeatableChat, shareResponses } from './idempotency.ts'
 
-const protocol = protocols['openai-chat']
+const chat: ClientProtocol = protocols['openai-chat']
 
 const question = (more: object = {}) => ({
   model: 'm',
@@ -18,7 +19,31 @@ const question = (more: object = {}) => ({
   ...more,
 })
 
-type Wish = { readonly key?: string; readonly client?: string; readonly headers?: Readonly<Record<string, string>> }
+type Wish = {
+  readonly key?: string
+  readonly client?: string
+  readonly headers?: Readonly<Record<string, string>>
+  /** Absent: `/v1/chat/completions`. */
+  readonly path?: string
+  /** Absent: chat completions. */
+  readonly protocol?: ClientProtocol
+}
+
+/** A format with the model in its path: `/v1/models/MODEL:ask`. */
+const modelInPath: ClientProtocol = {
+  ...chat,
+  style: 'asking',
+  decodeRequest: (body, path = '') => {
+    const [, model = ''] = /^\/v1\/models\/([^/]+):ask$/.exec(path) ?? []
+    return chat.decodeRequest({ ...body, model })
+  },
+}
+const asking = (model: string): Wish => ({ protocol: modelInPath, path: `/v1/models/${model}:ask` })
+/** The body of such a request, which no model is in. */
+const unnamed = () => {
+  const { model: _, ...body } = still()
+  return body
+}
 
 /** A gateway with shared responses; fingerprints are the texts themselves. */
 const shared = (script: (asked: ScriptedCall) => void, settings: object = {}) => {
@@ -27,19 +52,26 @@ const shared = (script: (asked: ScriptedCall) => void, settings: object = {}) =>
   const gateway = { ...made.gateway, config: () => config }
   const share = shareResponses(gateway, (text) => text)
   let number = 0
-  const ask = (body: object | string, { key, client = '', headers = {} }: Wish = {}) => {
+  const ask = (body: object | string, wish: Wish = {}) => {
+    const { key, client = '', headers = {}, path = '/v1/chat/completions', protocol = chat } = wish
     const reply = new CapturedReply()
     const received: IncomingRequest = {
       id: `req_${String.fromCharCode(97 + number++)}`,
       method: 'POST',
-      path: '/v1/chat/completions',
+      path,
       query: '',
       headers: (name) => (name === 'idempotency-key' ? key : headers[name]),
       body: { text: typeof body === 'string' ? body : JSON.stringify(body) },
       client: { ...ANONYMOUS, owner: client },
     }
     reply.done = share(
-      { protocol, style: 'chat', received, responseWriter: reply, repeatable: repeatableChat(protocol, false) },
+      {
+        protocol,
+        style: protocol.style,
+        received,
+        responseWriter: reply,
+        repeatable: repeatableChat(protocol, false),
+      },
       (gateway, to) => serveChat(gateway, { protocol, received, responseWriter: to }),
     )
     return reply
@@ -371,15 +403,30 @@ test('idempotency: an unrecorded error is not stored either', async () => {
   }
   for (let time = 0; time < 2; time++) {
     const reply = new CapturedReply()
-    await share({ protocol, style: 'chat', received, responseWriter: reply, repeatable: () => null }, async (_, to) => {
-      asked++
-      to.writeHead(400, {})
-      to.end('no')
-    })
+    await share(
+      { protocol: chat, style: 'chat', received, responseWriter: reply, repeatable: () => null },
+      async (_, to) => {
+        asked++
+        to.writeHead(400, {})
+        to.end('no')
+      },
+    )
     await world.settle()
     assert.equal(reply.text, 'no')
   }
   assert.equal(asked, 2)
+})
+
+test('idempotency: the key of a request with its model in the path is refused for another model', async () => {
+  const { ask, world, calls } = shared(answers)
+  ask(unnamed(), { ...asking('m'), key: 'k' })
+  await world.settle()
+  const other = ask(unnamed(), { ...asking('a%2Fm'), key: 'k' })
+  const again = ask(unnamed(), { ...asking('m'), key: 'k' })
+  await world.settle()
+  assert.deepEqual([other.status, other.json.error.code], [422, 'idempotency_key_reused'])
+  assert.deepEqual([again.status, again.headers['x-headgate-idempotent']], [200, 'stored'])
+  assert.equal(calls.length, 1)
 })
 
 // ── Coalescing ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -418,6 +465,7 @@ const apart: readonly (readonly [string, object, Wish, object, Wish])[] = [
   ['another client', still(), { client: 'one' }, still(), { client: 'two' }],
   ['another version asked for', still(), {}, still(), { headers: { 'openai-beta': 'x=1' } }],
   ['no-store', still(), {}, still(), { headers: { 'cache-control': 'no-store' } }],
+  ['another model in the path', unnamed(), asking('m'), unnamed(), asking('a%2Fm')],
 ]
 for (const [name, one, its, other, others] of apart)
   test(`coalescing: ${name}: two calls`, async () => {
@@ -427,6 +475,14 @@ for (const [name, one, its, other, others] of apart)
     await world.settle()
     assert.equal(calls.length, 2)
   })
+
+test('coalescing: identical requests with their model in the path share one call', async () => {
+  const { ask, world, calls } = shared(begins, COALESCE)
+  ask(unnamed(), asking('m'))
+  ask(unnamed(), asking('m'))
+  await world.settle()
+  assert.equal(calls.length, 1)
+})
 
 test('coalescing: a body with a duplicate member is never shared', async () => {
   const { ask, world, calls } = shared(begins, COALESCE)

@@ -104,7 +104,8 @@ class ResponseSharing<Deps extends SharingDeps> {
     const names = new Map<string, string>()
     if (key !== undefined) {
       const name = `key ${received.client.owner} ${key}`
-      const print = this.#fingerprint(`${JSON.stringify([style, received.query])}\n${this.#printOf(received)}`)
+      const place = JSON.stringify([style, received.path, received.query])
+      const print = this.#fingerprint(`${place}\n${this.#printOf(received)}`)
       const found = this.#responses.find(name)
       if (found && found.fingerprint !== print) return this.#refuse(call, KEY_REUSED)
       if (found && !found.response.answer.replayable) return this.#refuse(call, KEY_IN_USE)
@@ -260,7 +261,9 @@ class ResponseSharing<Deps extends SharingDeps> {
     const body = call.repeatable({ ...received, body: source }, this.#gateway.config().settings.limit)
     if (!body) return null
     const forwarded = forwardedValues(this.#gateway.config(), received.headers)
-    const print = this.#fingerprint(`${JSON.stringify([style, received.query, forwarded])}\n${canonicalJson(body)}`)
+    const print = this.#fingerprint(
+      `${JSON.stringify([style, received.path, received.query, forwarded])}\n${canonicalJson(body)}`,
+    )
     return `${DUPLICATE}${received.client.owner} ${print}`
   }
 

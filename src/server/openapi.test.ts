@@ -2,7 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { KINDS } from '../core/failure.ts'
-import { isObject, type JsonObject, object } from '../core/json.ts'
+import { isList, isObject, type JsonObject, object } from '../core/json.ts'
+import { CLIENT_USAGE_PARAMETERS } from '../usage/reading/parameters.ts'
+import { parametersIn } from './admin/validation.ts'
 import { errorResponse } from './error-response.ts'
 import { openapi } from './openapi.ts'
 import { findRoute, pathsOf, ROUTES } from './routes.ts'
@@ -26,6 +28,38 @@ test('openapi: every operation ID is unique', () => {
   )
   assert.equal(new Set(names).size, names.length)
 })
+
+/** The place and name of each parameter. */
+const parametersAt = (operation: unknown): readonly string[] => {
+  const parameters = isObject(operation) ? operation.parameters : undefined
+  return isList(parameters) ? parameters.map((one) => `${object(one)?.in} ${object(one)?.name}`) : []
+}
+
+test('openapi: every path has its parameters, each once', () => {
+  for (const [path, methods] of Object.entries(paths))
+    for (const [method, operation] of Object.entries(object(methods) ?? {})) {
+      const names = parametersAt(operation)
+      const found = names.filter((name) => name.startsWith('path '))
+      const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => `path ${name}`)
+      assert.deepEqual(found, inPath, `${method} ${path}`)
+      assert.equal(new Set(names).size, names.length, `${method} ${path}`)
+    }
+})
+
+const parameters: readonly (readonly [string, readonly string[]])[] = [
+  ['GET /v1/responses/{id}', ['path id', 'query stream', 'query starting_after']],
+  ['GET /responses/{id}/input_items', ['path id', 'query limit', 'query order', 'query after', 'query before']],
+  ['GET /v1/usage', Object.keys(parametersIn(CLIENT_USAGE_PARAMETERS)?.shape ?? {}).map((name) => `query ${name}`)],
+  ['POST /v1/route', ['query style']],
+  ['POST /v1/chat/completions', ['header Idempotency-Key', 'header x-headgate-metadata']],
+  ['POST /v1/embeddings', ['header Idempotency-Key']],
+  ['POST /v1/messages/count_tokens', []],
+]
+for (const [name, expected] of parameters)
+  test(`openapi: the parameters of ${name}`, () => {
+    const [method = '', path = ''] = name.split(' ')
+    assert.deepEqual(parametersAt(object(paths[path])?.[method.toLowerCase()]), expected)
+  })
 
 test('openapi: every reference resolves, and every schema is used and compiles', () => {
   const text = JSON.stringify(document)

@@ -4,7 +4,9 @@ import type { ClientProtocolName } from '../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, list, object } from '../core/json.ts'
 import type { ClientProtocol } from '../core/protocol.ts'
 import { RELAY_ROWS, RELAYS, type RelayName, type RelayRow } from '../core/relay.ts'
-import { protocols } from '../protocols/index.ts'
+import { EMBEDDINGS } from '../gateway/handlers/embeddings.ts'
+import { clientProtocolByStyle, protocols } from '../protocols/index.ts'
+import { parametersOf } from './openapi-parameters.ts'
 import { SCHEMAS } from './openapi-schemas.ts'
 import {
   CHAT_ROUTES,
@@ -21,6 +23,8 @@ type SchemaName = keyof typeof SCHEMAS
 type ApiOperation = {
   readonly summary: string
   readonly description?: string
+  /** The parameters of the query. */
+  readonly query?: z.ZodObject
   /** The schema of the request body. */
   readonly takes?: SchemaName
   readonly gives: { readonly [status: string]: { readonly description: string; readonly content: JsonObject } }
@@ -101,8 +105,11 @@ const OPERATIONS: Operations = {
   },
   response: {
     summary: 'Retrieve a stored response',
-    description:
-      'Its current state. With `stream=true` its events after `starting_after`; for a response in progress the stream continues to its end.',
+    description: 'Its current state, or its events; for a response in progress the stream continues to its end.',
+    query: z.object({
+      stream: z.boolean().describe('`true`: its events.'),
+      starting_after: z.int().min(0).describe('The `sequence_number` after which the events begin.'),
+    }),
     gives: {
       '200': { description: 'The response.', content: asJsonOrEvents('Response', 'The events as server-sent events.') },
     },
@@ -115,7 +122,13 @@ const OPERATIONS: Operations = {
   },
   responseInput: {
     summary: 'List the input items of a stored response',
-    description: 'The items of its turn and of earlier turns; `limit`, `order`, `after` and `before` select a page.',
+    description: 'The items of its turn and of earlier turns.',
+    query: z.object({
+      limit: z.int().min(1).max(100).default(20),
+      order: z.enum(['asc', 'desc']).default('desc'),
+      after: z.string().describe('The ID of the item before the first one.'),
+      before: z.string().describe('The ID of the item after the last one.'),
+    }),
     gives: { '200': { description: 'The items, newest first.', content: asJson('ItemList') } },
     errors: [404, 503],
   },
@@ -181,7 +194,10 @@ const OPERATIONS: Operations = {
   explain: {
     summary: 'Explain the routing of a request',
     description:
-      'The body of a model call; nothing is sent upstream. Its API style is recognized by members that only one style has, or by the header `anthropic-version`. Set it with `?style=chat`, `responses`, `messages`, `completions` or `embeddings`.',
+      'The body of a model call; nothing is sent upstream. Its API style is recognized by members that only one style has, or by the header `anthropic-version`.',
+    query: z.object({
+      style: z.enum([...clientProtocolByStyle.keys(), EMBEDDINGS]).describe('Sets the API style.'),
+    }),
     takes: 'AnyRequest',
     gives: { '200': { description: 'The plan.', content: asJson('Plan') } },
     errors: [400, 404, 408, 413, 415, 503],
@@ -189,7 +205,15 @@ const OPERATIONS: Operations = {
   usage: {
     summary: 'Retrieve your own limits, budgets and use',
     description:
-      'With the client’s key; no admin token is needed. By default the use of the last 30 days, by day and model. Set the range with `from` and `to` (ISO 8601), `bucket=hour`, `day` or `none`, and the zone of days with `tz`; `limit` and `after` page.',
+      'With the client’s key; no admin token is needed. By default the use of the last 30 days, by day and model.',
+    query: z.object({
+      from: z.string().describe('ISO 8601 with a zone, or a date in UTC. By default 30 days before `to`.'),
+      to: z.string().describe('As `from`; by default now.'),
+      bucket: z.enum(['hour', 'day', 'none']).default('day'),
+      tz: z.string().describe('The zone of days: `Europe/Berlin`.'),
+      limit: z.int().min(1).max(10_000).default(1_000),
+      after: z.string().describe('`next` of the previous page.'),
+    }),
     gives: { '200': { description: 'The figures that also decide about requests.', content: asJson('OwnUsage') } },
     errors: [400, 503],
   },
@@ -331,8 +355,16 @@ const KEY: JsonObject = {
   in: 'header',
   required: false,
   description:
-    'Identifies this request: a retry with the same key gets the first response from its beginning, also while it is in progress. With a different body it is refused (422).',
+    'Identifies this request: a retry with the same key gets the first response from its beginning, also while it is in progress. With a different body or path it is refused (422).',
   schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]+$' },
+}
+
+const ID: JsonObject = {
+  name: 'id',
+  in: 'path',
+  required: true,
+  description: 'May contain a slash, encoded or not.',
+  schema: { type: 'string' },
 }
 
 const METADATA: JsonObject = {
@@ -398,14 +430,19 @@ const statesCost = (name: RouteName): boolean => {
   return format?.statesCost !== undefined && path.endsWith(format.path)
 }
 
+const operationOf = (name: RouteName): ApiOperation =>
+  OPERATIONS[name] ?? (isRelay(name) ? relayOperation(name) : chatOperation(name))
+
+/** The parameters of the path, of the query and of the headers. */
+const allParameters = (name: RouteName, path: string): readonly JsonObject[] => [
+  ...(path.includes('{id}') ? [ID] : []),
+  ...parametersOf(operationOf(name).query, 'query'),
+  ...(SHARED.has(name) ? [KEY] : []),
+  ...(statesCost(name) ? [METADATA] : []),
+]
+
 const operation = (name: RouteName, path: string): JsonObject => {
-  const {
-    summary,
-    description,
-    takes,
-    gives,
-    errors = [],
-  } = OPERATIONS[name] ?? (isRelay(name) ? relayOperation(name) : chatOperation(name))
+  const { summary, description, takes, gives, errors = [] } = operationOf(name)
   const { access, model, serves }: RouteRow = ROUTES[name]
   const { errorIdHeader, errorSchema = 'Error' } = protocols[protocolAt(path)]
   const ids: JsonObject =
@@ -417,24 +454,14 @@ const operation = (name: RouteName, path: string): JsonObject => {
   const failures = [...new Set([...always, ...errors])]
     .filter((status) => gives[status] === undefined)
     .sort((a, b) => a - b)
+  const parameters = allParameters(name, path)
   return {
     // Client generators require unique names.
     operationId: path === ROUTES[name].path ? name : `${name}Unprefixed`,
     summary,
     ...(description && { description }),
     ...(access !== 'open' && { security: [{ bearer: [] }, { apiKey: [] }, {}] }),
-    ...(path.includes('{id}') && {
-      parameters: [
-        {
-          name: 'id',
-          in: 'path',
-          required: true,
-          description: 'May contain a slash, encoded or not.',
-          schema: { type: 'string' },
-        },
-      ],
-    }),
-    ...(SHARED.has(name) && { parameters: [KEY, ...(statesCost(name) ? [METADATA] : [])] }),
+    ...(parameters.length > 0 && { parameters }),
     ...((takes || serves) && {
       requestBody: {
         required: true,

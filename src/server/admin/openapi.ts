@@ -1,6 +1,7 @@
 /** The description of the admin API (OpenAPI 3.1), made from its table. */
 import { z } from 'zod'
 import { ADMIN_BASE } from '../admin-request.ts'
+import { parametersOf } from '../openapi-parameters.ts'
 import type { AdminRow } from './row.ts'
 import { parametersIn } from './validation.ts'
 
@@ -118,23 +119,6 @@ const jsonSchemaOf = (schema: z.ZodType, io: 'input' | 'output', schemas: Record
   // The value was an object before it was written as JSON.
   return rewritten(rest) as Described
 }
-
-const parametersOf = (
-  schema: z.ZodObject | undefined,
-  place: 'path' | 'query',
-  examples: Readonly<Record<string, string>> = {},
-): readonly Described[] =>
-  Object.entries(schema?.shape ?? {}).map(([name, member]) => {
-    const { $schema: _, description, ...rest } = z.toJSONSchema(member, { io: 'input', unrepresentable: 'any' })
-    return {
-      name,
-      in: place,
-      required: place === 'path',
-      ...(description !== undefined && { description }),
-      schema: rest,
-      ...(examples[name] !== undefined && { example: examples[name] }),
-    }
-  })
 
 const CONDITION: readonly Described[] = [
   {

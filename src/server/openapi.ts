@@ -34,10 +34,9 @@ type ApiOperation = {
 
 const SCHEMAS_AT = '#/components/schemas/'
 const asJson = (name: string): JsonObject => ({ 'application/json': { schema: { $ref: SCHEMAS_AT + name } } })
-const asJsonOrEvents = (name: string, about: string): JsonObject => ({
-  ...asJson(name),
-  'text/event-stream': { schema: { type: 'string', description: about } },
-})
+/** Without a type: some readers apply the schema to the text of a stream, others to each event. */
+const asEvents = (about: string): JsonObject => ({ 'text/event-stream': { schema: { description: about } } })
+const asJsonOrEvents = (name: string, about: string): JsonObject => ({ ...asJson(name), ...asEvents(about) })
 
 /** Error statuses of a model call: invalid requests, a busy gateway, and failed upstreams. */
 const MODEL_ERRORS = [400, 402, 404, 408, 409, 413, 415, 422, 429, 502, 503, 504]
@@ -398,7 +397,7 @@ const chatOperation = (name: RouteName): ApiOperation => ({
   gives: {
     '200': {
       description: 'The answer, whole or as a stream.',
-      content: { ...anyObject(), 'text/event-stream': { schema: { type: 'string' } } },
+      content: { ...anyObject(), ...asEvents('The events of the format.') },
     },
   },
   errors: [...MODEL_ERRORS, 426],
@@ -413,7 +412,7 @@ const relayOperation = (name: RelayName): ApiOperation => {
     ...(answer !== 'bytes' && anyObject()),
     ...(answer === 'text' && { 'text/plain': { schema: { type: 'string' } } }),
     ...(answer === 'bytes' && { 'audio/*': { schema: { type: 'string', format: 'binary' } } }),
-    ...(events && { 'text/event-stream': { schema: { type: 'string' } } }),
+    ...(events && asEvents('The events of the provider.')),
   }
   return {
     summary,

@@ -83,3 +83,113 @@ export const endedRecord = (call: number, changes: Partial<RequestEnded> = {}): 
   clientRequestId: null,
   ...changes,
 })
+
+/** A record without a null and without the value of another member. A new member of a record needs a value here. */
+type Filled<Record> = { readonly [Name in keyof Record]-?: NonNullable<Record[Name]> }
+
+export const filledOpened: Filled<AttemptOpened> = {
+  type: 'attempt_opened',
+  call: 7,
+  request: 'req_7',
+  attempt: 3,
+  at: NOON + 7,
+  key: 'key_f',
+  team: 'team_f',
+  style: 'messages',
+  tag: 'tag_f',
+  provider: 'anthropic',
+  model: 'claude-sonnet-4-5',
+  credential: 'b7c2',
+  hedge: true,
+  reserved: 501,
+  charges: [budgetCharge('bud_f', NOON)],
+  route: 'route_f',
+  client: 'claude-code',
+  clientRequestId: 'theirs_f',
+}
+
+export const filledClosed: Filled<AttemptClosed> = {
+  type: 'attempt_closed',
+  call: 7,
+  attempt: 3,
+  at: NOON + 107,
+  outcome: 'failed',
+  kind: 'timeout',
+  status: 504,
+  message: 'Timed out.',
+  firstContentMs: 31,
+  tokens: {
+    input: 11,
+    output: 12,
+    cacheRead: 13,
+    cacheWrite: 14,
+    cacheWrite1h: 15,
+    reasoning: 16,
+    audioInput: 17,
+    audioOutput: 18,
+  },
+  usageSource: 'estimated',
+  cost: 71,
+  priceSource: 'override',
+  priceVersion: 'cat:2026-11-20',
+}
+
+export const filledEnded: Filled<RequestEnded> = {
+  type: 'request_ended',
+  call: 7,
+  request: 'req_7',
+  received: NOON + 7,
+  at: NOON + 117,
+  style: 'messages',
+  stream: true,
+  asked: 'fast_f',
+  route: 'route_f',
+  provider: 'anthropic',
+  model: 'claude-sonnet-4-5',
+  key: 'key_f',
+  team: 'team_f',
+  person: 'person_f',
+  endUser: 'user_f',
+  tags: '{"project":"tag_f"}',
+  tag: 'tag_f',
+  outcome: 'interrupted',
+  status: 502,
+  code: 'stream_interrupted',
+  message: 'The stream broke.',
+  trail: 'anthropic#b7c2:504',
+  decision: '{"by":"route"}',
+  cache: 'miss',
+  firstContentMs: 32,
+  overheadUs: 121,
+  saved: 9,
+  trace: '00-f',
+  client: 'claude-code',
+  clientRequestId: 'theirs_f',
+}
+
+/** The same record with another value of one member, for each member that is not in `fixed`. */
+export const changedOnce = <Record extends object>(
+  record: Record,
+  fixed: readonly (keyof Record & string)[],
+): readonly (readonly [name: string, record: Record])[] =>
+  Object.entries(record)
+    .filter(([name]) => !fixed.some((one) => one === name))
+    .map(([name, value]) => [name, { ...record, [name]: otherThan(name, value) }])
+
+const otherThan = (name: string, value: unknown): unknown => {
+  if (OTHER[name] !== undefined) return OTHER[name]
+  if (typeof value === 'boolean') return !value
+  if (typeof value === 'number') return value + 1_000
+  if (typeof value === 'string') return `${value}_other`
+  throw new TypeError(`there is no other value of ${name}`)
+}
+
+/** Members with few values, or with a form. */
+const OTHER: Readonly<Record<string, unknown>> = {
+  charges: [budgetCharge('bud_other', NOON)],
+  outcome: 'unknown',
+  usageSource: 'exact',
+  priceSource: 'none',
+  cache: 'hit',
+  tokens: { ...NO_TOKENS, input: 99 },
+}

@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { closedRecord, endedRecord, NOON, openedRecord } from '../../../test/support/ledger-records.ts'
+import {
+  changedOnce,
+  closedRecord,
+  endedRecord,
+  filledClosed,
+  filledEnded,
+  filledOpened,
+  NOON,
+  openedRecord,
+} from '../../../test/support/ledger-records.ts'
 import { type JournalRecord, NO_TOKENS } from '../../core/journal.ts'
 import { type LedgerBatch, LedgerFold } from './fold.ts'
 
@@ -300,5 +309,43 @@ test('fold: all counts of tokens are stored and summed', () => {
       reasoning,
     ]),
     [[10, 2, 3, 4, 6]],
+  )
+})
+
+/** Rows and names that are stored. */
+const storedOf = (batch: LedgerBatch): string =>
+  JSON.stringify({ attempts: rowsOf(batch), requests: batch.requests, facets: batch.facets, sums: batch.sums })
+
+const usual = storedOf(folded([filledOpened, filledClosed, filledEnded]))
+/** Members that connect the records of a request. */
+const CONNECTS = ['type', 'call', 'attempt'] as const
+const changed: readonly (readonly [string, readonly JournalRecord[]])[] = [
+  // The rest of them is in the row of the request, from its own record.
+  ...changedOnce(filledOpened, [...CONNECTS, 'style', 'tag', 'route', 'client', 'clientRequestId']).map(
+    ([name, record]) => [`opened.${name}`, [record, filledClosed, filledEnded]] as const,
+  ),
+  ...changedOnce(filledClosed, CONNECTS).map(
+    ([name, record]) => [`closed.${name}`, [filledOpened, record, filledEnded]] as const,
+  ),
+  ...changedOnce(filledEnded, ['type', 'call']).map(
+    ([name, record]) => [`ended.${name}`, [filledOpened, filledClosed, record]] as const,
+  ),
+]
+test('fold: every member of a record is stored', () => {
+  const lost = changed.filter(([, records]) => storedOf(folded(records)) === usual).map(([name]) => name)
+  assert.deepEqual(lost, [])
+})
+
+test('fold: every member of an attempt is in the row of a request that its process has not ended', () => {
+  const unended = (record: JournalRecord) => {
+    const fold = given()
+    fold.add(record, PROCESS)
+    fold.endProcess(PROCESS)
+    return storedOf(fold.take())
+  }
+  const lost = changedOnce(filledOpened, CONNECTS).filter(([, record]) => unended(record) === unended(filledOpened))
+  assert.deepEqual(
+    lost.map(([name]) => name),
+    [],
   )
 })

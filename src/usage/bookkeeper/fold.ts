@@ -67,6 +67,9 @@ export type RequestAddition = Pick<RequestRow, 'id' | 'call' | 'received'> & Pic
 
 const SUMMED = ['input', 'output', 'cache_read', 'cache_write', 'reasoning', 'cost', 'usage_source'] as const
 
+/** A row without what its attempts give it. */
+type EndedColumns = Omit<RequestRow, 'attempts' | (typeof SUMMED)[number]>
+
 type UnfinishedRequest = {
   readonly process: string
   readonly attempts: Map<number, FoldedAttempt>
@@ -285,7 +288,7 @@ export class LedgerFold {
     )
   }
 
-  #endWith(request: UnfinishedRequest, row: RequestRow, tag: string | null): void {
+  #endWith(request: UnfinishedRequest, row: EndedColumns, tag: string | null): void {
     request.ended = row.received
     const closed = [...request.attempts.values()]
       .map((attempt) => attempt.row)
@@ -511,10 +514,10 @@ const usageOf = (rows: readonly AttemptColumns[]): Pick<RequestRow, (typeof SUMM
   }
 }
 
+/** What the attempts of a request do not say about it. */
 const NO_REQUEST = {
   ended: null,
   stream: 0,
-  route: null,
   provider: null,
   model: null,
   person: null,
@@ -524,27 +527,17 @@ const NO_REQUEST = {
   status: 0,
   code: null,
   message: null,
-  attempts: 0,
   trail: null,
   decision: null,
   cache: 'off',
   first_content_ms: null,
   total_ms: null,
   overhead_us: null,
-  input: 0,
-  output: 0,
-  cache_read: 0,
-  cache_write: 0,
-  reasoning: 0,
-  cost: null,
   saved: 0,
-  usage_source: null,
   trace: null,
-  client: null,
 } as const
 
-const endedRow = (record: RequestEnded, call: number, node: string): RequestRow => ({
-  ...NO_REQUEST,
+const endedRow = (record: RequestEnded, call: number, node: string): EndedColumns => ({
   id: record.request,
   client_request_id: record.clientRequestId,
   call,

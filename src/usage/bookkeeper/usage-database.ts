@@ -10,11 +10,13 @@ import {
   ATTEMPT_COLUMNS,
   type AttemptRow,
   type BudgetSumRow,
+  columnsOf,
   type IncidentRow,
   type JournalRow,
   NO_COUNTS,
   type OpenedColumn,
   REQUEST_COLUMNS,
+  type RollupKey,
   type RollupRow,
   type UsageTables,
 } from '../columns/usage-schema.ts'
@@ -71,7 +73,7 @@ const FACET_VALUES = 1_000
 /** Incidents that are kept. */
 const INCIDENTS = 10_000
 
-const ADJUSTMENT: readonly (keyof AdjustmentRow)[] = [
+const ADJUSTMENT = columnsOf<AdjustmentRow>()([
   'id',
   'at',
   'budget',
@@ -81,9 +83,20 @@ const ADJUSTMENT: readonly (keyof AdjustmentRow)[] = [
   'amount',
   'reason',
   'actor',
-]
-const INCIDENT: readonly (keyof IncidentRow)[] = ['id', 'began', 'ended', 'ended_by', 'node', 'process', 'details']
-const ROLLUP_KEY = ['node', 'team', 'key', 'provider', 'model', 'style', 'tag', 'route', 'client', 'outcome'] as const
+])
+const INCIDENT = columnsOf<IncidentRow>()(['id', 'began', 'ended', 'ended_by', 'node', 'process', 'details'])
+const ROLLUP_KEY = columnsOf<RollupKey>()([
+  'node',
+  'team',
+  'key',
+  'provider',
+  'model',
+  'style',
+  'tag',
+  'route',
+  'client',
+  'outcome',
+])
 // These are the members of the object.
 const ROLLUP_COUNTS = Object.keys(NO_COUNTS) as readonly (keyof typeof NO_COUNTS)[]
 

@@ -106,8 +106,19 @@ export type AttemptRow = {
   readonly opened: string | null
 }
 
+/** A list that has every name; the type of another one states which it lacks. */
+type EveryName<Name, List extends readonly Name[]> = [Exclude<Name, List[number]>] extends [never]
+  ? List
+  : { readonly lacks: Exclude<Name, List[number]> }
+
+/** The columns of a row in this order. Does not compile without all of them. */
+export const columnsOf =
+  <Row>() =>
+  <const List extends readonly (keyof Row)[]>(columns: List & EveryName<keyof Row, List>): readonly (keyof Row)[] =>
+    columns
+
 /** Columns of the table `request`, in the order of exports. */
-export const REQUEST_COLUMNS: readonly (keyof RequestRow)[] = [
+export const REQUEST_COLUMNS = columnsOf<RequestRow>()([
   'id',
   'call',
   'received',
@@ -146,10 +157,10 @@ export const REQUEST_COLUMNS: readonly (keyof RequestRow)[] = [
   'trace',
   'node',
   'client_request_id',
-]
+])
 
 /** Columns of the table `attempt` but `opened`, in the order of exports. */
-export const ATTEMPT_COLUMNS: readonly Exclude<keyof AttemptRow, 'opened'>[] = [
+export const ATTEMPT_COLUMNS = columnsOf<Omit<AttemptRow, 'opened'>>()([
   'request',
   'call',
   'n',
@@ -179,7 +190,7 @@ export const ATTEMPT_COLUMNS: readonly Exclude<keyof AttemptRow, 'opened'>[] = [
   'cost',
   'price_source',
   'price_version',
-]
+])
 
 /** What budgets are charged for a row of `attempt a`: `chargedCost` in SQL. */
 export const CHARGED = 'coalesce(a.cost, a.reserved)'

@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { closedRecord, endedRecord, NOON, openedRecord } from '../../../test/support/ledger-records.ts'
+import {
+  closedRecord,
+  endedRecord,
+  filledClosed,
+  filledEnded,
+  filledOpened,
+  NOON,
+  openedRecord,
+} from '../../../test/support/ledger-records.ts'
 import { budgetCharge, type JournalRecord } from '../../core/journal.ts'
 import { decodeRecord, encodeRecord } from './journal-record.ts'
 
@@ -25,37 +33,11 @@ const records: readonly (readonly [string, JournalRecord])[] = [
       usageSource: 'estimated',
     }),
   ],
-  [
-    'all counts of tokens',
-    closedRecord(1, {
-      tokens: {
-        input: 1,
-        output: 2,
-        cacheRead: 3,
-        cacheWrite: 4,
-        cacheWrite1h: 5,
-        reasoning: 6,
-        audioInput: 7,
-        audioOutput: 8,
-      },
-    }),
-  ],
   ['a request', endedRecord(1)],
-  [
-    'a request with everything',
-    endedRecord(1, {
-      tags: '{"a":"b"}',
-      tag: 'b',
-      person: 'p',
-      endUser: 'u',
-      code: 'c',
-      message: 'why',
-      decision: '{"by":"route"}',
-      saved: 9,
-      trace: '00-1',
-      cache: 'hit',
-    }),
-  ],
+  // A member that the lists lack has a value here.
+  ['an attempt with every member', filledOpened],
+  ['a closed attempt with every member', filledClosed],
+  ['a request with every member', filledEnded],
   [
     'a refused request',
     endedRecord(1, {

@@ -16,6 +16,7 @@ import { loadProviders } from '../../src/config/catalogue/load-providers.ts'
 import { jsonSchemaOf, type Schema, type SettingRow, styleNames } from '../../src/config/definition.ts'
 import { launchRows, settingRows } from '../../src/config/rows.ts'
 import { KINDS } from '../../src/core/failure.ts'
+import { RELAY_ROWS } from '../../src/core/relay.ts'
 import { BUDGET_ENTRY } from '../../src/records/entities/budget.ts'
 import { TABLE } from '../../src/server/admin/table.ts'
 import { ADMIN_BASE } from '../../src/server/admin-request.ts'
@@ -316,6 +317,9 @@ const FEATURES: readonly (readonly [name: string, words: RegExp, has: boolean])[
   ['rerank', /\brerank\b/, hasPath('/v1/rerank')],
   ['images', /\bimages\b/, hasPath('/v1/images/generations')],
   ['audio', /\baudio\b/, hasPath('/v1/audio/speech')],
+  ['forms', /\b(?:multipart|binary)\b/, Object.values(ROUTES).some(({ body }) => body === 'multipart')],
+  ...RELAY_ROWS.map(([name]) => [name, new RegExp(`\\b${name}\\b`), true] as const),
+  ['checks of prompts and answers in the source', /\bguards?\b/, existsSync(join(ROOT, 'src/core/guard.ts'))],
   ['batches', /\bbatches\b/, hasPath('/v1/batches')],
   ["Gemini's own API", /\bGemini's own API\b/, hasPath('/v1beta/models/{id}')],
   ['MCP', /\bMCP\b/, hasPath('/mcp')],
@@ -332,15 +336,18 @@ const denials = ({ path, prose }: (typeof PAGES)[number]): readonly string[] => 
     .replace(/^\|.*$/gm, (row) => `${row}\n`)
     .split(/\n\n|(?<=[.:;]) /)
     .filter((sentence) =>
-      /\b(?:none yet|not yet (?:supported|possible|available)|in this version|(?:is|are) not supported|is no support)\b/.test(
+      /\b(?:none yet|not yet (?:supported|possible|available)|no \w+ yet|in this version|(?:is|are) not supported|is no support)\b/.test(
         sentence,
       ),
     )
   return [...rows, ...sentences]
 }
 
+/** The page for those who change the program. */
+const GUIDE = { path: 'CONTRIBUTING.md', prose: read('CONTRIBUTING.md'), blocks: [] }
+
 test('facts: no page denies a feature that exists', () => {
-  const wrong = PAGES.flatMap((page) =>
+  const wrong = [...PAGES, GUIDE].flatMap((page) =>
     denials(page).flatMap((text) =>
       FEATURES.filter(([, words, has]) => has && words.test(text)).map(([name]) => `${page.path}: ${name}: ${text}`),
     ),
@@ -435,7 +442,12 @@ test('facts: the tests find false sentences', () => {
     path: 'x.md',
     blocks: [],
     prose:
-      '## What you lose\n\n| a | b |\n|---|---|\n| Postgres, keys | none yet: files |\n\n## End\n\nBudgets are not supported.',
+      'Forms have no place yet.\n\n## What you lose\n\n| a | b |\n|---|---|\n| Postgres, keys | none yet: files |\n\n## End\n\nBudgets are not supported.',
   }
-  assert.deepEqual(denials(page), ['Postgres, keys', '| Postgres, keys | none yet:', 'Budgets are not supported.'])
+  assert.deepEqual(denials(page), [
+    'Postgres, keys',
+    'Forms have no place yet.',
+    '| Postgres, keys | none yet:',
+    'Budgets are not supported.',
+  ])
 })

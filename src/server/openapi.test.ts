@@ -1,13 +1,17 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Ajv2020 } from 'ajv/dist/2020.js'
+import { CapturedReply, gatewayHarness } from '../../test/support/gateway.ts'
+import { ANONYMOUS } from '../core/accounts.ts'
 import { KINDS } from '../core/failure.ts'
+import type { IncomingRequest } from '../core/http-exchange.ts'
 import { isList, isObject, type JsonObject, object } from '../core/json.ts'
 import { CLIENT_USAGE_PARAMETERS } from '../usage/reading/parameters.ts'
 import { parametersIn } from './admin/validation.ts'
 import { errorResponse } from './error-response.ts'
+import { handlersFor } from './handlers.ts'
 import { openapi } from './openapi.ts'
-import { findRoute, pathsOf, ROUTES } from './routes.ts'
+import { findRoute, handlerOf, pathsOf, ROUTES, type RouteName } from './routes.ts'
 
 const document = openapi('1.2.3')
 const paths = object(document.paths) ?? {}
@@ -60,6 +64,41 @@ for (const [name, expected] of parameters)
     const [method = '', path = ''] = name.split(' ')
     assert.deepEqual(parametersAt(object(paths[path])?.[method.toLowerCase()]), expected)
   })
+
+test('openapi: the paths that read an Idempotency-Key are those that describe it', async () => {
+  const { gateway } = gatewayHarness([], () => {})
+  const handlers = handlersFor({
+    gateway,
+    version: '0',
+    started: 0,
+    uptime: () => 0,
+    keyed: () => false,
+    draining: () => false,
+    loading: () => false,
+    problems: () => [],
+    metrics: () => '',
+    clientPages: () => Promise.reject(new Error('not used')),
+  })
+  // `Object.keys` types the names as strings.
+  for (const name of Object.keys(ROUTES) as RouteName[]) {
+    const { method, path } = ROUTES[name]
+    if (method !== 'POST') continue
+    const reply = new CapturedReply()
+    const received: IncomingRequest = {
+      id: 'req_test',
+      method: 'POST',
+      path,
+      query: '',
+      headers: (header) => (header === 'idempotency-key' ? 'with space' : undefined),
+      body: { text: '{}' },
+      client: ANONYMOUS,
+    }
+    await handlerOf(handlers, name)(received, reply, '')
+    const isRead = reply.text.includes('An Idempotency-Key is')
+    const operation = object(paths[path])?.post
+    assert.equal(parametersAt(operation).includes('header Idempotency-Key'), isRead, name)
+  }
+})
 
 test('openapi: every reference resolves, and every schema is used and compiles', () => {
   const text = JSON.stringify(document)

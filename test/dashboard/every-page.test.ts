@@ -9,7 +9,7 @@ import { after, before, describe, test } from 'node:test'
 import type { Browser, Page } from 'playwright-core'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
 import { WIDTHS, type WidthName, withDashboard } from './support/dashboard.ts'
-import { isRead, misplaced, moved, PAGES, type Region, regionsOf, unisolated } from './support/pages.ts'
+import { isRead, misplaced, moved, PAGE_FACTS, PAGES, type Region, regionsOf, unisolated } from './support/pages.ts'
 import { ADMIN, type Populated, startPopulated } from './support/populated.ts'
 
 const LAYOUT = join(import.meta.dirname, 'layout.json')
@@ -18,14 +18,10 @@ const isWritten = process.env.LAYOUT === 'write'
 type Layout = { [page: string]: readonly Region[] }
 // Written by this test.
 const layout: Layout = existsSync(LAYOUT) ? (JSON.parse(readFileSync(LAYOUT, 'utf8')) as Layout) : {}
-/** Pages that show no text of requests, of answers or of upstreams. */
-const WITHOUT_FOREIGN_TEXT: readonly string[] = ['providers', 'keys', 'playground', 'connect']
-/** Pages whose figures are those of a range: a print says which. */
-const WITH_RANGE: readonly string[] = ['overview', 'requests', 'providers', 'usage']
 // The names are those of the table.
 const widths = Object.keys(WIDTHS) as WidthName[]
 
-const TABLES = PAGES.filter(([name]) => ['requests', 'providers', 'routes', 'keys', 'config'].includes(name))
+const TABLES = PAGES.filter(([name]) => PAGE_FACTS[name].hasTable)
 
 /** px between the two widths: a tablet both ways, and a small laptop. */
 const BETWEEN = [768, 1024, 1180]
@@ -113,7 +109,7 @@ describe('every page', { skip: skipBrowser, concurrency: false }, () => {
           await shot(`page-${name}-${width}-dark`)
         }
         const text = (await page.locator('main').textContent()) ?? ''
-        assert.equal(text.includes('<img src=x onerror='), !WITHOUT_FOREIGN_TEXT.includes(name))
+        assert.equal(text.includes('<img src=x onerror='), PAGE_FACTS[name].hasForeignText)
         assert.equal(await page.locator('main :is(img, script, iframe, [onerror], [style*="expression"])').count(), 0)
 
         await page.setViewportSize(WIDTHS.wide)
@@ -123,7 +119,9 @@ describe('every page', { skip: skipBrowser, concurrency: false }, () => {
           if ((await page.locator(hidden).count()) > 0)
             assert.equal(await page.locator(hidden).isVisible(), false, hidden)
         assert.ok(await page.locator('h1').isVisible())
-        if (WITH_RANGE.includes(name)) assert.match((await page.locator('.printed').innerText()) || '', /^last /)
+        const { hasRange } = PAGE_FACTS[name]
+        assert.equal((await page.locator('.printed').count()) > 0, hasRange)
+        if (hasRange) assert.match((await page.locator('.printed').innerText()) || '', /^last /)
         if (name !== 'playground') assert.ok(await page.locator(shown).first().isVisible())
         // Of the light theme, as its text is.
         assert.equal(await page.evaluate(() => getComputedStyle(document.body).color), 'rgb(28, 28, 26)')

@@ -10,7 +10,7 @@ import { PAGES as DASHBOARD_PAGES } from '../../dashboard/src/page-table.ts'
 import { type Started, start } from '../e2e/support/process.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
 import { checkFit, checkLooks, type OpenDashboard, withDashboard } from './support/dashboard.ts'
-import { isRead, listLength, type OnEachPage, PAGES, type PageName, withPages } from './support/pages.ts'
+import { isRead, listLength, type OnEachPage, PAGE_FACTS, PAGES, type PageName, withPages } from './support/pages.ts'
 import { ADMIN, type Populated, startPopulated } from './support/populated.ts'
 
 /** What Chromium writes to the console when a gateway ends in the middle of a call. */
@@ -50,14 +50,9 @@ describe('every page shows', { skip: skipBrowser, concurrency: false }, () => {
       populated = await startPopulated()
     })
     after(() => populated?.close())
-    /** Buttons that write: without the gateway they are disabled, and the page says why. */
-    const WRITES: { readonly [name in PageName]?: string } = { keys: 'New key', playground: 'Send' }
     /** How many records a page shows. */
     const amount = ({ page }: OpenDashboard, name: PageName, shown: string): Promise<number> =>
       name === 'requests' ? listLength(page) : page.locator(shown).count()
-
-    /** Pages that are of use without any data. */
-    const WITHOUT_DATA: readonly PageName[] = ['playground', 'connect']
 
     /** Reads each page again through a proxy that answers late, and then fails. */
     const failBehindProxy = async (each: OnEachPage): Promise<void> => {
@@ -71,14 +66,14 @@ describe('every page shows', { skip: skipBrowser, concurrency: false }, () => {
         })
         await page.reload()
         await page.locator('main h1').waitFor()
-        if (!WITHOUT_DATA.includes(name)) await page.locator('.skeleton').first().waitFor()
+        if (PAGE_FACTS[name].needsData) await page.locator('.skeleton').first().waitFor()
         await look(dashboard, 'loading', name, FILLED)
         answer()
         const message = page
           .locator('main')
           .getByText(/status 502/)
           .first()
-        if (!WITHOUT_DATA.includes(name)) await message.waitFor()
+        if (PAGE_FACTS[name].needsData) await message.waitFor()
         await page.waitForFunction(() => document.querySelector('[aria-busy="true"], .skeleton') === null)
         await look(dashboard, 'failed', name, FILLED)
         await page.unroute(failing)
@@ -129,9 +124,9 @@ describe('every page shows', { skip: skipBrowser, concurrency: false }, () => {
             .waitFor({ state: 'attached' })
           assert.equal(await amount(dashboard, name, shown), before.get(name))
           assert.equal(await page.getByText('This could not be read.').count(), 0)
-          const written = WRITES[name]
-          if (written !== undefined) {
-            assert.ok(await page.getByRole('button', { name: written }).first().isDisabled())
+          const { writes } = PAGE_FACTS[name]
+          if (writes !== null) {
+            assert.ok(await page.getByRole('button', { name: writes }).first().isDisabled())
             await page.locator('main').getByText('Not possible while the gateway does not answer.').first().waitFor()
           }
           if (name === 'playground') assert.equal(await page.getByLabel('Prompt', { exact: true }).inputValue(), 'kept')

@@ -4,22 +4,54 @@ import type { Browser, Page } from 'playwright-core'
 import { NAV_PAGES, type NavName } from '../../../dashboard/src/page-table.ts'
 import { type DashboardOptions, type OpenDashboard, withDashboard } from './dashboard.ts'
 
-/** What shows that the data of a page has been read. */
-const SHOWN: { readonly [name in NavName]: string } = {
-  overview: '.overview-provider',
-  requests: '.outcome',
-  providers: '.provider-name',
-  routes: '.routes-targets',
-  usage: '.usage-table td',
-  keys: 'a[href*="/keys/key_"]',
-  playground: '.playground-column',
-  connect: '.connect-code',
-  config: '.config-name',
+/** What the tests of every page know about one. */
+type PageFacts = {
+  /** What shows that its data has been read. */
+  readonly shown: string
+  /** It shows text of requests, of answers or of upstreams. */
+  readonly hasForeignText: boolean
+  /** Its figures are those of a range: a print says which. */
+  readonly hasRange: boolean
+  /** It has a table that becomes cards in a narrow window. */
+  readonly hasTable: boolean
+  /** It is of no use without data. */
+  readonly needsData: boolean
+  /** A button that writes: without the gateway it is disabled, and the page says why. */
+  readonly writes: string | null
+}
+
+/** The test of a page that differs fails. */
+const USUAL = { hasForeignText: true, hasRange: false, needsData: true }
+
+export const PAGE_FACTS: { readonly [name in NavName]: PageFacts } = {
+  overview: { ...USUAL, shown: '.overview-provider', hasTable: false, hasRange: true, writes: null },
+  requests: { ...USUAL, shown: '.outcome', hasTable: true, hasRange: true, writes: null },
+  providers: {
+    ...USUAL,
+    shown: '.provider-name',
+    hasTable: true,
+    hasForeignText: false,
+    hasRange: true,
+    writes: null,
+  },
+  routes: { ...USUAL, shown: '.routes-targets', hasTable: true, writes: null },
+  usage: { ...USUAL, shown: '.usage-table td', hasTable: false, hasRange: true, writes: null },
+  keys: { ...USUAL, shown: 'a[href*="/keys/key_"]', hasTable: true, hasForeignText: false, writes: 'New key' },
+  playground: {
+    ...USUAL,
+    shown: '.playground-column',
+    hasTable: false,
+    hasForeignText: false,
+    needsData: false,
+    writes: 'Send',
+  },
+  connect: { ...USUAL, shown: '.connect-code', hasTable: false, hasForeignText: false, needsData: false, writes: null },
+  config: { ...USUAL, shown: '.config-name', hasTable: true, writes: null },
 }
 
 /** Name, address, and what shows that its data has been read. */
 export const PAGES = NAV_PAGES.map(
-  ({ name }) => [name, `/dashboard/${name === 'overview' ? '' : name}`, SHOWN[name]] as const,
+  ({ name }) => [name, `/dashboard/${name === 'overview' ? '' : name}`, PAGE_FACTS[name].shown] as const,
 )
 
 export type PageName = NavName

@@ -78,6 +78,16 @@ export class CallScope {
     this.#resolve()
   }
 
+  /** Ends the call by `settle`, or by the internal error that it throws. */
+  conclude(settle: () => void): void {
+    try {
+      settle()
+      this.finish()
+    } catch (error) {
+      this.fail(error)
+    }
+  }
+
   /** Ends the call because of an internal error. */
   fail(error: unknown): void {
     try {

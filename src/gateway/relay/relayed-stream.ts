@@ -74,7 +74,8 @@ export class RelayedStream implements Sink<readonly StreamStep[]>, OngoingAnswer
 
   attach(scope: CallScope): void {
     this.#scope = scope
-    if (this.#failure !== undefined) this.#conclude(scope, this.#failure)
+    const failure = this.#failure
+    if (failure !== undefined) scope.conclude(() => this.#settle(failure))
   }
 
   #errorOf(failure: Failure): object {
@@ -121,16 +122,7 @@ export class RelayedStream implements Sink<readonly StreamStep[]>, OngoingAnswer
     this.#failure = failure
     const scope = this.#scope
     // Deferred: the stream that reports its end is still on the stack.
-    if (scope) void Promise.resolve().then(() => this.#conclude(scope, failure))
-  }
-
-  #conclude(scope: CallScope, failure: Failure | null): void {
-    try {
-      this.#settle(failure)
-      scope.finish()
-    } catch (error) {
-      scope.fail(error)
-    }
+    if (scope) void Promise.resolve().then(() => scope.conclude(() => this.#settle(failure)))
   }
 
   #settle(failure: Failure | null): void {

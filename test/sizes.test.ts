@@ -29,9 +29,8 @@ const ABOVE_THE_CAP: { readonly [name: string]: readonly [lines: number, members
   JournalWriter: [239, 39],
   UsageLedger: [210, 33],
 
-  // To be split: the reader of an attempt and its verdict; the requests that a simulation draws and its final checks.
+  // To be split: the reader of an attempt and its verdict.
   Attempt: [322, 54],
-  Simulation: [633, 46],
 }
 
 const sources = new Map(

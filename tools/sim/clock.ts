@@ -1,6 +1,9 @@
 /** A virtual clock: a heap of timers, ordered by time and number. */
 import type { Cancel } from '../../src/core/world.ts'
 
+/** Maximum ms by which a simulated timer is late. */
+export const MAX_LATENESS = 40
+
 type Entry = { readonly at: number; readonly seq: number; run: (() => void) | null }
 
 const before = (a: Entry, b: Entry): boolean => a.at < b.at || (a.at === b.at && a.seq < b.seq)

@@ -121,7 +121,11 @@ const processDeps = (runtime: Runtime): ProcessDeps => {
       running: () => current.config,
       warnings: () => current.warnings,
       reloads: reload.history,
-      reload: async () => await current.watching?.reload(),
+      reload: async () => {
+        await current.watching?.reload()
+        // A hard budget that has appeared refuses calls until the ledger has said what is spent of it.
+        await runtime.budgets.changed()
+      },
     },
   }
 }

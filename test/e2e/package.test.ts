@@ -217,7 +217,7 @@ test('loads one large file and no package for its first answer', async () => {
   assert.deepEqual([files, packages], [[], ['headgate']])
   const names = new Set(gateway.output().match(/[a-z-]+(?=\d?\.mjs")/g))
   // The usage ledger is loaded with the first model call.
-  const ledger = ['client', 'journal-record', 'journal-writer', 'process-alive', 'segment-files']
+  const ledger = ['ledger-client', 'journal-record', 'journal-writer', 'process-alive', 'segment-files']
   assert.deepEqual(
     [...names].sort(),
     [...ledger, 'headgate', 'heap-tuning', 'main', 'serve', 'shared', 'start', 'worker-count', 'zod'].sort(),

@@ -28,9 +28,6 @@ const ABOVE_THE_CAP: { readonly [name: string]: readonly [lines: number, members
   UsageDatabase: [282, 29],
   JournalWriter: [239, 39],
   UsageLedger: [210, 33],
-
-  // To be split: the reader of an attempt and its verdict.
-  Attempt: [322, 54],
 }
 
 const sources = new Map(

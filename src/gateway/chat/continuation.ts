@@ -15,7 +15,8 @@ import type { Candidate } from '../../core/target.ts'
 import { InputCount, type OutputSample, type TokenUsage, usageOf } from '../accounts/token-usage.ts'
 import { Cancellation } from '../call/cancellation.ts'
 import type { Routed } from '../routing/router.ts'
-import { type AnswerStream, internalError } from '../upstream/attempt.ts'
+import { internalError } from '../upstream/answer-receiver.ts'
+import type { AnswerStream } from '../upstream/attempt.ts'
 import type { InboundRequest, OutboundRequest } from '../upstream/outbound-request.ts'
 
 /** Whether another model could continue the answer to this request. */

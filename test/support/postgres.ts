@@ -91,6 +91,15 @@ export const startPostgres = async (): Promise<PostgresServer> => {
     for (const end = performance.now() + STARTED; !(await accepts(port)); await sleep(50))
       if (performance.now() > end || started.exitCode !== null)
         throw new Error(`Postgres does not start; its output:\n${output}`)
+    // It accepts connections and refuses their calls while it recovers.
+    for (const end = performance.now() + STARTED; ; await sleep(50)) {
+      try {
+        run('SELECT 1')
+        break
+      } catch (error) {
+        if (performance.now() > end) throw error
+      }
+    }
   }
   const stop = async () => {
     const running = child
@@ -103,14 +112,7 @@ export const startPostgres = async (): Promise<PostgresServer> => {
     await gone
   }
   await start()
-  for (const end = performance.now() + STARTED; ; await sleep(50)) {
-    try {
-      run('CREATE DATABASE headgate')
-      break
-    } catch (error) {
-      if (performance.now() > end) throw error
-    }
-  }
+  run('CREATE DATABASE headgate')
   return {
     url: `postgres://headgate@127.0.0.1:${port}/headgate`,
     port,

@@ -99,8 +99,9 @@ export class Circuits {
         if (breaker.state === 'closed') state.lastClaim = claim
         else probing.push({ claim, after })
       }
+      if (how !== 'normal' || breaker.state !== 'closed') continue
       const warm = closedAt + warmUpDelay(inFlight, span)
-      if (how === 'normal' && now < warm) return { why: 'warming', until: warm }
+      if (now < warm) return { why: 'warming', until: warm }
     }
     for (const { claim, after } of probing)
       this.#change(claim, after, { why: claim.permit.early ? 'early probe' : 'time to probe' })

@@ -189,6 +189,15 @@ test('upstream health: only a recovered target starts slowly', async () => {
   }
 })
 
+test('upstream health: slow start ends when the circuit opens again: its probe is admitted', async () => {
+  // The first probe's answer is still being written.
+  const { world, open, try: admit } = await recovered({ slowStart: 60_000, resetTimeout: 60_000, firstProbe: 1_000 })
+  for (let n = 0; n < 2; n++) open('warm').failed(fail('status', 'x'))
+  await world.advance(1_000)
+  const probe = admit()
+  assert.ok(!('why' in probe), JSON.stringify(probe))
+})
+
 const spans: readonly (readonly [name: string, circuit: Partial<Settings['circuit']>, steps: readonly number[]])[] = [
   ['off', { slowStart: 0 }, [Number.POSITIVE_INFINITY]],
   ['its own span', { slowStart: 1_000 }, [0, 1, 2, 4]],

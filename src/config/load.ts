@@ -153,22 +153,23 @@ export const hashOf = ({ dotenv, file, files, problems }: ConfigTexts): string =
     .update(JSON.stringify([dotenv, file, [...(files ?? [])], problems]))
     .digest('hex')
 
-/** `hash`: of the texts that it was made from. */
-export type LoadedTexts = Loaded & { readonly hash: string }
-
 /** Builds the configuration from texts. */
 export const loadTexts = (
   read: ConfigTexts,
   { env, providers, stored }: Pick<ConfigSources, 'env' | 'providers' | 'stored'>,
-): LoadedTexts => {
+): Loaded => {
   const loaded = configure({ env, dotenv: read.dotenv, file: read.file, files: read.files, providers, stored })
   const warnings = [...read.warnings, ...loaded.warnings]
-  const hash = hashOf(read)
-  if (read.problems.length === 0) return { ...loaded, warnings, hash }
+  if (read.problems.length === 0) return { ...loaded, warnings }
   const problems = loaded.ok ? read.problems : [...read.problems, ...loaded.problems]
-  return { ok: false, problems, launch: loaded.launch, warnings, hash }
+  return { ok: false, problems, launch: loaded.launch, warnings }
 }
 
+/** `hash`: of the texts that it was made from. */
+export type LoadedTexts = Loaded & { readonly hash: string }
+
 /** The whole configuration, or all of its problems. */
-export const loadConfig = async (sources: ConfigSources): Promise<LoadedTexts> =>
-  loadTexts(await readTexts(sources), sources)
+export const loadConfig = async (sources: ConfigSources): Promise<LoadedTexts> => {
+  const read = await readTexts(sources)
+  return { ...loadTexts(read, sources), hash: hashOf(read) }
+}

@@ -5,6 +5,7 @@
 import { unwatchFile, watchFile } from 'node:fs'
 import { resolve } from 'node:path'
 import type { FullConfig } from '../core/config.ts'
+import type { Loaded } from './configure.ts'
 import { describeChange } from './describe.ts'
 import {
   type ConfigSources,
@@ -41,11 +42,11 @@ type Signals = {
   off(name: 'SIGHUP', run: () => void): unknown
 }
 
-type Running = Extract<LoadedTexts, { ok: true }>
+type Running = Extract<Loaded, { ok: true }>
 
 export type WatchOptions = ConfigSources & {
-  /** The running configuration. */
-  readonly running: Running
+  /** The running configuration, and the hash of its texts. */
+  readonly running: Extract<LoadedTexts, { ok: true }>
   readonly onReload: (reloaded: Reloaded) => void
   /** ms between polls. */
   readonly interval?: number
@@ -86,7 +87,7 @@ export const watchConfig = ({
   signals = process,
   ...sources
 }: WatchOptions): Watching => {
-  let current = running
+  let current: Running = running
   let seen = running.hash
   let stopped = false
   let busy: Promise<void> | undefined
@@ -127,16 +128,16 @@ export const watchConfig = ({
       : undefined
   }
 
-  const load = (read: ConfigTexts): LoadedTexts => {
+  const load = (read: ConfigTexts): Loaded => {
     const missing = gone(read)
-    if (missing) return { ok: false, problems: [missing], launch: undefined, warnings: [], hash: seen }
+    if (missing) return { ok: false, problems: [missing], launch: undefined, warnings: [] }
     try {
       return loadTexts(read, sources)
     } catch (error) {
       // An internal error must not affect the running configuration.
       const found = `an internal error (${error instanceof Error ? error.message : String(error)})`
       const problem = { where: read.file?.name ?? 'configuration', found, allowed: 'the configuration as it was' }
-      return { ok: false, problems: [problem], launch: undefined, warnings: [], hash: seen }
+      return { ok: false, problems: [problem], launch: undefined, warnings: [] }
     }
   }
 

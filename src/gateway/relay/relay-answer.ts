@@ -23,6 +23,10 @@ const ONLY_CONTENT: readonly ChatEvent[] = [CONTENT]
 export const asksForEvents = ({ events }: RelayRow, members: JsonObject): boolean =>
   events !== undefined && String(members[events.member]) === events.value
 
+/** Whether the answer is sent when it is complete, and not forwarded as it arrives. */
+export const isSentWhole = (row: RelayRow, members: JsonObject): boolean =>
+  row.answer !== 'bytes' && !asksForEvents(row, members)
+
 /** The format of an endpoint's answers. `isEvents`: the request asks for events. */
 export const relayFormat = (row: RelayRow, isEvents: boolean): AnswerFormat => ({
   decodeFailure: decodeOpenaiFailure,

@@ -11,9 +11,10 @@ import type { Recorder } from '../call/recorder.ts'
 import type { AttemptSpec } from '../routing/attempt-spec.ts'
 import type { RouterDeps } from '../routing/route-context.ts'
 import { Attempt } from '../upstream/attempt.ts'
+import type { AnswerFormat } from '../upstream/body-reader.ts'
 import { clientHeadersFor, withheldHeaders } from '../upstream/client-headers.ts'
 import { type Compatibility, identityOf, providerHeaders } from '../upstream/outbound-request.ts'
-import { asksForEvents, relayFormat } from './relay-answer.ts'
+import { asksForEvents, isSentWhole, relayFormat } from './relay-answer.ts'
 import type { RelayRequest } from './relay-request.ts'
 
 /** The request for one candidate. */
@@ -34,6 +35,7 @@ export class RelayAttempts implements AttemptSpec<PreparedRelay> {
   readonly isWhole: boolean
   readonly #deps: RouterDeps
   readonly #input: RelayAttemptsInput
+  readonly #format: AnswerFormat
   readonly #prepared = new Map<Candidate, PreparedRelay | null>()
   /** The media types of answers, by the target: a probe and another attempt may both answer. */
   readonly #types = new Map<Target, string>()
@@ -43,14 +45,10 @@ export class RelayAttempts implements AttemptSpec<PreparedRelay> {
   constructor(deps: RouterDeps, input: RelayAttemptsInput) {
     this.#deps = deps
     this.#input = input
-    this.hedgesProbes = !input.row.isPaidPerAttempt
-    this.isWhole = input.row.answer !== 'bytes' && !this.asksForEvents
-  }
-
-  /** The request asks for events. */
-  get asksForEvents(): boolean {
-    const { row, request } = this.#input
-    return asksForEvents(row, request.body)
+    const { row, request } = input
+    this.hedgesProbes = !row.isPaidPerAttempt
+    this.isWhole = isSentWhole(row, request.body)
+    this.#format = relayFormat(row, asksForEvents(row, request.body))
   }
 
   /** The media type of the answer of a target. */
@@ -101,7 +99,7 @@ export class RelayAttempts implements AttemptSpec<PreparedRelay> {
       },
       identity: identityOf(instance, target.key, provider.auth),
       body: bytesOrText(body()),
-      protocol: relayFormat(row, this.asksForEvents),
+      protocol: this.#format,
       quirks: provider.quirks,
       key: target.key,
       ...(instance.headers && { secrets: Object.values(instance.headers) }),

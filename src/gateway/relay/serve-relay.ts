@@ -13,7 +13,7 @@ import { passGuards } from '../guards/check-request.ts'
 import { guardsFor } from '../guards/choose-guards.ts'
 import { keyOrder, type ModelCallDeps, planFor } from '../routing/planner.ts'
 import { type Routed, route } from '../routing/router.ts'
-import { asksForEvents } from './relay-answer.ts'
+import { isSentWhole } from './relay-answer.ts'
 import { type PreparedRelay, RelayAttempts } from './relay-attempts.ts'
 import { parseRelay, type RelayRequest } from './relay-request.ts'
 import { RelayedStream } from './relayed-stream.ts'
@@ -62,7 +62,7 @@ const serve = async (
   const parsed = await parseRelay(row, received, settings.limit, gateway.world.turn)
   if (!parsed.ok) return writeAndRecordError(call, parsed.failure, null)
   const { model, body: members, tokens } = parsed.value
-  const isWhole = row.answer !== 'bytes' && !asksForEvents(row, members)
+  const isWhole = isSentWhole(row, members)
   const blocked = recorder.received({ model, stream: !isWhole, members })
   if (blocked) return writeAndRecordError(call, blocked, null)
   const plan = planFor(gateway, config, {

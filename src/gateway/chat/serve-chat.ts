@@ -6,7 +6,6 @@ import type { AnswerFollower } from '../../core/guard.ts'
 import type { AnswerContext, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { ownTurn, PIECE } from '../../core/steps.ts'
 import type { Candidate } from '../../core/target.ts'
-import type { TraceEvent } from '../../core/trace.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
 import { singleFrames } from '../../protocols/framing/sse.ts'
 import { append } from '../../protocols/shared/append.ts'
@@ -20,7 +19,7 @@ import { complete, discard, FollowedWriter, followed, followersOf, NO_FOLLOWERS 
 import { type MakeStages, pipeThrough, stagesOf } from '../guards/guarded-answer.ts'
 import type { AttemptPermit } from '../health/upstream-health.ts'
 import { keyOrder } from '../routing/planner.ts'
-import type { RouteContext } from '../routing/route-context.ts'
+import { type RouteContext, routeContextOf } from '../routing/route-context.ts'
 import { type NotRouted, type Routed, route } from '../routing/router.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
 import { type InboundRequest, sameFormat } from '../upstream/outbound-request.ts'
@@ -106,29 +105,16 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
   }
 }
 
-const routeContextFor = ({
-  gateway,
-  received,
-  cancellation,
-  recorder,
-  config,
-  plan,
-  inbound,
-  turn,
-}: PlannedCall): RouteContext => {
+const routeContextFor = (call: PlannedCall): RouteContext => {
+  const { gateway, received, config, plan, inbound, turn } = call
   const keysOf = keyOrder(gateway, config, inbound)
-  return {
-    id: received.id,
+  return routeContextOf({
     client: received.client,
     plan,
     config,
-    deadline: cancellation.until,
-    stop: cancellation,
     keysOf: turn ? (candidate: Candidate) => turn.preferredKeys(candidate, keysOf(candidate)) : keysOf,
-    account: recorder.account,
-    bodies: recorder.bodies,
-    note: (event: TraceEvent) => recorder.note(event),
-  }
+    running: call,
+  })
 }
 
 const answerContextFor = (

@@ -14,7 +14,7 @@ import type { Auth, ProviderKey, Quirks } from '../../core/provider.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Candidate, Plan, Target } from '../../core/target.ts'
 import type { RunningCall } from '../call/call-lifecycle.ts'
-import type { RoutingDeps } from '../routing/route-context.ts'
+import { type RoutingDeps, routeContextOf } from '../routing/route-context.ts'
 import { type NotRouted, type Routed, route } from '../routing/router.ts'
 import { Attempt } from '../upstream/attempt.ts'
 import { batchedDial, PARTS_IN_FLIGHT } from '../upstream/batched-call.ts'
@@ -107,28 +107,14 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
   }
   activeCalls.startDeadline(world, cancellation, settings.timeout.request)
   try {
-    const routed = await route(
-      deps,
-      {
-        id: recorder.id,
-        client,
-        plan,
-        config,
-        deadline: cancellation.until,
-        stop: cancellation,
-        keysOf,
-        account: recorder.account,
-        note: (event) => recorder.note(event),
-      },
-      {
-        prepare,
-        makeReady: ({ body }) => encodeInTurns(body, world.turn),
-        begin,
-        sentText: ({ body }) => body.text,
-        retrySameTarget,
-        hedgesProbes: true,
-      },
-    )
+    const routed = await route(deps, routeContextOf({ client, plan, config, keysOf, running: call.running }), {
+      prepare,
+      makeReady: ({ body }) => encodeInTurns(body, world.turn),
+      begin,
+      sentText: ({ body }) => body.text,
+      retrySameTarget,
+      hedgesProbes: true,
+    })
     if (!routed.ok) return routed
     const answer = decoded.get(routed.target)
     if (!answer) throw new Error('the answer of this JSON call was not decoded')

@@ -1,5 +1,4 @@
 /** Serves the endpoints that are routed and not translated (`core/relay.ts`): parse, plan, route, answer, record. */
-import type { Config } from '../../core/config.ts'
 import type { IncomingRequest, RequestBody, ResponseWriter } from '../../core/http-exchange.ts'
 import { RELAY_ROWS, RELAYS, type RelayName, type RelayRow } from '../../core/relay.ts'
 import type { Plan } from '../../core/target.ts'
@@ -12,6 +11,7 @@ import { recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../
 import { passGuards } from '../guards/check-request.ts'
 import { guardsFor } from '../guards/choose-guards.ts'
 import { keyOrder, type ModelCallDeps, planFor } from '../routing/planner.ts'
+import { routeContextOf } from '../routing/route-context.ts'
 import { type Routed, route } from '../routing/router.ts'
 import { isSentWhole } from './relay-answer.ts'
 import { type PreparedRelay, RelayAttempts } from './relay-attempts.ts'
@@ -80,7 +80,10 @@ const serve = async (
   let isOngoing = false
   try {
     const attempts = new RelayAttempts(gateway, { name, row, request, received, settings, recorder })
-    const routed = await route(gateway, contextOf(gateway, call, { received, config, plan: plan.value }), attempts)
+    const { client } = received
+    const keysOf = keyOrder(gateway, config, null)
+    const context = routeContextOf({ client, plan: plan.value, config, keysOf, running: call })
+    const routed = await route(gateway, context, attempts)
     if (cancellation.reason?.kind === 'client_gone') {
       if (routed.ok) {
         routed.answerStream.abort()
@@ -126,24 +129,6 @@ const guarded = (
   if (guards.length === 0) return parsed
   return passGuards({ guards, request: parsed, own: parsed, reply: call, change: parsed.withTexts })
 }
-
-type PlannedRelay = { readonly received: IncomingRequest<RequestBody>; readonly config: Config; readonly plan: Plan }
-
-const contextOf = (
-  gateway: ModelCallDeps,
-  { cancellation, recorder }: RunningCall,
-  { received, config, plan }: PlannedRelay,
-): Parameters<typeof route>[1] => ({
-  id: recorder.id,
-  client: received.client,
-  plan,
-  config,
-  deadline: cancellation.until,
-  stop: cancellation,
-  keysOf: keyOrder(gateway, config, null),
-  account: recorder.account,
-  note: (event) => recorder.note(event),
-})
 
 const sendWhole = (
   call: RunningCall,

@@ -7,7 +7,7 @@ import type { Candidate, Plan } from '../../core/target.ts'
 import type { TraceEvent } from '../../core/trace.ts'
 import type { PriceBook } from '../../policy/accounts/price-book.ts'
 import type { RequestAccount } from '../accounts/request-account.ts'
-import type { CallDeps } from '../call/call-lifecycle.ts'
+import type { CallDeps, RunningCall } from '../call/call-lifecycle.ts'
 import type { Cancellation } from '../call/cancellation.ts'
 import type { UpstreamHealth } from '../health/upstream-health.ts'
 
@@ -41,4 +41,26 @@ export type RouteContext = {
   readonly bodies?: CallBodies | null
   /** Adds an event to the request's trace. */
   readonly note: (event: TraceEvent) => void
+}
+
+/** A call that is to be routed. */
+export type CallToRoute = Pick<RouteContext, 'client' | 'plan' | 'config' | 'keysOf'> & {
+  readonly running: Pick<RunningCall, 'cancellation' | 'recorder'>
+}
+
+/** The inputs of routing a call, whose deadline has begun. */
+export const routeContextOf = ({ client, plan, config, keysOf, running }: CallToRoute): RouteContext => {
+  const { cancellation, recorder } = running
+  return {
+    id: recorder.id,
+    client,
+    plan,
+    config,
+    deadline: cancellation.until,
+    stop: cancellation,
+    keysOf,
+    account: recorder.account,
+    bodies: recorder.bodies,
+    note: (event) => recorder.note(event),
+  }
 }

@@ -40,6 +40,17 @@ const model = z.looseObject({
   pricing: anyObject.optional(),
 })
 
+const ownSums = {
+  requests: count,
+  failed: count.optional(),
+  input: count.optional(),
+  output: count.optional(),
+  cost: dollars,
+  saved: dollars.optional(),
+  estimated: count.describe('Attempts whose usage is estimated.').optional(),
+  unpriced: count.describe('Attempts without a known price.').optional(),
+}
+
 const ownUsage = z.looseObject({
   object: z.literal('usage'),
   key: owner.nullable().describe('null: the gateway needs no key.'),
@@ -75,26 +86,10 @@ const ownUsage = z.looseObject({
     z.looseObject({
       start: z.string().optional(),
       model: z.string().nullable(),
-      requests: count,
-      failed: count.optional(),
-      input: count.optional(),
-      output: count.optional(),
-      cost: dollars,
-      saved: dollars.optional(),
-      estimated: count.describe('Attempts whose usage is estimated.').optional(),
-      unpriced: count.describe('Attempts without a known price.').optional(),
+      ...ownSums,
     }),
   ),
-  total: z.looseObject({
-    requests: count,
-    failed: count.optional(),
-    input: count.optional(),
-    output: count.optional(),
-    cost: dollars,
-    saved: dollars.optional(),
-    estimated: count.describe('Attempts whose usage is estimated.').optional(),
-    unpriced: count.describe('Attempts without a known price.').optional(),
-  }),
+  total: z.looseObject(ownSums),
   has_more: z.boolean(),
   next: z.string().nullable(),
 })

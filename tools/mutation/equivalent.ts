@@ -80,7 +80,7 @@ export const EQUIVALENT: readonly Equivalent[] = [
       because: 'expired slots are ignored wherever the list is read',
     },
     {
-      before: 'buckets.filter((bucket) => bucket.at > from)',
+      before: '(latest ? [...earlier, latest] : earlier).filter((bucket) => bucket.at > from)',
       because: 'every sum ignores buckets outside the window; the filter only keeps the list short',
     },
   ]),

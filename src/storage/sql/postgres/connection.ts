@@ -3,7 +3,7 @@ import type { MessagePort } from 'node:worker_threads'
 import pg from 'pg'
 import type { SqlRow, SqlValue } from '../database.ts'
 import { BAD_URL } from './postgres-error.ts'
-import type { ConnectionData, PostgresAnswer, PostgresCall, PostgresResult } from './postgres-messages.ts'
+import type { BlockingResult, ConnectionData, PostgresAnswer, PostgresCall } from './postgres-messages.ts'
 
 /** Type OIDs that are read as numbers: int2, int4, int8, float4, float8, numeric. Amounts are at most 2^53. */
 const NUMBERS: ReadonlySet<number> = new Set([20, 21, 23, 700, 701, 1700])
@@ -76,7 +76,7 @@ const answerTo = async (
 }
 
 /** Runs of one call are sent together, and answered in their order. */
-const run = async (client: pg.Client, { text, name, runs }: PostgresCall): Promise<readonly PostgresResult[]> => {
+const run = async (client: pg.Client, { text, name, runs }: PostgresCall): Promise<readonly BlockingResult[]> => {
   if (runs === null) {
     await client.query(text)
     return []

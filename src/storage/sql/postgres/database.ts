@@ -8,12 +8,12 @@ import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from '
 import type { SqlDatabase, SqlRow, SqlStatement, SqlValue } from '../database.ts'
 import { PostgresError } from './postgres-error.ts'
 import type {
+  BlockingResult,
   ConnectionData,
   PostgresAnswer,
   PostgresCall,
   PostgresConnectionOptions,
   PostgresProblem,
-  PostgresResult,
 } from './postgres-messages.ts'
 import { withNumbers } from './translate.ts'
 
@@ -89,7 +89,7 @@ export class PostgresDatabase implements SqlDatabase {
   }
 
   /** Runs a statement whose placeholders are `$1`. */
-  query(text: string, values: readonly SqlValue[]): PostgresResult {
+  query(text: string, values: readonly SqlValue[]): BlockingResult {
     return one(this.#call({ text, runs: [values] }))
   }
 
@@ -144,7 +144,7 @@ export class PostgresDatabase implements SqlDatabase {
   }
 
   /** Sends a call and waits for its answer. */
-  #call(call: PostgresCall): readonly PostgresResult[] {
+  #call(call: PostgresCall): readonly BlockingResult[] {
     if (this.#isLost) throw lost('the connection to Postgres is closed', null)
     this.#port.postMessage(call)
     const before = this.#answers
@@ -176,4 +176,4 @@ const BEGIN: { readonly [sql: string]: string } = {
 const lost = (message: string, code: string | null): PostgresError =>
   new PostgresError({ message, code, isLost: true } satisfies PostgresProblem)
 
-const one = (results: readonly PostgresResult[]): PostgresResult => results[0] ?? { rows: [] as SqlRow[], changes: 0 }
+const one = (results: readonly BlockingResult[]): BlockingResult => results[0] ?? { rows: [] as SqlRow[], changes: 0 }

@@ -23,12 +23,17 @@ export type PostgresCall = {
   readonly runs: readonly (readonly SqlValue[])[] | null
 }
 
-export type PostgresResult = {
+export type BlockingResult = {
   readonly rows: SqlRow[]
   readonly changes: number
 }
 
 /** `code`: SQLSTATE, or the code of a socket error. `isLost`: the connection cannot be used any more. */
-export type PostgresProblem = { readonly message: string; readonly code: string | null; readonly isLost: boolean }
+export type PostgresProblem = {
+  readonly message: string
+  readonly code: string | null
+  readonly isLost: boolean
+  readonly isUncertain?: boolean
+}
 
-export type PostgresAnswer = { readonly results: readonly PostgresResult[] } | { readonly problem: PostgresProblem }
+export type PostgresAnswer = { readonly results: readonly BlockingResult[] } | { readonly problem: PostgresProblem }

@@ -1,0 +1,191 @@
+/**
+ * Connections to Postgres for the thread that uses them. Nothing is kept in a session, so that poolers may hand out connections
+ * by transaction: settings are those of a transaction, statements have no name, and locks end with the transaction.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
+import { clientOf, errorFrom, PostgresClient } from './postgres-client.ts'
+import { PostgresError } from './postgres-error.ts'
+
+/** A list is an array of Postgres, such as `unnest` takes. */
+export type PostgresValue = null | boolean | number | bigint | string | Uint8Array | readonly PostgresValue[]
+export type PostgresRow = Readonly<Record<string, null | boolean | number | string | Uint8Array>>
+/** `changes`: number of rows that were changed, or returned. */
+export type PostgresResult = { readonly rows: readonly PostgresRow[]; readonly changes: number }
+
+/** A transaction. */
+export type PostgresSession = {
+  /**
+   * Runs a statement whose placeholders are `$1`, or several without values. Queries that are not awaited one by one are sent
+   * together, and answered in their order. Rejects with a `PostgresError`.
+   */
+  query(text: string, values?: readonly PostgresValue[]): Promise<PostgresResult>
+}
+
+export type PostgresPoolOptions = {
+  readonly url: string
+  /** The schema in which names without one are found. */
+  readonly schema: string
+  /** Connections. More transactions wait for them. */
+  readonly max: number
+  /** Shown in `pg_stat_activity`. */
+  readonly applicationName: string
+  /** ms for a statement. Default 5 s. */
+  readonly statementTimeout?: number
+}
+
+/** By default each query sees what is committed before it; all queries of `repeatable read` see the same state. */
+export type TransactionOptions = {
+  readonly readOnly?: boolean
+  readonly isolation?: 'read committed' | 'repeatable read' | 'serializable'
+}
+
+/** ms, but for `life` in s. `answer`: after the limit of a statement. `wait`: for a free connection. `idle`: until it is closed. */
+const TIMES = { statement: 5_000, answer: 1_000, wait: 10_000, idle: 30_000, life: 1_800 }
+/** Deadlocks and serialization failures: how often a transaction is tried, and the first pause in ms, which doubles. */
+const RETRY = { codes: new Set(['40P01', '40001']), tries: 6, pause: 10 }
+
+export class PostgresPool {
+  readonly schema: string
+  readonly #pool: pg.Pool
+  readonly #settings: string
+  #closing: Promise<void> | null = null
+
+  /** The first call connects. Throws a `PostgresError` if the URL cannot be read. */
+  constructor({ url, schema, max, applicationName, statementTimeout = TIMES.statement }: PostgresPoolOptions) {
+    const options = { url, applicationName, answerTimeout: statementTimeout + TIMES.answer }
+    clientOf(options)
+    this.schema = schema
+    this.#settings = [
+      `SET LOCAL search_path TO ${pg.escapeIdentifier(schema)}`,
+      `SET LOCAL statement_timeout = ${statementTimeout}`,
+      // A gateway whose host has failed in a transaction must not keep its rows locked.
+      `SET LOCAL idle_in_transaction_session_timeout = ${2 * statementTimeout}`,
+    ].join('; ')
+    this.#pool = new pg.Pool({
+      Client: class extends PostgresClient {
+        constructor() {
+          super(options)
+        }
+      },
+      max,
+      connectionTimeoutMillis: Math.max(TIMES.wait, 2 * statementTimeout),
+      idleTimeoutMillis: TIMES.idle,
+      maxLifetimeSeconds: TIMES.life,
+      allowExitOnIdle: true,
+    })
+    // An idle connection was lost: the next call makes another.
+    this.#pool.on('error', () => {})
+  }
+
+  /**
+   * Runs a function in a transaction, which is rolled back if it throws. After a deadlock or a serialization failure it runs
+   * again: it must have no effects but in the transaction. Rejects with its error, or with a `PostgresError`; if that
+   * `isUncertain`, the transaction may have been committed.
+   */
+  async transaction<T>(run: (tx: PostgresSession) => Promise<T>, options: TransactionOptions = {}): Promise<T> {
+    const begin = `${beginOf(options)}; ${this.#settings}`
+    for (let tries = 1; ; tries++) {
+      try {
+        return await inTransaction(await this.#connect(), begin, run)
+      } catch (error) {
+        const isRepeatable = error instanceof PostgresError && RETRY.codes.has(error.code ?? '')
+        if (!isRepeatable || tries === RETRY.tries) throw error
+        await sleep(Math.random() * RETRY.pause * 2 ** tries)
+      }
+    }
+  }
+
+  /** Runs one statement in a transaction of its own. */
+  query(text: string, values?: readonly PostgresValue[], options?: TransactionOptions): Promise<PostgresResult> {
+    return this.transaction((tx) => tx.query(text, values), options)
+  }
+
+  /** Resolves when the transactions that run have ended. */
+  close(): Promise<void> {
+    this.#closing ??= this.#pool.end()
+    return this.#closing
+  }
+
+  async #connect(): Promise<pg.PoolClient> {
+    try {
+      return await this.#pool.connect()
+    } catch (error) {
+      throw errorFrom(error)
+    }
+  }
+}
+
+const beginOf = ({ readOnly = false, isolation }: TransactionOptions): string =>
+  `BEGIN${isolation ? ` ISOLATION LEVEL ${isolation.toUpperCase()}` : ''}${readOnly ? ' READ ONLY' : ''}`
+
+/** Returns the connection to its pool, or closes it. `begin` is sent together with the first query. */
+const inTransaction = async <T>(
+  client: pg.PoolClient,
+  begin: string,
+  run: (tx: PostgresSession) => Promise<T>,
+): Promise<T> => {
+  /** Why the connection cannot be used any more. */
+  let lost: PostgresError | null = null
+  const failed = (error: unknown): PostgresError => {
+    const found = lost ?? errorFrom(error)
+    if (found.isLost) lost = found
+    return found
+  }
+  client.on('error', failed)
+  let hasEnded = false
+  const query = async (text: string, values: readonly PostgresValue[] = []): Promise<ServerResult> => {
+    try {
+      // The parsers return no other values. Several statements have several results, which are not read.
+      return (await client.query(text, values.map(withoutNul))) as unknown as ServerResult
+    } catch (error) {
+      throw failed(error)
+    }
+  }
+  const session: PostgresSession = {
+    async query(text, values) {
+      // One that comes after another has failed would run outside of the transaction.
+      if (hasEnded) throw new Error('the transaction has ended')
+      return resultOf(await query(text, values))
+    },
+  }
+  try {
+    const begun = query(begin)
+    const [result] = await Promise.all([run(session), begun])
+    hasEnded = true
+    await commit(query)
+    return result
+  } catch (error) {
+    hasEnded = true
+    // All that was sent fails with a lost connection, and its first error is the reason.
+    if (lost === null) await query('ROLLBACK').catch(() => {})
+    throw error
+  } finally {
+    client.off('error', failed)
+    client.release(lost ?? undefined)
+  }
+}
+
+type ServerResult = {
+  readonly command: string
+  readonly rows: readonly PostgresRow[]
+  readonly rowCount: number | null
+}
+
+const resultOf = ({ rows = [], rowCount }: ServerResult): PostgresResult => ({ rows, changes: rowCount ?? 0 })
+
+const commit = async (query: (text: string) => Promise<ServerResult>): Promise<void> => {
+  try {
+    const { command } = await query('COMMIT')
+    if (command === 'COMMIT') return
+  } catch (error) {
+    throw error instanceof PostgresError && error.isLost ? error.asUncertain() : error
+  }
+  throw new PostgresError({ message: 'a statement of the transaction has failed', code: '25P02', isLost: false })
+}
+
+/** Postgres has no texts with a NUL, which clients can send in names: it is replaced, also in conditions and lists. */
+const withoutNul = (value: PostgresValue): PostgresValue => {
+  if (typeof value === 'string') return value.includes('\0') ? value.replaceAll('\0', '\ufffd') : value
+  return Array.isArray(value) ? value.map(withoutNul) : value
+}

@@ -2,6 +2,8 @@
 import type { HeaderLookup } from '../core/headers.ts'
 import { createResponse } from '../gateway/responses/create-response.ts'
 import { READING } from '../limits/restored-budgets.ts'
+import { untilFree } from '../runtime/free-port.ts'
+import { readRunFile } from '../runtime/run-file.ts'
 import { isAdminPath, loadedOnUse } from '../server/admin-request.ts'
 import { handlersFor } from '../server/handlers.ts'
 import { isModelPath, protocolAt } from '../server/routes.ts'
@@ -9,12 +11,30 @@ import { type Server, startServer } from '../server/server.ts'
 import { openAdmin, openClientPages, openDashboard, openDocs, sharedMetrics } from './admin-parts.ts'
 import { isKeyed, type Runtime, refuseToStart } from './runtime.ts'
 
+/** Longest wait in ms for a port that processes of the gateway before this one may still have. */
+const PORT_PATIENCE = 10_000
+
+/**
+ * Waits until processes of an earlier gateway in this data folder have left the port: one that drains, or workers whose
+ * supervisor was killed. Any other program that uses the port is not waited for.
+ */
+const untilPortIsLeft = async ({ loaded, current, worker }: Runtime): Promise<void> => {
+  const { port, host } = loaded.launch
+  if (worker?.first === false || readRunFile(current.config.settings.data.dir)?.port !== port) return
+  await untilFree({ port, host, ms: PORT_PATIENCE }, () =>
+    process.stderr.write(
+      `headgate: Port ${port} is in use by processes of the gateway before this one. Waiting up to ${PORT_PATIENCE / 1000} s.\n`,
+    ),
+  )
+}
+
 /** Starts the server, or exits with a message if the port cannot be used. */
 export const listen = async (runtime: Runtime): Promise<Server> => {
   const { version, gateway, loaded, log, metrics, worker, started, problems, load, clients } = runtime
   const { launch } = loaded
   const { host } = launch
   const refuseToListen = (error: NodeJS.ErrnoException) => refuseToStart([notListening(error, launch.port, host)])
+  await untilPortIsLeft(runtime)
   const port = worker ? await worker.claim(launch.port, host).catch(refuseToListen) : launch.port
   const handlers = handlersFor({
     gateway,

@@ -25,6 +25,7 @@ export const connectToSupervisor = (
     {
       announce: (readyMs) => announce(runtime, server, readyMs),
       end,
+      leavePort: server.leavePort,
       reload: () => void watching.reload(),
       metrics: () => metrics.text(),
       async cancel(response, owner) {

@@ -9,6 +9,7 @@ import {
   requestText,
   send,
 } from '../../test/support/app-server.ts'
+import { accepts } from '../../test/support/ports.ts'
 import { until } from '../../test/support/upstream.ts'
 
 onBothServers(
@@ -85,6 +86,27 @@ onBothServers('http: a second drain call skips the remaining waits', async ({ gi
   const second = made.server.drain({ delay: 3_600_000, timeout: 3_600_000, endStreams })
   await Promise.all([first, second])
   assert.equal(ended, 1)
+})
+
+onBothServers('http: leaving the port ends the delay of a drain, and only that', async ({ given }) => {
+  for (const isDraining of [true, false]) {
+    const made = await given()
+    made.answer = ({ reply }) => {
+      reply.writeHead(200, {})
+      reply.write('begun')
+    }
+    const { reads, text } = await openClient(made.server.port, requestText('POST', CHAT, {}, '{}'))
+    await until('under way', () => reads.length > 0)
+    const drain = () => made.server.drain({ delay: 3_600_000, timeout: 3_600_000, endStreams: () => assert.fail() })
+    const early = isDraining ? drain() : null
+    made.server.leavePort()
+    const drained = early ?? drain()
+    for (let looks = 0; looks < 1_000 && (await accepts(made.server.port)); looks++);
+    assert.equal(await accepts(made.server.port), false)
+    made.calls[0]?.reply.end('complete')
+    await drained
+    assert.match(text(), /complete\r\n0\r\n\r\n$/)
+  }
 })
 
 onBothServers('http: a port in use is an error, not a crash', async ({ given }) => {

@@ -85,6 +85,8 @@ export type Server = {
   readonly connections: () => number
   /** Ends gracefully; resolves when nothing is left. A second call skips the waits that remain. */
   readonly drain: (how: Drain) => Promise<void>
+  /** Makes a drain, now or later, close the port without its delay. */
+  readonly leavePort: () => void
   /** Ends at once: requests in progress are aborted. */
   readonly close: () => Promise<void>
 }
@@ -153,6 +155,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     live: () => admission.requests + upgrade.busy(),
     connections: () => admission.connections.size,
     drain: (how) => shutdown.drain(how),
+    leavePort: () => shutdown.leavePort(),
     close: () => shutdown.close(),
   }
 }

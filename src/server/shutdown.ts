@@ -30,7 +30,10 @@ export class Shutdown {
   #drained: Promise<void> | null = null
   /** Ends the current wait early. */
   #skipWait: (() => void) | null = null
+  /** Ends the delay of the drain early, while it lasts. */
+  #skipDelay: (() => void) | null = null
   #hurried = false
+  #isPortWanted = false
 
   constructor(options: ShutdownOptions) {
     this.#options = options
@@ -44,6 +47,12 @@ export class Shutdown {
     }
     this.#drained ??= this.#drain(how)
     return this.#drained
+  }
+
+  /** Makes a drain, now or later, close the port without its delay. Requests in progress keep their time. */
+  leavePort(): void {
+    this.#isPortWanted = true
+    this.#skipDelay?.()
   }
 
   /** Ends at once: requests in progress are aborted. */
@@ -63,7 +72,7 @@ export class Shutdown {
     const left = () => admission.requests + upgrade.open() + pending()
     for (const { active } of admission.connections)
       for (const { exchange } of active) if (!exchange.begun) exchange.closeAfter()
-    if (delay > 0 && !this.#hurried) await this.#serveOn(delay)
+    if (delay > 0 && !this.#hurried && !this.#isPortWanted) await this.#serveOn(delay)
     const closed = server.close()
     if (left() > 0 && !this.#hurried) await this.#waitUntil(() => left() === 0, timeout)
     if (left() > 0) {
@@ -84,11 +93,15 @@ export class Shutdown {
   /** Idle connections stay while the port is open: a request may be in flight on one. */
   #serveOn(ms: number): Promise<void> {
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, ms)
-      this.#skipWait = () => {
+      const stop = () => {
         clearTimeout(timer)
+        this.#skipWait = null
+        this.#skipDelay = null
         resolve()
       }
+      const timer = setTimeout(stop, ms)
+      this.#skipWait = stop
+      this.#skipDelay = stop
     })
   }
 

@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -295,6 +297,28 @@ describe('workers: signals', { skip: skipWithoutProc, timeout: 300_000 }, () => 
     await gateway.stop()
   })
 
+  test('when the supervisor is killed, the port is free at once for the next start, whatever the drain delay', async () => {
+    await using upstream = disposable(await wordy(150))
+    const data = await mkdtemp(join(tmpdir(), 'headgate-test-'))
+    const env = { DRAIN_DELAY: '60000', DATA_DIR: data }
+    await using gateway = await gatewayOf(upstream, env)
+    const pids = [...pidsOf(gateway).values()]
+    const line = await connect(gateway)
+    const stream = line.stream()
+    await until(() => stream.receivedText().includes('w001'))
+    gateway.child.kill('SIGKILL')
+    const { port } = new URL(gateway.url)
+    await using next = await gatewayOf(upstream, { ...env, DRAIN_DELAY: '0', PORT: port })
+    assert.equal(next.url, gateway.url)
+    assert.equal(await stream.ended, 'complete')
+    assert.match(stream.receivedText(), /w019[\s\S]*\[DONE\]/)
+    await until(() => !pids.some(isAlive))
+    line.close()
+    assert.equal(await next.stop(), 0)
+    await rm(data, { recursive: true })
+    await gateway.stop()
+  })
+
   test('SIGHUP reloads all workers; a worker that gets SIGTERM drains and is replaced', async () => {
     await using upstream = disposable(await wordy(0))
     await using gateway = await gatewayOf(upstream)
@@ -391,6 +415,28 @@ describe('workers: ports', { skip: skipWithoutProc, timeout: 300_000 }, () => {
       assert.equal(await exited, 1)
       assert.equal(output(), `headgate: Port ${port} is in use. Choose another: PORT=${port + 1}\n`)
       other.close()
+    })
+})
+
+describe('workers: the port of an earlier gateway in the same data folder', { timeout: 300_000 }, () => {
+  for (const [name, workers] of [
+    ['one process', '1'],
+    ['several processes', '2'],
+  ] as const)
+    test(`${name}: the start waits until it is free`, { skip: skipWithoutProc }, async () => {
+      const other = createServer()
+      const [port = 0] = await freePorts(1)
+      await new Promise<void>((resolve) => other.listen({ port, host: '127.0.0.1' }, resolve))
+      const data = await mkdtemp(join(tmpdir(), 'headgate-test-'))
+      writeFileSync(join(data, 'run.json'), JSON.stringify({ pid: 1, host: '127.0.0.1', port }))
+      const started = await run({ env: { WORKERS: workers, PORT: String(port), DATA_DIR: data } })
+      await until(() => started.output().includes('Waiting up to 10 s'))
+      other.close()
+      await until(() => started.output().includes('"ready"'))
+      assert.match(started.output(), new RegExp(`^headgate: Port ${port} is in use by .*\n\\{`))
+      started.child.kill()
+      assert.equal(await started.exited, 0)
+      await rm(data, { recursive: true })
     })
 })
 

@@ -24,8 +24,8 @@ const outside = (found: readonly string[], ...folders: readonly string[]) =>
 test('built: only the server and the upstream client use the network', () => {
   const network = importing(/^(?:node:)?(?:net|tls|http|https|http2|dgram|dns|dns\/promises|quic|undici|ws|inspector)$/)
   assert.ok(network.length > 3)
-  // A worker's supervisor binds the port before the workers listen. The check of the command line binds it for a moment.
-  const binding = ['process/workers/worker.ts', 'cli/verbs/doctor.ts']
+  // It binds a port for a moment, before the server listens.
+  const binding = ['runtime/free-port.ts']
   assert.deepEqual(outside(network, 'transport/server/', 'server/', 'transport/client/', ...binding), [])
   // These have their own network code or sign requests; no client input reaches them.
   assert.deepEqual(outside(importing(/^(?:@aws-sdk\/|aws4fetch|google-auth-library)/), 'transport/identity/'), [])

@@ -1,13 +1,13 @@
 /** `headgate doctor`: checks this machine, the configuration, the data folder and the provider keys. */
 import { chmodSync, existsSync, readdirSync, statfsSync, statSync } from 'node:fs'
 import { access, constants } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { schemaStates } from '../../backup/schemas.ts'
 import { openCatalogue } from '../../config/catalogue/catalogue.ts'
 import { problemLine } from '../../config/problem.ts'
 import { priceBook } from '../../policy/accounts/price-book.ts'
 import { listModels } from '../../policy/routing/models.ts'
+import { freePort } from '../../runtime/free-port.ts'
 import { schemaVersionOf } from '../../storage/sql/sqlite/schema-version.ts'
 import { type Cli, type DefineVerb, EXIT } from '../cli.ts'
 import { runningHere } from '../gateway-client.ts'
@@ -50,11 +50,10 @@ const configuration: Check = ({ loaded }) => [
 
 /** Whether the port can be used: `null`, or the error code. */
 const portProblem = (port: number, host: string | undefined): Promise<string | null> =>
-  new Promise((done) => {
-    const server = createServer()
-    server.once('error', (error: NodeJS.ErrnoException) => done(error.code ?? error.message))
-    server.listen({ port, ...(host !== undefined && { host }) }, () => server.close(() => done(null)))
-  })
+  freePort(port, host).then(
+    () => null,
+    (error: NodeJS.ErrnoException) => error.code ?? error.message,
+  )
 
 const port: Check = async (local) => {
   const running = runningHere(local)

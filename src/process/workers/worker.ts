@@ -1,10 +1,10 @@
 /** A worker's side of the IPC channel to its supervisor. */
-import { type AddressInfo, createServer } from 'node:net'
 import type { Config } from '../../core/config.ts'
 import { AccountsLink } from '../../limits/workers/accounts-link.ts'
 import { shareOf, workerWarnings } from '../../limits/workers/share.ts'
 import type { LiveBatch } from '../../observe/live/event-batch.ts'
 import type { Out } from '../../observe/log.ts'
+import { freePort } from '../../runtime/free-port.ts'
 import type { SharedLedgerState } from '../../usage/bookkeeper/usage-ledger.ts'
 import { ATOMIC_WRITE_BYTES, atomicLines } from './atomic-lines.ts'
 import type { FromSupervisor, FromWorker, ProcessReplyList, Query } from './worker-messages.ts'
@@ -15,6 +15,8 @@ export type WorkerActions = {
   readonly announce: (ms: number) => void
   /** Shuts down. `time`: 1 is gracefully, 2 at once, 3 immediately without cleanup. */
   readonly end: (time: number, signal: string) => void
+  /** Makes the shutdown close the port at once: a new supervisor may want it. */
+  readonly leavePort: () => void
   readonly reload: () => void
   /** The worker's metrics page. */
   readonly metrics: () => string
@@ -170,10 +172,14 @@ export const connectWorker = (mark: string): WorkerLink => {
     listening(facts, actions) {
       ready = actions
       for (const message of early.splice(0)) onMessage(message, actions)
-      process.on('disconnect', () => actions.end(1, SUPERVISOR_GONE))
+      const endAlone = () => {
+        actions.leavePort()
+        actions.end(1, SUPERVISOR_GONE)
+      }
+      process.on('disconnect', endAlone)
       send({ type: 'listening', ...facts })
       // The supervisor may have ended already.
-      if (!process.connected) actions.end(1, SUPERVISOR_GONE)
+      if (!process.connected) endAlone()
     },
     ending: (within) => send({ type: 'ending', within }),
     metrics: () => ask({ about: 'metrics' }),
@@ -190,15 +196,3 @@ export const connectWorker = (mark: string): WorkerLink => {
     },
   }
 }
-
-/** Finds a free port by listening for a moment. */
-const freePort = (port: number, host: string | undefined): Promise<number> =>
-  new Promise((resolve, reject) => {
-    const server = createServer((socket) => socket.destroy())
-    server.once('error', reject)
-    server.listen({ port, host }, () => {
-      // The address of a TCP server is an object.
-      const { port: found } = server.address() as AddressInfo
-      server.close(() => resolve(found))
-    })
-  })

@@ -26,6 +26,7 @@ const serveNothing = (mark: string) => {
     {
       announce: () => void process.stdout.write('{"event":"ready","level":"info","url":"http://127.0.0.1:1"}\n'),
       end: () => process.exit(0),
+      leavePort: () => {},
       reload: () => {},
       metrics: () => '',
       cancel: async () => {},

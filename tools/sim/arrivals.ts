@@ -4,6 +4,7 @@ import type { ActiveCalls } from '../../src/gateway/call/cancellation.ts'
 import { type Chance, exponential, integer, logNormal, pick } from './chance.ts'
 import type { Call } from './client.ts'
 import type { SimClients } from './clients.ts'
+import { type Dialed, isLeft } from './dialed.ts'
 import type { RequestSource } from './requests.ts'
 import type { SimState } from './state.ts'
 
@@ -86,8 +87,9 @@ export class Arrivals {
     call.reply.leave()
     this.#state.soon(() => {
       // A whole answer that a hard budget pays for is read to its end.
+      const mustEnd = (dial: Dialed) => !dial.finished && !isLeft(dial) && !call.shareable && call.request.stream
       for (const dial of call.dials)
-        if (dial.played && !dial.played.over && !dial.finished && !call.shareable && call.request.stream)
+        if (dial.played && !dial.played.over && mustEnd(dial))
           this.#state.watch.breach(
             25,
             `the client of request ${call.number} disconnected, but attempt ${dial.tag} (${dial.mode}) continues`,

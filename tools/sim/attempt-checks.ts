@@ -3,7 +3,7 @@ import { deploymentId, modelId, type Target } from '../../src/core/target.ts'
 import type { UpstreamCall } from '../../src/core/world.ts'
 import type { Call } from './client.ts'
 import { MAX_LATENESS } from './clock.ts'
-import type { Dialed } from './dialed.ts'
+import { type Dialed, isLeft, isProbe } from './dialed.ts'
 import type { SimState } from './state.ts'
 
 /** Tokens: what upstreams state when a prompt is too long. */
@@ -57,10 +57,13 @@ export class AttemptChecks {
       call.repeated++
       if (call.repeated > 1) watch.breach(1, `${name} tries ${id} again, which is its second retry`)
     }
-    const concurrent = call.dials.filter((other) => other.played && !other.played.over && !other.finished)
+    const concurrent = call.dials.filter(
+      (other) => other.played && !other.played.over && !other.finished && !isLeft(other),
+    )
+    dial.beside.push(...concurrent)
+    for (const other of concurrent) other.beside.push(dial)
     const [only] = concurrent
-    const isBesideProbe = concurrent.length === 1 && only?.claim?.tokens.some(({ kind }) => kind !== 'plain') === true
-    if (isBesideProbe) {
+    if (concurrent.length === 1 && only && isProbe(only)) {
       seen.add('hedge of a probe')
       if (now < only.at + SLOW_PROBE)
         watch.breach(1, `${name} tries ${dial.tag} while the probe ${only.tag} is not slow`)

@@ -14,6 +14,8 @@ export type HeldPermit = {
   /** Empty if the circuits were ignored. */
   readonly tokens: readonly ReferenceToken[]
   dial: Dialed | null
+  /** Its attempt has produced its first content. */
+  hasOpened: boolean
   over: boolean
 }
 
@@ -37,4 +39,15 @@ export type Dialed = {
   sent: boolean
   /** Pieces written while the client was full. */
   readOn: number
+  /** Calls of the same request that were in flight together with this one. */
+  readonly beside: Dialed[]
 }
+
+export const isProbe = ({ claim }: Dialed): boolean => claim?.tokens.some(({ kind }) => kind !== 'plain') === true
+
+/**
+ * Whether it is a probe that another attempt has overtaken. It continues to its first content, because its circuit needs the
+ * outcome, and no longer belongs to its request.
+ */
+export const isLeft = (dial: Dialed): boolean =>
+  isProbe(dial) && dial.claim?.hasOpened === false && dial.beside.some(({ claim }) => claim?.hasOpened)

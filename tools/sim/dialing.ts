@@ -79,6 +79,7 @@ export class Dialing {
       finished: false,
       sent: false,
       readOn: 0,
+      beside: [],
     }
     state.dials.push(dial)
     state.mix(number, now)

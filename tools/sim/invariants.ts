@@ -101,8 +101,8 @@ export const INVARIANTS = {
     check: 'right after all requests in flight were cancelled',
   },
   25: {
-    rule: 'A client that disconnects cancels its upstream call at once, unless the response was complete.',
-    check: 'right after the disconnect',
+    rule: 'A client that disconnects cancels its upstream call at once, unless the response was complete. A probe that another attempt has overtaken belongs to its circuit.',
+    check: 'right after the disconnect; that such a probe ends is part of 14',
   },
   26: { rule: 'The same seed produces the same trace.', check: 'two runs of a seed' },
   27: {

@@ -85,7 +85,7 @@ export class Watch {
       if (until !== undefined && now < until - SLACK)
         this.breach(6, `${id} was called ${Math.round(until - now)} ms before its retry time`)
     }
-    const claim: HeldPermit = { target, scopes, how, tokens, dial: null, over: false }
+    const claim: HeldPermit = { target, scopes, how, tokens, dial: null, hasOpened: false, over: false }
     this.#waiting = [...this.#waiting.filter(({ over }) => !over), claim]
     this.open++
     this.#load(health, target, 1)
@@ -144,6 +144,7 @@ export class Watch {
       isProbe: permit.isProbe,
       commit: (ms) => {
         permit.commit(ms)
+        claim.hasOpened = true
         each((circuit, token) => circuit.commit(token, this.#now()))
         after()
       },

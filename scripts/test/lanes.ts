@@ -73,6 +73,7 @@ export const LANES = {
       'test/conversations/',
       'test/dashboard/pictures',
       'test/ledger/',
+      'test/scenario/',
       'tools/mutation/',
       'tools/sim/',
       'tools/soak/',
@@ -96,6 +97,7 @@ export const ALONE = [
   'test/e2e/rolling-restart',
   'test/e2e/timers',
   'test/e2e/toxics',
+  'test/scenario/',
   'test/security/bombs',
   'test/security/regexes',
 ] as const

@@ -37,6 +37,8 @@ export type PostgresServer = {
   /** The server no longer answers, until `resume`. */
   pause(): void
   resume(): void
+  /** Ends the replication of a standby: from now on it accepts writes. Resolves when it does. */
+  promote(): Promise<void>
   /** Ends the server; the data stays until `remove`. */
   stop(): Promise<void>
   /** Starts it again after `stop`. */
@@ -55,7 +57,8 @@ const owner = (): { readonly uid: number; readonly gid: number } | Record<string
   return { uid: id('-u'), gid: id('-g') }
 }
 
-export const startPostgres = async (): Promise<PostgresServer> => {
+/** `standbyOf`: it follows this server by streaming replication, and accepts reads only until `promote`. */
+export const startPostgres = async (standbyOf?: PostgresServer): Promise<PostgresServer> => {
   if (programs === undefined) throw new Error('Postgres is not installed')
   const [port = 0] = await freePorts(1)
   const user = owner()
@@ -65,10 +68,13 @@ export const startPostgres = async (): Promise<PostgresServer> => {
   if (user.uid !== undefined) for (const path of [folder, data]) chownSync(path, user.uid, user.gid)
   const program = (name: string) => join(programs, name)
   const options = { ...user, cwd: folder, env: { PATH: process.env.PATH, LC_ALL: 'C.UTF-8' } }
-  execFileSync(program('initdb'), ['-D', data, '-U', 'headgate', '-A', 'trust', '-E', 'UTF8', '--no-sync'], {
-    ...options,
-    stdio: 'ignore',
-  })
+  const [creator, ...words] =
+    standbyOf === undefined
+      ? ['initdb', '-D', data, '-U', 'headgate', '-A', 'trust', '-E', 'UTF8', '--no-sync']
+      : `pg_basebackup -D ${data} -h 127.0.0.1 -p ${standbyOf.port} -U headgate -R -X stream -c fast --no-sync`.split(
+          ' ',
+        )
+  execFileSync(program(creator ?? ''), words, { ...options, stdio: 'ignore' })
   let child: ChildProcess | null = null
   let output = ''
   let databases = 0
@@ -112,7 +118,7 @@ export const startPostgres = async (): Promise<PostgresServer> => {
     await gone
   }
   await start()
-  run('CREATE DATABASE headgate')
+  if (standbyOf === undefined) run('CREATE DATABASE headgate')
   return {
     url: `postgres://headgate@127.0.0.1:${port}/headgate`,
     port,
@@ -127,6 +133,9 @@ export const startPostgres = async (): Promise<PostgresServer> => {
     },
     pause: () => signalAll(child, 'SIGSTOP'),
     resume: () => signalAll(child, 'SIGCONT'),
+    async promote() {
+      run('SELECT pg_promote(true, 60)')
+    },
     stop,
     start,
     async remove() {

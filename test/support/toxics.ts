@@ -49,7 +49,8 @@ type Options = { readonly host?: string; readonly port?: number; readonly random
 /** Backpressure limit: bytes buffered in one direction of one connection. */
 const MAX_BUFFERED = 256 * 1024
 
-export const toxicProxy = async (to: number, options: Options = {}): Promise<ToxicProxy> => {
+/** `to`: the port of the server; a function is called at each connection. */
+export const toxicProxy = async (to: number | (() => number), options: Options = {}): Promise<ToxicProxy> => {
   const { host = '127.0.0.1', port: wanted = 0, random = Math.random } = options
   const toxics: Record<Direction, Set<Toxic>> = { up: new Set(), down: new Set() }
   const changed: Record<Direction, Set<() => void>> = { up: new Set(), down: new Set() }
@@ -68,7 +69,7 @@ export const toxicProxy = async (to: number, options: Options = {}): Promise<Tox
 
   const server = createServer({ allowHalfOpen: true }, (client) => {
     connections++
-    const upstream = connect({ port: to, host: '127.0.0.1', allowHalfOpen: true })
+    const upstream = connect({ port: typeof to === 'number' ? to : to(), host: '127.0.0.1', allowHalfOpen: true })
     keep(client)
     keep(upstream)
     const over = new AbortController()

@@ -4,6 +4,7 @@
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -19,6 +20,8 @@ const absent = spawnSync('haproxy', ['-v'], { env }).error
 /** For the `skip` of a test: false where haproxy is installed, and in CI, where a missing one must fail. */
 export const skipBalancer = process.env.HEADGATE_CI === '1' ? false : absent
 
+const SHIPPED = join(import.meta.dirname, '..', '..', '..', 'deploy', 'compose', 'haproxy.cfg')
+
 export type Balancer = {
   readonly url: string
   /** Resolves when requests can be sent to the gateway at this index; rejects after 30 s. */
@@ -29,15 +32,16 @@ export type Balancer = {
 /** ms between two readiness checks of a gateway. */
 const CHECK_INTERVAL = 200
 
-export const startBalancer = async (gateways: readonly number[]): Promise<Balancer> => {
-  const [port = 0] = await freePorts(1)
-  const folder = await mkdtemp(join(tmpdir(), 'headgate-balancer-'))
-  const file = join(folder, 'haproxy.cfg')
-  const statistics = join(folder, 'statistics')
-  const servers = gateways.map((gateway, at) => `  server gateway${at} 127.0.0.1:${gateway} check`)
-  await writeFile(
-    file,
-    `global
+/** The parts of a configuration that differ with each start. */
+export type BalancerParts = {
+  readonly port: number
+  /** The path of the socket with the statistics. */
+  readonly statistics: string
+  readonly gateways: readonly number[]
+}
+
+/** A configuration as the documentation recommends it. */
+const recommended = ({ port, statistics, gateways }: BalancerParts): string => `global
   maxconn 4000
   stats socket ${statistics} level user
 defaults
@@ -59,9 +63,39 @@ backend gateways
   http-check send meth GET uri /health/ready ver HTTP/1.1 hdr Host 127.0.0.1
   http-check expect status 200
   default-server inter ${CHECK_INTERVAL}ms fall 1 rise 1
-${servers.join('\n')}
-`,
+${gateways.map((gateway, at) => `  server gateway${at} 127.0.0.1:${gateway} check`).join('\n')}
+`
+
+/** What of the file of `deploy/compose` differs on this machine. Each pattern must occur in it. */
+const LOCAL: readonly (readonly [shipped: RegExp, local: (parts: BalancerParts) => string])[] = [
+  [/^global$/m, ({ statistics }) => `global\n  stats socket ${statistics} level user`],
+  [/^resolvers docker\n(?: .*\n)+/m, () => ''],
+  [/ resolvers docker init-addr \S+/, () => ''],
+  [/inter 1s/, () => `inter ${CHECK_INTERVAL}ms`],
+  [/^ {2}bind :8080$/m, ({ port }) => `  bind 127.0.0.1:${port}`],
+  [/^ {2}balance .*\n(?: {2}hash-type .*\n)?/m, () => '  balance roundrobin\n'],
+  [
+    /(?:^ {2}server .*\n?)+/m,
+    ({ gateways }) => gateways.map((gateway, at) => `  server gateway${at} 127.0.0.1:${gateway}\n`).join(''),
+  ],
+]
+
+/** The file of `deploy/compose`, with gateways of this machine in turn, so that no client stays at one of them. */
+export const shippedRoundRobin = (parts: BalancerParts): string =>
+  LOCAL.reduce(
+    (text, [shipped, local]) => {
+      if (!shipped.test(text)) throw new Error(`${SHIPPED} no longer contains ${shipped}`)
+      return text.replace(shipped, local(parts))
+    },
+    readFileSync(SHIPPED, 'utf8'),
   )
+
+export const startBalancer = async (gateways: readonly number[], configuration = recommended): Promise<Balancer> => {
+  const [port = 0] = await freePorts(1)
+  const folder = await mkdtemp(join(tmpdir(), 'headgate-balancer-'))
+  const file = join(folder, 'haproxy.cfg')
+  const statistics = join(folder, 'statistics')
+  await writeFile(file, configuration({ port, statistics, gateways }))
   const child = spawn('haproxy', ['-db', '-f', file], { env, stdio: ['ignore', 'ignore', 'pipe'] })
   let words = ''
   child.stderr.setEncoding('utf8').on('data', (text: string) => {

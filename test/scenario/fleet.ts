@@ -1,0 +1,216 @@
+/**
+ * The fleet of the scenario: four gateways behind haproxy in turn, one of them with two workers, on a Postgres with a standby
+ * and a Redis. All reach Postgres through one proxy that leads to the primary, as an address that moves with it; one gateway
+ * reaches both stores through proxies of its own, which can hang.
+ */
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { list, object, parseObject } from '../../src/core/json.ts'
+import { type Balancer, shippedRoundRobin, startBalancer } from '../e2e/support/balancer.ts'
+import { type Started, start } from '../e2e/support/process.ts'
+import { fileOf } from '../e2e/support/stage.ts'
+import { freePorts } from '../support/ports.ts'
+import { type PostgresServer, startPostgres } from '../support/postgres.ts'
+import { startRedis, type TestRedis } from '../support/redis.ts'
+import { type ToxicProxy, toxicProxy } from '../support/toxics.ts'
+import { BILLED, type Provider, startProvider } from './provider.ts'
+
+export const ADMIN = 'admin-0123456789abcdef0123456789'
+
+/** The limits of the keys that have some. A budget lasts for this many answers. */
+export const LIMITS = { rate: 120, slots: 6, answers: 20 } as const
+
+/** Keys by name: without limits, with limits, and with budgets. Each `hard…` is spent in another part of the scenario. */
+export const KEYS = ['open', 'rate', 'slots', 'strict', ...Array.from({ length: 12 }, (_, at) => `hard${at}`)] as const
+export const secretOf = (key: string): string => `scenario-${key}-0123456789abcdef0123456789`
+
+/** ms for what takes seconds on an idle machine. */
+const PATIENCE = 120_000
+
+export type Gateway = {
+  readonly name: string
+  readonly url: string
+  started: Started
+}
+
+export type Fleet = {
+  readonly url: string
+  readonly gateways: readonly Gateway[]
+  readonly provider: Provider
+  readonly redis: TestRedis
+  readonly primary: PostgresServer
+  readonly standby: PostgresServer
+  /** The address of Postgres leads to the standby from now on. Connections to the primary end. */
+  moveToStandby(): void
+  /** The proxies of the gateway that can be cut off from the stores. */
+  readonly partition: readonly ToxicProxy[]
+  /** Starts a gateway with an empty folder, which the balancer does not know. */
+  addPod(): Promise<Gateway>
+  /** SIGTERM, and a new process in the same place; resolves when the balancer sends requests to it. */
+  restart(gateway: Gateway): Promise<number | null>
+  /** SIGKILL; resolves after the process has ended. */
+  kill(gateway: Gateway): Promise<void>
+  /** Starts a killed one again; resolves when the balancer sends requests to it. */
+  revive(gateway: Gateway): Promise<void>
+  /** Resolves when no gateway reports a problem. */
+  settled(): Promise<void>
+  stop(): Promise<void>
+}
+
+const configuration = (provider: string): string =>
+  fileOf({
+    auth: { admin: ADMIN },
+    providers: { one: { baseUrl: `${provider}/v1`, styles: ['chat'] } },
+    prices: [{ provider: '*', model: '*', perMillion: { input: 10, output: 40 } }],
+    keys: Object.fromEntries(
+      KEYS.map((key) => [
+        key,
+        {
+          secret: secretOf(key),
+          ...(key === 'rate' && { limits: { requestsPerMinute: LIMITS.rate } }),
+          ...(key === 'slots' && { limits: { concurrent: LIMITS.slots } }),
+        },
+      ]),
+    ),
+    budgets: {
+      hard: {
+        amount: ((LIMITS.answers * BILLED.cost) / 1e9).toFixed(9),
+        period: 'total',
+        per: 'key',
+        appliesTo: { keys: KEYS.filter((key) => key.startsWith('hard')) },
+      },
+      strict: { amount: '1000', period: 'total', enforcement: 'strict', appliesTo: { keys: ['strict'] } },
+    },
+    drain: { delay: 1_000, timeout: 60_000 },
+  })
+
+export type FleetOptions = {
+  /** Program of the gateways that are replaced by a rolling upgrade; absent: the present one. */
+  readonly before?: string | undefined
+}
+
+export const startFleet = async ({ before }: FleetOptions = {}): Promise<Fleet> => {
+  const closers: (() => unknown)[] = []
+  const stop = async () => {
+    for (const close of closers.splice(0).reverse()) await close()
+  }
+  try {
+    return await build(closers, stop, before)
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+const build = async (closers: (() => unknown)[], stop: Fleet['stop'], before?: string): Promise<Fleet> => {
+  const keep = <T>(it: T, close: (it: T) => unknown): T => {
+    closers.push(() => close(it))
+    return it
+  }
+  const provider = keep(await startProvider(), (it) => it.stop())
+  const primary = keep(await startPostgres(), (it) => it.remove())
+  const standby = keep(await startPostgres(primary), (it) => it.remove())
+  const redis = keep(await startRedis(), (it) => it.stop())
+  let leader = primary
+  const address = keep(await toxicProxy(() => leader.port), (it) => it.close())
+  const partition = [
+    keep(await toxicProxy(address.port), (it) => it.close()),
+    keep(await toxicProxy(redis.port), (it) => it.close()),
+  ] as const
+  const file = configuration(provider.url)
+
+  const launch = async (port: number, folder: string, place: Place, program?: string): Promise<Started> => {
+    const [toPostgres, toRedis] =
+      place === 'partition' ? partition.map((proxy) => proxy.port) : [address.port, redis.port]
+    const env = {
+      PORT: String(port),
+      HOST: '127.0.0.1',
+      DATA_DIR: folder,
+      DATABASE_URL: primary.url.replace(`:${primary.port}`, `:${toPostgres}`),
+      REDIS_URL: `redis://127.0.0.1:${toRedis}`,
+      ...(place === 'workers' && { WORKERS: '2' }),
+    }
+    return start({ env, files: { 'headgate.yaml': file }, ...(program !== undefined && { program }) })
+  }
+  const newFolder = () =>
+    keep(mkdtempSync(join(tmpdir(), 'headgate-scenario-')), (it) => rmSync(it, { recursive: true, force: true }))
+
+  const ports = await freePorts(PLACES.length)
+  const seats = await Promise.all(
+    PLACES.map(async (place, at) => {
+      const seat = { place, port: ports[at] ?? 0, folder: newFolder(), index: at }
+      const gateway: Gateway = {
+        name: `${place}${at}`,
+        url: `http://127.0.0.1:${seat.port}`,
+        started: await launch(seat.port, seat.folder, place, before),
+      }
+      closers.push(() => gateway.started.stop())
+      return { ...seat, gateway }
+    }),
+  )
+  const gateways = seats.map(({ gateway }) => gateway)
+  const balancer: Balancer = keep(await startBalancer(ports, shippedRoundRobin), (it) => it.stop())
+  for (const index of ports.keys()) await balancer.isUp(index)
+  const seatOf = (gateway: Gateway) => seats.find((seat) => seat.gateway === gateway) ?? assert.fail(gateway.name)
+  const revive = async (gateway: Gateway) => {
+    const { port, folder, place, index } = seatOf(gateway)
+    gateway.started = await launch(port, folder, place)
+    await balancer.isUp(index)
+  }
+  return {
+    url: balancer.url,
+    gateways,
+    provider,
+    redis,
+    primary,
+    standby,
+    partition,
+    moveToStandby() {
+      leader = standby
+    },
+    async addPod() {
+      const [port = 0] = await freePorts(1)
+      const started = keep(await launch(port, newFolder(), 'plain'), (it) => it.stop())
+      const gateway = { name: 'pod', url: started.url, started }
+      await until(`${gateway.name} is ready`, async () => (await fetch(`${gateway.url}/health/ready`)).status === 200)
+      return gateway
+    },
+    async restart(gateway) {
+      const code = await gateway.started.stop()
+      await revive(gateway)
+      return code
+    },
+    async kill({ started }) {
+      const exited = once(started.child, 'exit')
+      started.child.kill('SIGKILL')
+      await exited
+    },
+    revive,
+    settled: () =>
+      until('no gateway has a problem', async () => {
+        const problems = await Promise.all(gateways.map(problemsOf))
+        return problems.every(({ length }) => length === 0)
+      }),
+    stop,
+  }
+}
+
+/** A gateway with workers, two plain ones, and one with proxies of its own before the stores. */
+const PLACES = ['workers', 'plain', 'plain', 'partition'] as const
+type Place = (typeof PLACES)[number]
+
+/** The components that a gateway reports as degraded. */
+export const problemsOf = async ({ url }: Pick<Gateway, 'url'>): Promise<readonly string[]> => {
+  const response = await fetch(`${url}/health`, { headers: { connection: 'close' } })
+  return list(parseObject(await response.text())?.problems).map((problem) => String(object(problem)?.component))
+}
+
+/** Waits for a condition, at most two minutes. */
+export const until = async (what: string, condition: () => Promise<boolean> | boolean): Promise<void> => {
+  for (const end = performance.now() + PATIENCE; !(await condition()); await sleep(50))
+    assert.ok(performance.now() < end, `never true: ${what}`)
+}

@@ -1,4 +1,5 @@
 /** The schemas of a shared database: their versions, their rows, and their migration. */
+import { SHARED_NEWS } from '../news/news-schema.ts'
 import { SHARED_CONTROL } from '../records/store/storage.ts'
 import { migrateSchema, readableVersion } from '../storage/sql/migrate.ts'
 import type { SharedSchema } from '../storage/sql/open-shared.ts'
@@ -15,6 +16,7 @@ const SCHEMAS: readonly (SharedSchema & { readonly rows: string | null })[] = [
   },
   // Counting requests takes too long.
   { ...SHARED_USAGE, rows: null },
+  { ...SHARED_NEWS, rows: null },
 ]
 
 /** `version` null: the schema does not exist. `rows`: by kind of record; empty if they are not counted. */

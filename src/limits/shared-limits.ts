@@ -1,10 +1,6 @@
 /** Limits and budgets that the only process of this gateway shares with other gateways, in Redis. */
-import { createHash } from 'node:crypto'
-import { hostname } from 'node:os'
-import { resolve } from 'node:path'
 import type { OnStoreTime } from '../storage/thread/on-store-time.ts'
 import type { LedgerProblem } from '../usage/bookkeeper/usage-ledger.ts'
-import { nodeName } from '../usage/journal/node-name.ts'
 import { CountersClient } from './counters-client.ts'
 import type { CountersState } from './counters-thread-messages.ts'
 import { SeededBudgets, type SeededBudgetsOptions } from './seeded-budgets.ts'
@@ -21,15 +17,6 @@ export type SharedLimitsOptions = Omit<SeededBudgetsOptions, 'counters'> & {
 
 /** The only process. */
 const SOURCE = 0
-
-/** A name that no other gateway has: the one of its ledger. In a folder without write permission: of the host and the folder. */
-export const sharedName = (folder: string): string => {
-  try {
-    return nodeName(folder)
-  } catch {
-    return `${hostname()}-${createHash('sha256').update(resolve(folder)).digest('hex').slice(0, 12)}`
-  }
-}
 
 export class SharedLimits {
   readonly authority: SharedAuthority

@@ -1,6 +1,7 @@
 /** The parts that are loaded when they are used: the admin API, the dashboard, the documentation, the pages of clients, live events. */
 
 import { fileURLToPath } from 'node:url'
+import type { AskProcesses } from '../core/fleet.ts'
 import { budgetReadings } from '../observe/account-metrics.ts'
 import type { ProcessView } from '../observe/alerts/view.ts'
 import type { LiveHub } from '../observe/live/hub.ts'
@@ -96,7 +97,7 @@ const processDeps = (runtime: Runtime): ProcessDeps => {
   } = runtime
   return {
     gateway,
-    processes: worker?.processes ?? null,
+    processes: worker?.processes ?? askFleet(runtime),
     refresh: keys.refresh,
     transitions,
     incidents,
@@ -127,6 +128,16 @@ const processDeps = (runtime: Runtime): ProcessDeps => {
         await runtime.budgets.changed()
       },
     },
+  }
+}
+
+/** Asks the other gateways; null: this one shares no store. */
+const askFleet = ({ current }: Runtime): AskProcesses | null => {
+  const { fleet } = current
+  if (!fleet) return null
+  return async (ask, options) => {
+    const { of, replies } = await fleet.ask(ask, options)
+    return { own: fleet.node, of: of + 1, others: replies, gateways: fleet.gateways() }
   }
 }
 

@@ -190,6 +190,7 @@ const currentOf = (config: Current['config'], warnings: Current['warnings']): Cu
   watching: undefined,
   alerting: undefined,
   reader: undefined,
+  fleet: null,
   live: undefined,
   warnings,
 })
@@ -312,8 +313,9 @@ const openLimits = async (
 ): Promise<Runtime['limits']> => {
   const { redis, data } = current.config.settings
   if (redis.url === undefined) return null
-  const [{ LimitsReport }, { sharedName, SharedLimits }] = await Promise.all([
+  const [{ LimitsReport }, { sharedName }, { SharedLimits }] = await Promise.all([
     import('../limits/limits-report.ts'),
+    import('../usage/journal/node-name.ts'),
     import('../limits/shared-limits.ts'),
   ])
   const report = new LimitsReport(world.date, () => (worker ? null : log))

@@ -31,6 +31,7 @@ import type { SigningDialer } from '../transport/identity/signing.ts'
 import type { RequestBodies } from '../usage/bodies/body-keeper.ts'
 import type { UsageLedger } from '../usage/bookkeeper/usage-ledger.ts'
 import type { UsageReader } from '../usage/reading/usage-reader.ts'
+import type { Fleet } from './fleet/fleet.ts'
 import type { WorkerLink } from './workers/worker.ts'
 
 export const terminal = process.stdout.isTTY === true
@@ -51,6 +52,8 @@ export type Current = {
   alerting: Alerting | undefined
   /** Undefined until usage is read. */
   reader: UsageReader | undefined
+  /** The other gateways. Null: this one shares no store, or the supervisor has the connection. */
+  fleet: Fleet | null
   /** Undefined until something listens to live events. */
   live: LiveHub | undefined
   /** Problems of the configuration that do not prevent its use. */

@@ -15,7 +15,7 @@ import { listen } from './listen.ts'
 import { applyReload, startAlerts } from './reload.ts'
 import { refuseToStart, type StartOptions } from './runtime.ts'
 import { drain, handleSignals } from './shutdown.ts'
-import { connectToSupervisor } from './supervised.ts'
+import { connectToSupervisor, joinFleet } from './supervised.ts'
 
 /** ms to wait for keys in Postgres before the gateway listens. */
 const FIRST_READ = 3_000
@@ -73,6 +73,7 @@ const start = async (options: StartOptions): Promise<void> => {
   runtime.current.watching = watching
   const end = handleSignals(runtime, (signal) => drain(runtime, server, watching, signal))
   connectToSupervisor(runtime, server, watching, end)
+  await joinFleet(runtime)
   void startAlerts(runtime)
   void runtime.ledger.openEarlier()
   process.on('uncaughtException', (error) => runtime.gateway.emit({ event: 'error', error }))

@@ -1,8 +1,11 @@
-/** Connects a worker with its supervisor. */
+/** Connects a process with the others: a worker with its supervisor, an only process with other gateways. */
 import type { Watching } from '../config/watch.ts'
 import type { Server } from '../server/server.ts'
+import { sharedName } from '../usage/journal/node-name.ts'
 import { answerQuery, followLive } from './admin-parts.ts'
 import { announce } from './announce.ts'
+import { fleetLine } from './fleet/fleet-messages.ts'
+import { fleetPlace } from './fleet/open-fleet.ts'
 import { logFormatOf, type Runtime } from './runtime.ts'
 
 export const connectToSupervisor = (
@@ -21,6 +24,7 @@ export const connectToSupervisor = (
       logFormat: logFormatOf(loaded),
       grace: (drain.delay ?? 0) + drain.timeout,
       dataDir: data.dir,
+      fleet: fleetOf(runtime),
     },
     {
       announce: (readyMs) => announce(runtime, server, readyMs),
@@ -38,4 +42,25 @@ export const connectToSupervisor = (
       liveEvents: (batch) => runtime.current.live?.receive(batch),
     },
   )
+}
+
+/** The store of the gateways and the name of this one; null: it shares none. */
+const fleetOf = ({ current }: Runtime) => {
+  const { settings } = current.config
+  const place = fleetPlace(settings)
+  return place && { place, node: sharedName(settings.data.dir) }
+}
+
+/** Joins the gateways that share a store; of several workers the supervisor does. */
+export const joinFleet = async (runtime: Runtime): Promise<void> => {
+  const found = runtime.worker ? null : fleetOf(runtime)
+  if (!found) return
+  const { openFleet } = await import('./fleet/open-fleet.ts')
+  runtime.current.fleet = await openFleet(found, {
+    answer: async (ask) => ({ of: 1, replies: [{ name: null, reply: await answerQuery(runtime, ask) }] }),
+    onState(problem) {
+      const [level, message] = fleetLine(problem)
+      runtime.log[level]('gateways', { message })
+    },
+  })
 }

@@ -21,6 +21,7 @@ import { malformedMessage } from '../../usage/journal/malformed-segment.ts'
 import { atomicLines } from './atomic-lines.ts'
 import { LiveRelay } from './live-relay.ts'
 import type { Watch } from './pulse.ts'
+import { SupervisorFleet } from './supervisor-fleet.ts'
 import { Watchdog } from './watchdog.ts'
 import type { FromWorker } from './worker-messages.ts'
 import { type WorkerExit, WorkerProcess } from './worker-process.ts'
@@ -58,6 +59,7 @@ class Supervisor {
   readonly #options: Supervised
   readonly #workers: readonly WorkerProcess[]
   readonly #queries: WorkerQueries
+  readonly #fleet: SupervisorFleet
   readonly #accounts: SharedAccounts
   /** Figures of what it does for all workers. */
   readonly #registry = createRegistry()
@@ -95,6 +97,7 @@ class Supervisor {
       this.#workers,
       () => this.#registry.text() + readingsText(bookkeeperReadings(this.#accounts.progress)),
     )
+    this.#fleet = new SupervisorFleet(this.#queries, options.workers, () => this.#log)
   }
 
   run(): void {
@@ -147,8 +150,8 @@ class Supervisor {
       case 'ending':
         return this.#killAfter(worker, message.within)
       case 'query':
-        return void this.#queries
-          .run(message.query)
+        return void this.#fleet
+          .run(worker, message.query)
           .then((reply) => worker.send({ type: 'reply', id: message.id, reply }))
       case 'reply':
         return this.#queries.onReply(worker, message.id, message.reply)
@@ -187,6 +190,7 @@ class Supervisor {
     }
     if (this.#serving().length < this.#workers.length) return
     this.#complete = true
+    void this.#fleet.join(this.#facts.fleet)
     const { dataDir, host = '::', port } = this.#facts
     writeRunFile(dataDir, { pid: process.pid, host, port })
     process.once('exit', () => removeRunFile(dataDir, process.pid))
@@ -256,7 +260,7 @@ class Supervisor {
   }
 
   async #finish(): Promise<void> {
-    await this.#accounts.close()
+    await Promise.all([this.#accounts.close(), this.#fleet.close()])
     this.#log?.info('stopped', { workers: this.#workers.length, in_order: !this.#failed })
     this.#log?.close()
     process.exit(this.#failed ? 1 : 0)

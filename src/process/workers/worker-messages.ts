@@ -1,6 +1,8 @@
 /** Messages between the workers and their supervisor, over the IPC channel of `fork`. */
 
+import type { AskOptions } from '../../core/fleet.ts'
 import type { AccountsFromSupervisor, AccountsFromWorker } from '../../limits/workers/account-messages.ts'
+import type { NewsPlace } from '../../news/open-news.ts'
 import type { LiveBatch } from '../../observe/live/event-batch.ts'
 
 /** A question of one worker to all of them. */
@@ -9,14 +11,8 @@ export type Query =
   | { readonly about: 'metrics' }
   /** Cancels a background response, in whichever worker it runs. */
   | { readonly about: 'cancel'; readonly response: string; readonly owner: string }
-  /** A query of the admin API, as JSON; the reply is `ProcessReplyList` as JSON. `within`: ms for the workers to reply. */
-  | { readonly about: 'processes'; readonly ask: string; readonly within: number }
-
-/** The reply to the query `processes`. `of`: how many workers there should be. */
-export type ProcessReplyList = {
-  readonly of: number
-  readonly replies: readonly { readonly worker: number; readonly reply: string }[]
-}
+  /** A query of the admin API, as JSON; the reply is `OthersReplies` as JSON. */
+  | ({ readonly about: 'processes'; readonly ask: string } & AskOptions)
 
 /** Live events, while a worker has a listener. */
 export type LiveFromWorker =
@@ -40,6 +36,8 @@ export type FromWorker =
       readonly grace: number
       /** The folder for `run.json`. */
       readonly dataDir: string
+      /** The store of the gateways, and the name of this one; null: there is none. It contains a password. */
+      readonly fleet: { readonly place: NewsPlace; readonly node: string } | null
     }
   /** The worker shuts down gracefully, within `within` ms. */
   | { readonly type: 'ending'; readonly within: number }

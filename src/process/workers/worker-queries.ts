@@ -1,8 +1,9 @@
 /** Queries to all workers at once, and the metrics page merged from their replies. */
+import type { NamedReplies } from '../../core/fleet.ts'
 import { createRegistry } from '../../observe/registry.ts'
 import { addUsage } from '../../observe/usage.ts'
 import { mergeMetrics } from './merge-metrics.ts'
-import type { ProcessReplyList, Query } from './worker-messages.ts'
+import type { Query } from './worker-messages.ts'
 import type { WorkerProcess } from './worker-process.ts'
 
 /** Time limit in ms for the workers to reply to a query. */
@@ -29,9 +30,8 @@ export class WorkerQueries {
     this.#page = page
   }
 
-  /** Returns the merged metrics page, or the replies to `processes`; an empty string for other queries. */
-  run(query: Query): Promise<string> {
-    if (query.about === 'processes') return this.#processes(query)
+  /** Returns the merged metrics page; an empty string for other queries. */
+  run(query: Exclude<Query, { readonly about: 'processes' }>): Promise<string> {
     if (query.about !== 'metrics') return this.#send(query).then(() => '')
     this.#gathering ??= this.#send(query)
       .then((replies) => this.#mergedPage(replies))
@@ -39,6 +39,15 @@ export class WorkerQueries {
         this.#gathering = null
       })
     return this.#gathering
+  }
+
+  /** The replies to a query of the admin API, by the numbers of the workers. `except`: a worker that is not asked. */
+  async ask(ask: string, within: number, except?: WorkerProcess): Promise<NamedReplies> {
+    const query: Query = { about: 'processes', ask, within, isKept: false }
+    const replies = await this.#send(query, within, except)
+    const of = this.#workers.length
+    const named = [...replies].map(([{ number }, reply]) => ({ name: `${number}/${of}`, reply }))
+    return { of: except ? of - 1 : of, replies: named }
   }
 
   onReply(worker: WorkerProcess, id: number, reply: string): void {
@@ -56,20 +65,11 @@ export class WorkerQueries {
     this.#restarts++
   }
 
-  async #processes(query: Extract<Query, { readonly about: 'processes' }>): Promise<string> {
-    const replies = await this.#send(query, query.within)
-    const list: ProcessReplyList = {
-      of: this.#workers.length,
-      replies: [...replies].map(([{ number }, reply]) => ({ worker: number, reply })),
-    }
-    return JSON.stringify(list)
-  }
-
-  #send(query: Query, within = REPLY_TIMEOUT): Promise<ReadonlyMap<WorkerProcess, string>> {
+  #send(query: Query, within = REPLY_TIMEOUT, except?: WorkerProcess): Promise<ReadonlyMap<WorkerProcess, string>> {
     return new Promise((resolve) => {
       const id = ++this.#lastId
       const replies = new Map<WorkerProcess, string>()
-      const missing = new Set(this.#workers.filter(({ since }) => since !== null))
+      const missing = new Set(this.#workers.filter((one) => one.since !== null && one !== except))
       const done = () => {
         clearTimeout(timer)
         this.#inFlight.delete(id)
@@ -82,6 +82,7 @@ export class WorkerQueries {
         if (missing.size === 0) done()
       })
       for (const worker of missing) worker.send({ type: 'query', id, query })
+      if (missing.size === 0) done()
     })
   }
 

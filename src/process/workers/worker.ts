@@ -1,5 +1,6 @@
 /** A worker's side of the IPC channel to its supervisor. */
 import type { Config } from '../../core/config.ts'
+import type { AskProcesses, OthersReplies } from '../../core/fleet.ts'
 import { AccountsLink } from '../../limits/workers/accounts-link.ts'
 import { shareOf, workerWarnings } from '../../limits/workers/share.ts'
 import type { LiveBatch } from '../../observe/live/event-batch.ts'
@@ -7,7 +8,7 @@ import type { Out } from '../../observe/log.ts'
 import { freePort } from '../../runtime/free-port.ts'
 import type { SharedLedgerState } from '../../usage/bookkeeper/usage-ledger.ts'
 import { ATOMIC_WRITE_BYTES, atomicLines } from './atomic-lines.ts'
-import type { FromSupervisor, FromWorker, ProcessReplyList, Query } from './worker-messages.ts'
+import type { FromSupervisor, FromWorker, Query } from './worker-messages.ts'
 
 /** Callbacks that the worker provides. */
 export type WorkerActions = {
@@ -60,8 +61,8 @@ export type WorkerLink = {
   readonly metrics: () => Promise<string | null>
   /** Cancels a background response in the other workers. */
   readonly cancel: (response: string, owner: string) => Promise<void>
-  /** Sends a query of the admin API to all workers. Null: the supervisor does not respond. `within`: ms, up to 1,500. */
-  readonly processes: (ask: string, within: number) => Promise<ProcessReplyList | null>
+  /** Sends a query of the admin API to the other workers and gateways. Null: the supervisor does not respond. `within`: up to 1,500. */
+  readonly processes: AskProcesses
   /** Limits, budgets and usage of all workers. */
   readonly accounts: AccountsLink
   /** Live events of all workers. */
@@ -184,10 +185,10 @@ export const connectWorker = (mark: string): WorkerLink => {
     ending: (within) => send({ type: 'ending', within }),
     metrics: () => ask({ about: 'metrics' }),
     cancel: (response, owner) => ask({ about: 'cancel', response, owner }).then(() => {}),
-    async processes(text, within) {
-      const reply = await ask({ about: 'processes', ask: text, within })
-      // Written by `WorkerQueries` of the same program.
-      return reply === null ? null : (JSON.parse(reply) as ProcessReplyList)
+    async processes(text, options) {
+      const reply = await ask({ about: 'processes', ask: text, ...options })
+      // Written by the supervisor, which is the same program.
+      return reply === null ? null : (JSON.parse(reply) as OthersReplies)
     },
     accounts,
     live: {

@@ -5,6 +5,7 @@ import type { ReloadEntry } from '../../config/reload-state.ts'
 import type { Client, Directory } from '../../core/accounts.ts'
 import type { FullConfig } from '../../core/config.ts'
 import type { Outcome } from '../../core/failure.ts'
+import type { AskProcesses } from '../../core/fleet.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { HealthProblem } from '../../gateway/handlers/pages.ts'
 import type { AlertingState } from '../../observe/alerts/alerting.ts'
@@ -36,7 +37,7 @@ export type AdminDeps = {
   readonly ledger: Pick<UsageLedger, 'adjust' | 'state'>
   readonly process: RunningProcess
   readonly configuration: Configuration
-  /** The other processes that serve the port; null: there are none. */
+  /** The other processes of this gateway, and other gateways that share a store with it; null: there are none. */
   readonly processes: AskProcesses | null
   /** Waits until this process has read the teams, keys, budgets and prices that were written so far. */
   readonly refresh: () => Promise<void>
@@ -99,12 +100,3 @@ export type Control = {
   readonly isOpen: () => boolean
   readonly directory: () => Directory
 }
-
-/** The answers of the workers. `of`: how many there should be. */
-type ProcessReplies = {
-  readonly of: number
-  readonly replies: readonly { readonly worker: number; readonly reply: string }[]
-}
-
-/** Sends a query to all workers, this one included. Null: the supervisor does not respond. `within`: ms. */
-export type AskProcesses = (ask: string, within: number) => Promise<ProcessReplies | null>

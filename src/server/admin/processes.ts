@@ -1,5 +1,10 @@
-/** The state of all processes that serve the port. Each worker answers for itself; the supervisor collects the answers. */
+/**
+ * The state of all processes: of those that serve the port, and of those of other gateways that share a store. Each process
+ * answers for itself; the supervisor, or the store, collects the answers.
+ */
+
 import { fail } from '../../core/failure.ts'
+import type { ListedGateway } from '../../core/fleet.ts'
 import { isObject, type JsonObject, list } from '../../core/json.ts'
 import { statusPage } from '../../gateway/handlers/pages.ts'
 import { processView } from '../../observe/alerts/view.ts'
@@ -31,6 +36,8 @@ export type ProcessQuery =
   | { readonly do: 'alert_view'; readonly window: number }
   /** Reads the teams, keys, budgets and prices that were written so far. */
   | { readonly do: 'refresh' }
+  /** Its state for the list of gateways. */
+  | { readonly do: 'beat' }
 
 type PurgedAnswers = { readonly team?: string; readonly key?: string; readonly model?: string }
 
@@ -54,13 +61,25 @@ type ProcessAnswer = { readonly name: string | null; readonly value: JsonObject 
 type ProcessAnswers = {
   /** The process that runs this comes first. */
   readonly answers: readonly ProcessAnswer[]
+  /** How many processes there should be. */
+  readonly of: number
+  /** The gateways that share a store, this one first; null: this one shares none. */
+  readonly gateways: readonly ListedGateway[] | null
 }
 
 /** Changes of circuits and keys of one process in one answer. */
 const MAX_TRANSITIONS = 1_000
 const REVOKED = fail('unauthenticated', 'This API key was revoked. Send another client key of this gateway.')
-/** ms for the workers to answer. A reload reads files, and the next request of a client may depend on a refresh. */
-const WITHIN = { usual: 500, reload: 1_500, refresh: 1_500 }
+/** ms to answer, if not the usual time: a reload reads files, and the next request of a client may depend on a refresh. */
+const WITHIN: { readonly [query in ProcessQuery['do']]?: number } = {
+  reload: 1_500,
+  refresh: 1_500,
+  cut: 1_500,
+  purge: 1_500,
+}
+const USUAL = 800
+/** Queries that a gateway runs also if it reads them minutes later, because its connection to the store was lost. */
+const KEPT: ReadonlySet<ProcessQuery['do']> = new Set(['cut', 'purge'])
 
 /** The name of a process: `1/2`; null: it is the only one. */
 const nameOf = ({ worker }: AdminDeps['process']): string | null => (worker ? `${worker.number}/${worker.of}` : null)
@@ -119,6 +138,12 @@ export const answerHere = async (deps: ProcessDeps, query: ProcessQuery): Promis
     case 'refresh':
       await deps.refresh()
       return {}
+    case 'beat': {
+      const { status, problems, started_at, requests_in_progress } = systemOf(deps)
+      const { version } = deps.process
+      const components = problems.map(({ component }) => component)
+      return { version, status, problems: components, lag_ms: deps.ledgerLag(), started_at, requests_in_progress }
+    }
     default:
       throw new Error(`unknown query ${JSON.stringify(query satisfies never)}`)
   }
@@ -126,20 +151,18 @@ export const answerHere = async (deps: ProcessDeps, query: ProcessQuery): Promis
 
 /** Sends a query to all processes. */
 export const askProcesses = async (deps: ProcessDeps, query: ProcessQuery): Promise<ProcessAnswers> => {
-  const { processes, process } = deps
-  const { worker } = process
-  const within = query.do === 'reload' || query.do === 'refresh' ? WITHIN[query.do] : WITHIN.usual
-  const found = processes && worker ? await processes(JSON.stringify(query), within) : null
-  const others: ProcessAnswer[] = []
-  let own: JsonObject | undefined
-  for (const one of found?.replies ?? []) {
-    // `answerHere` of the same program.
-    const value = JSON.parse(one.reply) as JsonObject
-    if (one.worker === worker?.number) own = value
-    else others.push({ name: `${one.worker}/${found?.of}`, value })
+  const options = { within: WITHIN[query.do] ?? USUAL, isKept: KEPT.has(query.do) }
+  const [own, found] = await Promise.all([
+    answerHere(deps, query),
+    deps.processes?.(JSON.stringify(query), options) ?? null,
+  ])
+  // `answerHere` of the same program.
+  const others = found?.others.map(({ name, reply }) => ({ name, value: JSON.parse(reply) as JsonObject })) ?? []
+  return {
+    answers: [{ name: found?.own ?? nameOf(deps.process), value: own }, ...others],
+    of: found?.of ?? deps.process.worker?.of ?? 1,
+    gateways: found?.gateways ?? null,
   }
-  own ??= await answerHere(deps, query)
-  return { answers: [{ name: nameOf(process), value: own }, ...others] }
 }
 
 /** Operations whose effect the next request of a client may depend on. */
@@ -155,14 +178,27 @@ const WRITES: ReadonlySet<ControlOperation['do']> = new Set([
   'decide',
 ])
 
-/** Returns the result of a write when all processes have read it, or after 1.5 s: a new key is valid in each of them. */
-export const runInAllProcesses =
-  (deps: ProcessDeps, run: RunOperation): RunOperation =>
-  async (operation, context) => {
+/**
+ * Returns the result of a write when all processes have read it, or after 1.5 s: a new key is valid in each of them. Writes that
+ * come while the processes read wait for the next time together.
+ */
+export const runInAllProcesses = (deps: ProcessDeps, run: RunOperation): RunOperation => {
+  let reading: Promise<unknown> = Promise.resolve()
+  let next: Promise<unknown> | null = null
+  const refreshed = (): Promise<unknown> => {
+    next ??= reading.then(() => {
+      next = null
+      reading = askProcesses(deps, { do: 'refresh' }).catch(() => {})
+      return reading
+    })
+    return next
+  }
+  return async (operation, context) => {
     const result = await run(operation, context)
-    if (deps.processes && result.ok && WRITES.has(operation.do)) await askProcesses(deps, { do: 'refresh' })
+    if (deps.processes && result.ok && WRITES.has(operation.do)) await refreshed()
     return result
   }
+}
 
 /** `/providers/status`, with the last 60 minutes of each provider. */
 const providersOf = ({ gateway, minutes }: ProcessDeps): JsonObject => {
@@ -178,11 +214,12 @@ const providersOf = ({ gateway, minutes }: ProcessDeps): JsonObject => {
   return { ...page, data }
 }
 
-const systemOf = ({ process: facts }: ProcessDeps): JsonObject => {
+const systemOf = ({ process: facts }: ProcessDeps) => {
   const { rss, heapUsed, external } = process.memoryUsage()
   const problems = facts.problems()
+  const status = facts.draining() ? 'draining' : problems.length > 0 ? 'degraded' : 'ok'
   return {
-    status: facts.draining() ? 'draining' : problems.length > 0 ? 'degraded' : 'ok',
+    status,
     pid: process.pid,
     started_at: new Date(facts.startedAt).toISOString(),
     uptime_ms: Math.round(facts.uptime()),

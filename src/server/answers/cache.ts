@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { count, processes } from './fields.ts'
 
 const caches = processes.describe(
-  'The processes that serve the port (WORKERS). Each has a cache; the figures are their sums',
+  'The processes that serve the port (WORKERS), and those of other gateways that share a store. Each has a cache; the figures are their sums',
 )
 
 export const CACHE_SIZE = z

@@ -6,7 +6,7 @@ export const count = z.int().min(0)
 /** The ID of a key or a team with its current name. */
 export const named = z.strictObject({ id: z.string(), name: z.string().nullable() }).nullable()
 
-/** The processes that serve the port (WORKERS). */
+/** The processes that serve the port (WORKERS), and those of other gateways that share a store. */
 export const processes = z.strictObject({ answered: count, of: count })
 
 /** The answer of a list. */

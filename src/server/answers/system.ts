@@ -1,6 +1,7 @@
 /** The state of the processes. */
 import { z } from 'zod'
 import { time } from '../../records/entities/shown.ts'
+import { processes } from './fields.ts'
 
 const bytes = z.int().min(0)
 
@@ -21,6 +22,20 @@ const facts = {
 /** The state of one of several processes. */
 export const PROCESS_STATE = z.strictObject({ node: z.string().nullable(), ...facts })
 
+const GATEWAY = z
+  .strictObject({
+    node: z.string().describe('Its name, from its data folder'),
+    version: z.string(),
+    status: z.enum(['ok', 'degraded', 'draining']),
+    problems: z.array(z.string()).describe('The components that do not work, such as `ledger`'),
+    lag_ms: z.number().min(0).describe('By which its usage in the database is late'),
+    started_at: time,
+    requests_in_progress: z.int().min(0),
+    processes,
+    seen_ms: z.int().min(0).describe('Since its last message'),
+  })
+  .meta({ id: 'Gateway' })
+
 export const SYSTEM = z
   .strictObject({
     object: z.literal('system'),
@@ -37,6 +52,15 @@ export const SYSTEM = z
     ledger: z
       .strictObject({ lag_ms: z.number().min(0), dropped: z.int().min(0) })
       .describe('Age of the last stored record while more are left, and records that could not be written'),
-    nodes: z.array(PROCESS_STATE).describe('Each process that serves the port and has answered, this one first'),
+    nodes: z
+      .array(PROCESS_STATE)
+      .describe(
+        'Each process that serves the port, and those of other gateways that share a store, if it has answered; this one first',
+      ),
+    gateways: z
+      .array(GATEWAY)
+      .describe(
+        'The gateways that share DATABASE_URL or REDIS_URL, this one first; empty: this one shares none. One that ends leaves the list at once, one that is killed within 15 s',
+      ),
   })
   .meta({ id: 'System' })

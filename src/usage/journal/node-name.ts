@@ -3,10 +3,10 @@
  * and of journal segments begin with that of their gateway there: `<node>/<process>`. `usage.db` has those of one gateway,
  * without it.
  */
-import { randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { hostname } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { makeFolder } from '../../storage/files/folder.ts'
 
 /** The file with the gateway's name, in its data folder. */
@@ -42,6 +42,15 @@ export const nodeName = (folder: string): string => {
   const found = nameIn(path)
   if (found === null) throw new Error(`the file ${NAME_FILE} of the data folder contains no name`)
   return found
+}
+
+/** The same where the folder cannot be written: of the host and the folder. */
+export const sharedName = (folder: string): string => {
+  try {
+    return nodeName(folder)
+  } catch {
+    return `${hostname()}-${createHash('sha256').update(resolve(folder)).digest('hex').slice(0, 12)}`
+  }
 }
 
 /** Null: there is no file. */

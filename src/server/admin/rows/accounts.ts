@@ -370,7 +370,7 @@ export const accountRows: readonly AdminRow[] = [
     path: '/keys/{id}',
     summary: 'Revoke a client key for ever',
     about:
-      'The key stays in lists, because the ledger refers to it. Requests in progress finish; with `cut=true` they end with an error, in all processes.',
+      'The key stays in lists, because the ledger refers to it. Requests in progress finish; with `cut=true` they end with an error, in all processes of all gateways that share DATABASE_URL; a gateway that is cut off from it ends them when it is back.',
     scope: 'team',
     query: z.strictObject({ cut: z.boolean().default(false).describe('End the requests in progress') }),
     answer: KEY,

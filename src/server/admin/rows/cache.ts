@@ -28,7 +28,7 @@ export const cacheRows = [
       },
     },
     async handle(deps) {
-      const { answers } = await askProcesses(deps, { do: 'cache' })
+      const { answers, of } = await askProcesses(deps, { do: 'cache' })
       const [entries, bytes, limit] = ['answers', 'bytes', 'limit_bytes'].map((member) => sum(answers, member))
       return good({
         body: {
@@ -36,7 +36,7 @@ export const cacheRows = [
           answers: entries ?? 0,
           bytes: bytes ?? 0,
           limit_bytes: limit ?? 0,
-          processes: { answered: answers.length, of: deps.process.worker?.of ?? 1 },
+          processes: { answered: answers.length, of },
         },
       })
     },
@@ -45,7 +45,8 @@ export const cacheRows = [
     method: 'POST',
     path: '/cache/purge',
     summary: 'Remove answers from the response cache',
-    about: 'Removes the answers that match all members; an empty object removes all.',
+    about:
+      'Removes the answers that match all members; an empty object removes all. `processes` counts those of other gateways that share a store; one that is cut off from it removes them when it is back.',
     role: 'operator',
     scope: 'all',
     body: z.strictObject({
@@ -59,12 +60,12 @@ export const cacheRows = [
       answer: { object: 'cache.purged', removed: 3, processes: { answered: 1, of: 1 } },
     },
     async handle(deps, { body }) {
-      const { answers } = await askProcesses(deps, { do: 'purge', which: defined(body) })
+      const { answers, of } = await askProcesses(deps, { do: 'purge', which: defined(body) })
       return good({
         body: {
           object: 'cache.purged' as const,
           removed: sum(answers, 'removed'),
-          processes: { answered: answers.length, of: deps.process.worker?.of ?? 1 },
+          processes: { answered: answers.length, of },
         },
       })
     },

@@ -201,7 +201,7 @@ export const changeRows = [
     path: '/changes',
     summary: 'List what has changed, newest first',
     about:
-      'Reloads of the configuration, writes of teams, keys, budgets and prices, changes of circuits and of keys of providers with the request that caused them, and the starts of the processes. No values of records and no secrets; the audit log has those. By default of the last 24 hours. Reloads, circuits and starts are those since each process has started. Viewers of some teams see the writes of these teams, no reloads, and no IDs of requests.',
+      'Reloads of the configuration, writes of teams, keys, budgets and prices, changes of circuits and of keys of providers with the request that caused them, and the starts of the processes. No values of records and no secrets; the audit log has those. By default of the last 24 hours. Reloads are those of this process, circuits and starts those of all processes and gateways, since each has started. Viewers of some teams see the writes of these teams, no reloads, and no IDs of requests.',
     role: 'viewer',
     scope: 'any',
     query: CHANGES_PARAMETERS,

@@ -117,7 +117,7 @@ export const clientRows = [
     path: '/clients/seen',
     summary: 'List the kinds of clients that have called, with the last request of each',
     about:
-      'A kind is recognised by the User-Agent. Requests that were refused before they were routed count too: a missing or wrong key, a path such as /v1/v1/models, a WebSocket on another path. With WORKERS the list is that of all processes.',
+      'A kind is recognised by the User-Agent. Requests that were refused before they were routed count too: a missing or wrong key, a path such as /v1/v1/models, a WebSocket on another path. The list is that of all processes, also of other gateways that share a store.',
     role: 'viewer',
     scope: 'all',
     answer: listOf(seen),

@@ -129,13 +129,14 @@ const setCircuit = async (
   const decide = (state: 'open' | null, until: string | null, reason: string) =>
     runFor(control, call, { do: 'decide', kind: 'circuit', id: provider, state, until, reason })
   const answer = { object: 'circuit' as const, provider, action }
-  const of = deps.process.worker?.of ?? 1
   if (action === 'open') {
     const until = new Date(gateway.world.date() + body.seconds * 1_000).toISOString()
     const decided = await decide('open', until, body.reason)
     if (!decided.ok) return decided
     const resting = { until, reason: body.reason }
-    return good({ body: { ...answer, resting, changed: 0, processes: { answered: of, of } } })
+    // They have read the decision, which is a record.
+    const { answers, of } = await askProcesses(deps, { do: 'refresh' })
+    return good({ body: { ...answer, resting, changed: 0, processes: { answered: answers.length, of } } })
   }
   const rest = gateway.health.cooldowns.of(provider)
   if (rest && action === 'probe') return bad(RESTING)
@@ -143,7 +144,7 @@ const setCircuit = async (
     const decided = await decide(null, null, '')
     if (!decided.ok) return decided
   } else await noteAudit(control, call, { action: `circuit.${action}`, object: provider, details: {} })
-  const { answers } = await askProcesses(deps, { do: 'circuits', provider, action })
+  const { answers, of } = await askProcesses(deps, { do: 'circuits', provider, action })
   const changed = answers.reduce((sum, { value }) => sum + Number(value.changed), 0)
   return good({ body: { ...answer, resting: null, changed, processes: { answered: answers.length, of } } })
 }
@@ -166,7 +167,8 @@ export const providerRows = [
     method: 'GET',
     path: '/providers',
     summary: 'List the providers with their health, in the order in which they are tried',
-    about: 'With WORKERS: an entry for each process (`node`), those of the process that answers first.',
+    about:
+      'An entry for each process (`node`) with WORKERS, and for each process of the gateways that share a store; those of the process that answers come first.',
     role: 'viewer',
     scope: 'any',
     answer: listOf(PROVIDER),

@@ -6,6 +6,7 @@ import type { z } from 'zod'
 import { IN_POSTGRES } from '../../../backup/data-files.ts'
 import { backUp } from '../../../backup/write-backups.ts'
 import { bad, fail, good } from '../../../core/failure.ts'
+import type { ListedGateway } from '../../../core/fleet.ts'
 import type { ResponseWriter } from '../../../core/http-exchange.ts'
 import type { Settings } from '../../../core/settings.ts'
 import { journalFolder } from '../../../usage/bookkeeper/usage-ledger.ts'
@@ -47,6 +48,8 @@ const sendFile = async (file: string, reply: ResponseWriter): Promise<void> => {
   }
 }
 
+const shownGateway = ({ problems, ...rest }: ListedGateway) => ({ ...rest, problems: [...problems] })
+
 export const systemRows = [
   row({
     method: 'POST',
@@ -82,7 +85,8 @@ export const systemRows = [
   row({
     method: 'GET',
     path: '/system',
-    summary: 'Show the state of the process, and of the others that serve the port',
+    summary:
+      'Show the state of the process, of the others that serve the port, and of other gateways that share a store',
     role: 'viewer',
     scope: 'any',
     answer: SYSTEM,
@@ -105,11 +109,12 @@ export const systemRows = [
         ledger: { lag_ms: 0, dropped: 0 },
         problems: [],
         nodes: [],
+        gateways: [],
       },
     },
     async handle(deps) {
       const { version, production, worker } = deps.process
-      const { answers } = await askProcesses(deps, { do: 'system' })
+      const { answers, gateways } = await askProcesses(deps, { do: 'system' })
       // `answerHere` returns these members.
       const nodes = answers.map(
         ({ name, value }) => ({ ...value, node: name }) as unknown as z.input<typeof PROCESS_STATE>,
@@ -121,7 +126,9 @@ export const systemRows = [
       const ledger = { lag_ms: lagMs, dropped }
       const catalogue = deps.gateway.catalogue.date?.() ?? null
       const here = { version, node: process.version, platform, production, catalogue, worker, ledger }
-      return good({ body: { ...own, object: 'system' as const, ...here, nodes } })
+      return good({
+        body: { ...own, object: 'system' as const, ...here, nodes, gateways: gateways?.map(shownGateway) ?? [] },
+      })
     },
   }),
   row({
@@ -129,7 +136,7 @@ export const systemRows = [
     path: '/system/reload',
     summary: 'Read the configuration again',
     about:
-      'As SIGHUP does, in all processes. A refused configuration is reported in the answer, and the running one stays.',
+      'As SIGHUP does, in all processes, also of other gateways that share a store. A refused configuration is reported in the answer, and the running one stays.',
     role: 'operator',
     scope: 'all',
     answer: reloadEntry,
@@ -148,7 +155,7 @@ export const systemRows = [
       await configuration.reload()
       const [latest] = configuration.reloads()
       // The other processes read it too; for this one it is unchanged then.
-      if (deps.process.worker) await askProcesses(deps, { do: 'reload' })
+      if (deps.processes) await askProcesses(deps, { do: 'reload' })
       if (latest && latest !== before) return good({ body: reloadAnswer(latest) })
       const at = gateway.world.date()
       return good({ body: reloadAnswer({ at, outcome: 'unchanged', changes: [], warnings: [], problems: [] }) })

@@ -1,0 +1,182 @@
+/** Several gateways that share Postgres, or Redis alone, act as one for an operator. */
+import assert from 'node:assert/strict'
+import { after, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isObject, type JsonObject, list, object, parseObject } from '../../src/core/json.ts'
+import { skipPostgres, startPostgres } from '../support/postgres.ts'
+import { skipRedis, startRedis } from '../support/redis.ts'
+import { type Act, startUpstream, type Upstream, type UpstreamRequest } from '../support/upstream.ts'
+import { post, type Started, start } from './support/process.ts'
+
+const ADMIN = 'admin-0123456789abcdefghijkl'
+const MESSAGES = [{ role: 'user', content: 'x' }]
+/** ms for what has to happen; a busy machine needs a multiple of the usual. */
+const PATIENCE = 60_000
+
+const closers: (() => unknown)[] = []
+after(async () => {
+  for (const close of closers.reverse()) await close()
+})
+
+const chunk = (content: string): string =>
+  `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content } }] })}\n\n`
+const answer = { choices: [{ index: 0, message: { role: 'assistant', content: 'y' }, finish_reason: 'stop' }] }
+
+const api = async ({ url }: Started, call: string, body?: object) => {
+  const [method = 'GET', path] = call.split(' ')
+  const response = await fetch(`${url}/admin/api/v1${path}`, {
+    method,
+    headers: { authorization: `Bearer ${ADMIN}`, 'content-type': 'application/json', 'if-match': '*' },
+    ...(body && { body: JSON.stringify(body) }),
+  })
+  return { status: response.status, body: parseObject(await response.text()) ?? {} }
+}
+
+const until = async <T>(what: string, find: () => Promise<T | undefined>): Promise<T> => {
+  for (const end = performance.now() + PATIENCE; performance.now() < end; await sleep(50)) {
+    const found = await find()
+    if (found !== undefined) return found
+  }
+  throw new Error(`not within ${PATIENCE} ms: ${what}`)
+}
+
+const gatewaysOf = async (gateway: Started): Promise<readonly JsonObject[]> =>
+  list((await api(gateway, 'GET /system')).body.gateways).filter(isObject)
+
+const listed = (gateway: Started, count: number) =>
+  until(`${count} gateways`, async () => {
+    const found = await gatewaysOf(gateway)
+    return found.length === count ? found : undefined
+  })
+
+type Stage = {
+  readonly gateways: readonly Started[]
+  readonly upstream: Upstream
+  script: (request: UpstreamRequest) => Act
+}
+
+const stageOf = async (
+  env: Readonly<Record<string, string>>,
+  of: readonly Readonly<Record<string, string>>[],
+): Promise<Stage> => {
+  const stage: { script: Stage['script'] } = { script: () => ({ do: 'answer', body: answer }) }
+  const upstream = await startUpstream((request) => stage.script(request))
+  closers.push(() => upstream.close())
+  const gateways = await Promise.all(
+    of.map(async (more) => {
+      const gateway = await start({
+        env: {
+          AUTH_ADMIN: ADMIN,
+          AUTH_REQUIRED: 'false',
+          OPENAI_API_KEY: 'sk-openai-0123456789',
+          OPENAI_BASE_URL: `${upstream.url}/v1`,
+          OPENAI_MODELS: 'm,n',
+          ...env,
+          ...more,
+        },
+      })
+      closers.push(() => gateway.stop())
+      await until('it is ready', async () =>
+        (await fetch(`${gateway.url}/health/ready`)).status === 200 ? true : undefined,
+      )
+      return gateway
+    }),
+  )
+  for (const one of gateways) await listed(one, gateways.length)
+  return Object.assign(stage, { gateways, upstream })
+}
+
+const STORES = [
+  {
+    name: 'Postgres',
+    skip: skipPostgres,
+    keys: true,
+    async env() {
+      const server = await startPostgres()
+      closers.push(() => server.remove())
+      return { DATABASE_URL: server.url }
+    },
+  },
+  {
+    name: 'Redis alone',
+    skip: skipRedis,
+    // Each gateway has its own keys.
+    keys: false,
+    async env() {
+      const server = await startRedis()
+      closers.push(() => server.stop())
+      return { REDIS_URL: server.url }
+    },
+  },
+]
+
+for (const { name, skip, keys, env } of STORES)
+  describe(`gateways that share ${name}`, { skip, timeout: 300_000 }, () => {
+    let stage: Stage
+    test('each lists all of them, with version and health', async () => {
+      stage = await stageOf(await env(), [{ WORKERS: '2' }, {}, {}])
+      const names = await Promise.all(
+        stage.gateways.map(async (gateway) => (await gatewaysOf(gateway)).map(({ node }) => String(node)).toSorted()),
+      )
+      assert.equal(new Set(names[0]).size, 3)
+      for (const one of names) assert.deepEqual(one, names[0])
+      const [first] = stage.gateways
+      assert.ok(first)
+      const found = await gatewaysOf(first)
+      for (const { version, status, problems } of found)
+        assert.deepEqual([typeof version, status, problems], ['string', 'ok', []])
+      const { nodes } = (await api(first, 'GET /system')).body
+      assert.equal(list(nodes).length, 4, 'two workers and two gateways answer')
+    })
+
+    test('a purge empties the cache of all, and says how many processes it has reached', async () => {
+      const [one, ...others] = stage.gateways
+      assert.ok(one)
+      const body = { model: 'openai/m', messages: MESSAGES, temperature: 0 }
+      for (const { base } of stage.gateways)
+        await post(`${base}/chat/completions`, body, { 'x-headgate-cache': 'ttl=600' })
+      const purged = await api(one, 'POST /cache/purge', {})
+      assert.deepEqual(object(purged.body.processes), { answered: 4, of: 4 })
+      for (const other of others)
+        assert.deepEqual((await api(other, 'GET /cache')).body.answers, 0, 'no answer is left anywhere')
+    })
+
+    test('a key that is revoked with cut ends its streams at all gateways', { skip: !keys }, async () => {
+      stage.script = () => ({
+        do: 'stream',
+        pieces: [chunk('a')],
+        ending: 'stall',
+        headers: { 'content-type': 'text/event-stream' },
+      })
+      const [one] = stage.gateways
+      assert.ok(one)
+      const made = await api(one, 'POST /keys', { name: 'leaked' })
+      assert.equal(made.status, 201, JSON.stringify(made.body))
+      const streams = await Promise.all(
+        stage.gateways.map(({ base }) =>
+          fetch(`${base}/chat/completions`, {
+            method: 'POST',
+            headers: { authorization: `Bearer ${made.body.secret}`, 'content-type': 'application/json' },
+            body: JSON.stringify({ model: 'openai/m', messages: MESSAGES, stream: true }),
+          }),
+        ),
+      )
+      // The new key is valid at each gateway once the answer about it has come.
+      assert.deepEqual(
+        streams.map(({ status }) => status),
+        [200, 200, 200],
+      )
+      assert.equal((await api(one, `DELETE /keys/${made.body.id}?cut=true`)).status, 200)
+      for (const stream of streams) assert.match(await stream.text(), /revoked/)
+      stage.script = () => ({ do: 'answer', body: answer })
+    })
+
+    test('one that is killed leaves the list', { skip: !keys }, async () => {
+      const [one, , last] = stage.gateways
+      assert.ok(one && last)
+      const killed = performance.now()
+      last.child.kill('SIGKILL')
+      await listed(one, 2)
+      assert.ok(performance.now() - killed < 15_000 + PATIENCE)
+    })
+  })

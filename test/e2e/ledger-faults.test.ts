@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -232,7 +232,7 @@ test('a read-only folder from the start: requests are served, and recorded once 
   await assertRows(data, from)
 })
 
-test('usage.db is locked by another process for 12 s: requests are served, and every one has its row afterwards', async () => {
+test('usage.db is locked by another process: requests are served, and every one has its row afterwards', async () => {
   const data = newFolder()
   const gateway = await begin(data)
   const from = upstream.requests.length
@@ -240,28 +240,29 @@ test('usage.db is locked by another process for 12 s: requests are served, and e
   await assertRows(data, from)
   const other = new DatabaseSync(join(data, 'usage.db'), { timeout: 5_000 })
   other.exec('BEGIN IMMEDIATE')
-  const end = performance.now() + 12_000
-  while (performance.now() < end) {
+  const isReported = untilLedger(gateway, false).then(() => true)
+  while (!(await Promise.race([isReported, sleep(300)])))
     assert.deepEqual(statusesOf(await askMany(gateway, 20)), [200])
-    await sleep(300)
-  }
-  await untilLedger(gateway, false)
   other.exec('ROLLBACK')
   other.close()
   await untilLedger(gateway, true)
   await assertRows(data, from)
 })
 
-test('the journal is deleted while it is written: no request fails, and recording continues within two seconds', async () => {
+test('the journal is deleted while it is written: no request fails, and recording continues by itself', async () => {
   const data = newFolder()
   const gateway = await begin(data)
+  const before = upstream.requests.length
   await askMany(gateway, 50)
-  await sleep(1_000)
-  rmSync(join(data, 'journal'), { recursive: true })
+  await assertRows(data, before)
+  const journal = join(data, 'journal')
+  rmSync(journal, { recursive: true })
   assert.deepEqual(statusesOf(await askMany(gateway, 50)), [200])
-  await sleep(2_000)
-  // This call finds that the segment was deleted.
-  await ask(gateway)
+  // A call after the next look at the segment finds that it was deleted.
+  for (const end = performance.now() + 120_000; !existsSync(journal); await sleep(50)) {
+    assert.ok(performance.now() < end, 'the journal is not created again')
+    assert.deepEqual(statusesOf(await askMany(gateway, 1)), [200])
+  }
   const from = upstream.requests.length
   assert.deepEqual(statusesOf(await askMany(gateway, 50)), [200])
   await untilStored(data, 'later calls', ({ requests }) => {

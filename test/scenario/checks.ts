@@ -1,11 +1,14 @@
 /** What must be true after the scenario, one row each. Counts and bounds only: no row depends on how fast the machine is. */
 import type { Exchange, Outcome } from './client.ts'
+import { type Fault, redisStopped, upgraded } from './faults.ts'
 import { LIMITS } from './fleet.ts'
 import type { Part, Played } from './play.ts'
 import { BILLED } from './provider.ts'
 
 export type Expectation = {
   readonly name: string
+  /** The fault that it is about; absent: it holds for each course. */
+  readonly fault?: Fault
   /** What is wrong, a line each. */
   readonly check: (played: Played) => readonly string[]
   /** Why it does not hold yet: it is reported, and fails nothing. */
@@ -97,6 +100,7 @@ export const EXPECTATIONS: readonly Expectation[] = [
   },
   {
     name: 'hard budgets: a gateway that starts while Redis is away does not spend a used-up one again',
+    fault: redisStopped,
     check: ({ startedWithout }) =>
       startedWithout.length > 0 && startedWithout.every((status) => status === 402)
         ? []
@@ -134,6 +138,7 @@ export const EXPECTATIONS: readonly Expectation[] = [
   },
   {
     name: 'a rolling upgrade: every gateway exits with 0',
+    fault: upgraded,
     check: ({ exits }) =>
       exits.length > 0 && exits.every((code) => code === 0) ? [] : [`exit codes ${exits.join(', ')}`],
   },

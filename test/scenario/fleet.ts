@@ -1,7 +1,7 @@
 /**
- * The fleet of the scenario: four gateways behind haproxy in turn, one of them with two workers, on a Postgres with a standby
- * and a Redis. All reach Postgres through one proxy that leads to the primary, as an address that moves with it; one gateway
- * reaches both stores through proxies of its own, which can hang.
+ * The fleet of the scenario: gateways behind haproxy in turn on a Postgres with a standby, and on a Redis. All reach Postgres
+ * through one proxy that leads to the primary, as an address that moves with it; a gateway that can be cut off reaches both stores
+ * through proxies of its own, which can hang.
  */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
@@ -15,7 +15,7 @@ import { type Started, start } from '../e2e/support/process.ts'
 import { fileOf } from '../e2e/support/stage.ts'
 import { freePorts } from '../support/ports.ts'
 import { type PostgresServer, startPostgres } from '../support/postgres.ts'
-import { startRedis, type TestRedis } from '../support/redis.ts'
+import { startRedis, startRedisCluster, type TestRedis } from '../support/redis.ts'
 import { type ToxicProxy, toxicProxy } from '../support/toxics.ts'
 import { BILLED, type Provider, startProvider } from './provider.ts'
 
@@ -41,7 +41,7 @@ export type Fleet = {
   readonly url: string
   readonly gateways: readonly Gateway[]
   readonly provider: Provider
-  readonly redis: TestRedis
+  readonly redis: Counters
   readonly primary: PostgresServer
   readonly standby: PostgresServer
   /** The address of Postgres leads to the standby from now on. Connections to the primary end. */
@@ -88,25 +88,56 @@ const configuration = (provider: string): string =>
     drain: { delay: 1_000, timeout: 60_000 },
   })
 
+/** One Redis, or a cluster of three. */
+export type Counters = {
+  /** The server, or one of the cluster, no longer answers, until `resume`. */
+  pause(): void
+  resume(): void
+  empty(): Promise<void>
+  /** Ends the server of a single one, and starts it again, empty. */
+  kill(): Promise<void>
+  start(): Promise<void>
+}
+
+/** `plain`, with two workers, or with proxies of its own before the stores, which can hang. */
+export type Place = 'plain' | 'workers' | 'partition'
+
 export type FleetOptions = {
+  readonly places: readonly Place[]
+  readonly redis: 'one' | 'cluster'
   /** Program of the gateways that are replaced by a rolling upgrade; absent: the present one. */
   readonly before?: string | undefined
 }
 
-export const startFleet = async ({ before }: FleetOptions = {}): Promise<Fleet> => {
+export const startFleet = async (options: FleetOptions): Promise<Fleet> => {
   const closers: (() => unknown)[] = []
   const stop = async () => {
     for (const close of closers.splice(0).reverse()) await close()
   }
   try {
-    return await build(closers, stop, before)
+    return await build(options, closers, stop)
   } catch (error) {
     await stop()
     throw error
   }
 }
 
-const build = async (closers: (() => unknown)[], stop: Fleet['stop'], before?: string): Promise<Fleet> => {
+/** Nodes, as one store of counters. */
+const countersOf = (nodes: TestRedis[]): Counters => ({
+  pause: () => nodes.at(-1)?.signal('SIGSTOP'),
+  resume: () => nodes.at(-1)?.signal('SIGCONT'),
+  empty: async () => void (await Promise.all(nodes.map((node) => node.command('FLUSHALL')))),
+  kill: async () => void (await Promise.all(nodes.map((node) => node.stop()))),
+  async start() {
+    for (const [at, { port }] of nodes.entries()) nodes[at] = await startRedis(port)
+  },
+})
+
+const build = async (
+  { places, redis: kind, before }: FleetOptions,
+  closers: (() => unknown)[],
+  stop: Fleet['stop'],
+): Promise<Fleet> => {
   const keep = <T>(it: T, close: (it: T) => unknown): T => {
     closers.push(() => close(it))
     return it
@@ -114,24 +145,26 @@ const build = async (closers: (() => unknown)[], stop: Fleet['stop'], before?: s
   const provider = keep(await startProvider(), (it) => it.stop())
   const primary = keep(await startPostgres(), (it) => it.remove())
   const standby = keep(await startPostgres(primary), (it) => it.remove())
-  const redis = keep(await startRedis(), (it) => it.stop())
+  const cluster = kind === 'cluster' ? await startRedisCluster() : undefined
+  const nodes = [...(cluster?.nodes ?? [await startRedis()])]
+  closers.push(() => Promise.all(nodes.map((node) => node.stop())))
+  const [{ port: redisPort, url: redisUrl } = assert.fail('no Redis')] = nodes
   let leader = primary
   const address = keep(await toxicProxy(() => leader.port), (it) => it.close())
   const partition = [
     keep(await toxicProxy(address.port), (it) => it.close()),
-    keep(await toxicProxy(redis.port), (it) => it.close()),
+    keep(await toxicProxy(redisPort), (it) => it.close()),
   ] as const
   const file = configuration(provider.url)
 
   const launch = async (port: number, folder: string, place: Place, program?: string): Promise<Started> => {
-    const [toPostgres, toRedis] =
-      place === 'partition' ? partition.map((proxy) => proxy.port) : [address.port, redis.port]
+    const isCutOff = place === 'partition'
     const env = {
       PORT: String(port),
       HOST: '127.0.0.1',
       DATA_DIR: folder,
-      DATABASE_URL: primary.url.replace(`:${primary.port}`, `:${toPostgres}`),
-      REDIS_URL: `redis://127.0.0.1:${toRedis}`,
+      DATABASE_URL: primary.url.replace(`:${primary.port}`, `:${isCutOff ? partition[0].port : address.port}`),
+      REDIS_URL: cluster?.url ?? (isCutOff ? redisUrl.replace(`:${redisPort}`, `:${partition[1].port}`) : redisUrl),
       ...(place === 'workers' && { WORKERS: '2' }),
     }
     return start({ env, files: { 'headgate.yaml': file }, ...(program !== undefined && { program }) })
@@ -139,9 +172,9 @@ const build = async (closers: (() => unknown)[], stop: Fleet['stop'], before?: s
   const newFolder = () =>
     keep(mkdtempSync(join(tmpdir(), 'headgate-scenario-')), (it) => rmSync(it, { recursive: true, force: true }))
 
-  const ports = await freePorts(PLACES.length)
+  const ports = await freePorts(places.length)
   const seats = await Promise.all(
-    PLACES.map(async (place, at) => {
+    places.map(async (place, at) => {
       const seat = { place, port: ports[at] ?? 0, folder: newFolder(), index: at }
       const gateway: Gateway = {
         name: `${place}${at}`,
@@ -165,7 +198,7 @@ const build = async (closers: (() => unknown)[], stop: Fleet['stop'], before?: s
     url: balancer.url,
     gateways,
     provider,
-    redis,
+    redis: countersOf(nodes),
     primary,
     standby,
     partition,
@@ -198,10 +231,6 @@ const build = async (closers: (() => unknown)[], stop: Fleet['stop'], before?: s
     stop,
   }
 }
-
-/** A gateway with workers, two plain ones, and one with proxies of its own before the stores. */
-const PLACES = ['workers', 'plain', 'plain', 'partition'] as const
-type Place = (typeof PLACES)[number]
 
 /** The components that a gateway reports as degraded. */
 export const problemsOf = async ({ url }: Pick<Gateway, 'url'>): Promise<readonly string[]> => {

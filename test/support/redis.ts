@@ -65,6 +65,52 @@ export const startRedis = async (port?: number, options: readonly string[] = [])
   }
 }
 
+export type TestRedisCluster = {
+  readonly nodes: readonly TestRedis[]
+  /** `redis+cluster://127.0.0.1:…,127.0.0.1:…` */
+  readonly url: string
+  stop(): Promise<void>
+  [Symbol.asyncDispose](): Promise<void>
+}
+
+/** Slots of a cluster (https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/). */
+const SLOTS = 16_384
+
+/** A cluster of three masters without replicas. Resolves when each of them serves its slots and knows the others. */
+export const startRedisCluster = async (): Promise<TestRedisCluster> => {
+  const ports = await freePorts(6)
+  const nodes: TestRedis[] = []
+  const stop = async () => void (await Promise.all(nodes.map((node) => node.stop())))
+  try {
+    for (const at of [0, 1, 2]) {
+      // The port of the bus is not 10,000 above the other, which may be no port.
+      const bus = ['--cluster-port', `${ports[3 + at]}`]
+      nodes.push(await startRedis(ports[at], ['--cluster-enabled', 'yes', '--cluster-node-timeout', '5000', ...bus]))
+    }
+    const [first] = nodes
+    for (const [at, node] of nodes.entries()) {
+      const [from, to] = [at, at + 1].map((part) => Math.floor((part * SLOTS) / nodes.length))
+      await node.command(`CLUSTER ADDSLOTSRANGE ${from} ${Number(to) - 1}`)
+      await first?.command(`CLUSTER MEET 127.0.0.1 ${node.port} ${ports[3 + at]}`)
+    }
+    const isWhole = async () => {
+      const answers = await Promise.all(nodes.map((node) => node.command('CLUSTER INFO')))
+      return answers.every((text) => /cluster_state:ok/.test(text) && /cluster_size:3/.test(text))
+    }
+    for (const end = performance.now() + 120_000; !(await isWhole()); await sleep(50))
+      if (performance.now() > end) throw new Error('the nodes of the Redis cluster do not find each other')
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  return {
+    nodes,
+    url: `redis+cluster://${nodes.map(({ port }) => `127.0.0.1:${port}`).join()}`,
+    stop,
+    [Symbol.asyncDispose]: stop,
+  }
+}
+
 const send = (port: number, line: string): Promise<string> =>
   new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1', () => socket.write(`${line}\r\n`))

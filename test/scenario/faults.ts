@@ -1,0 +1,163 @@
+/** The faults of the scenario, one after the other. Each ends in a state from which the gateways must recover by themselves. */
+import type { Client } from './client.ts'
+import { type Fleet, LIMITS, until } from './fleet.ts'
+import { storedAttempts } from './ledger.ts'
+
+export type Stage = {
+  readonly fleet: Fleet
+  readonly client: Client
+  /** Seconds that a store is away. */
+  readonly away: number
+  /** Resolves when the load of so many seconds has begun. */
+  pass(seconds: number): Promise<void>
+  /** Exit codes of the gateways that were replaced. */
+  readonly exits: (number | null)[]
+  /** The statuses of a used-up budget at a gateway that has started while Redis did not answer. */
+  readonly startedWithout: number[]
+}
+
+export type Fault = {
+  readonly name: string
+  /** Counters may be out of reach, so that strict budgets refuse. */
+  readonly disturbs?: true
+  readonly run: (stage: Stage) => Promise<void>
+}
+
+/** Seconds of load after what takes no time. */
+const SHORT = 2
+
+/** Without a fault: the first budget is used up, and the ledger knows it. */
+const nothing: Fault = {
+  name: 'nothing',
+  async run({ fleet, pass }) {
+    await pass(SHORT)
+    await until('the ledger has what the first budget has paid for', async () => {
+      const { calls } = await fleet.provider.served()
+      const stored = await storedAttempts(fleet.gateways[0] ?? fleet)
+      const count = (name: string): number => (name.startsWith('hard0-') ? (stored.get(name) ?? 0) : 0)
+      const rows = Object.keys(calls).reduce((sum, name) => sum + count(name), 0)
+      return rows > 0 && Object.keys(calls).every((name) => !name.startsWith('hard0-') || count(name) > 0)
+    })
+  },
+}
+
+export const redisStopped: Fault = {
+  name: 'Redis does not answer, and a gateway starts meanwhile',
+  disturbs: true,
+  async run({ fleet, client, away, pass, startedWithout }) {
+    fleet.redis.pause()
+    await pass(away)
+    const pod = await fleet.addPod()
+    for (let n = 0; n < 2 * LIMITS.answers; n++) {
+      const name = `hard0-pod.${n}`
+      const body = { model: 'm', max_tokens: 100, messages: [{ role: 'user', content: name }] }
+      const { status } = await client.send({ name, key: 'hard0', path: '/v1/chat/completions', body }, pod.url)
+      startedWithout.push(status)
+    }
+    fleet.redis.resume()
+  },
+}
+
+const redisEmptied: Fault = {
+  name: 'Redis is emptied',
+  disturbs: true,
+  async run({ fleet, pass }) {
+    await fleet.redis.empty()
+    await pass(SHORT)
+  },
+}
+
+const redisKilled: Fault = {
+  name: 'Redis is killed',
+  disturbs: true,
+  async run({ fleet, away, pass }) {
+    await fleet.redis.kill()
+    await pass(away)
+    await fleet.redis.start()
+  },
+}
+
+const masterStopped: Fault = {
+  name: 'a master of the cluster does not answer',
+  disturbs: true,
+  async run({ fleet, away, pass }) {
+    fleet.redis.pause()
+    await pass(away)
+    fleet.redis.resume()
+  },
+}
+
+const postgresStopped: Fault = {
+  name: 'Postgres is stopped',
+  async run({ fleet, away, pass }) {
+    await fleet.primary.stop()
+    await pass(away)
+    await fleet.primary.start()
+  },
+}
+
+const postgresFrozen: Fault = {
+  name: 'Postgres does not answer',
+  async run({ fleet, away, pass }) {
+    fleet.primary.pause()
+    await pass(away)
+    fleet.primary.resume()
+  },
+}
+
+const partitioned: Fault = {
+  name: 'a gateway is cut off from both stores',
+  disturbs: true,
+  async run({ fleet, away, pass }) {
+    const lift = fleet.partition.flatMap((proxy) => [
+      proxy.add('up', { kind: 'stop' }),
+      proxy.add('down', { kind: 'stop' }),
+    ])
+    await pass(away)
+    for (const end of lift) end()
+  },
+}
+
+const killed: Fault = {
+  name: 'a gateway is killed',
+  async run({ fleet, client, pass }) {
+    const victim = fleet.gateways[1]
+    if (!victim) return
+    await client.sparing(() => fleet.kill(victim))
+    await pass(SHORT)
+    await fleet.revive(victim)
+  },
+}
+
+/** The standby may lack the last transactions: the journals have them. */
+const failedOver: Fault = {
+  name: 'Postgres fails over to its standby',
+  async run({ fleet, pass }) {
+    await fleet.primary.stop()
+    await pass(1)
+    await fleet.standby.promote()
+    fleet.moveToStandby()
+    await pass(SHORT)
+  },
+}
+
+export const upgraded: Fault = {
+  name: 'all gateways are replaced, one after the other',
+  async run({ fleet, exits }) {
+    for (const gateway of fleet.gateways) exits.push(await fleet.restart(gateway))
+  },
+}
+
+export const ALL: readonly Fault[] = [
+  nothing,
+  redisStopped,
+  redisEmptied,
+  redisKilled,
+  postgresStopped,
+  postgresFrozen,
+  partitioned,
+  killed,
+  failedOver,
+  upgraded,
+]
+export const OF_CLUSTER: readonly Fault[] = [nothing, redisEmptied, masterStopped]

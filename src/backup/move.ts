@@ -7,10 +7,8 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { CONTROL_FILE } from '../records/store/read-accounts.ts'
 import { CONTROL_SCHEMA, SHARED_CONTROL } from '../records/store/storage.ts'
-import { runAll, type SqlDatabase, type SqlRow, type SqlValue } from '../storage/sql/database.ts'
 import { readableVersion, type SchemaVersions } from '../storage/sql/migrate.ts'
-import { PostgresDatabase } from '../storage/sql/postgres/database.ts'
-import { inTransaction } from '../storage/sql/transaction.ts'
+import { PostgresPool } from '../storage/sql/postgres/pool.ts'
 import { SHARED_USAGE, USAGE_SCHEMA } from '../usage/columns/usage-schema.ts'
 import { USAGE_FILE } from '../usage/journal/file.ts'
 import { nodeName, storedNames } from '../usage/journal/node-name.ts'
@@ -36,6 +34,7 @@ type Total = { readonly rows: number; readonly sum: number | null }
 /** `target` null: nothing was copied. */
 export type MovedTable = { readonly table: string; readonly source: Total; readonly target: Total | null }
 
+type SqlValue = null | number | bigint | string | Uint8Array
 type Row = Readonly<Record<string, SqlValue>>
 
 type TableMove = {
@@ -108,6 +107,8 @@ const FILES: readonly FileMove[] = [
 
 /** Rows in a transaction, and rows that are compared at once. */
 const PAGE = { copied: 1_000, compared: 50_000 }
+/** ms for a statement. */
+const STATEMENT = 30_000
 
 /** Copies all tables and compares them. Throws `MoveError`, or the error of a database. */
 export const moveToShared = async (options: MoveOptions): Promise<readonly MovedTable[]> => {
@@ -121,32 +122,36 @@ export const moveToShared = async (options: MoveOptions): Promise<readonly Moved
     }
     if (options.dryRun) {
       checkJournals()
-      return opened.flatMap(({ move, source }) =>
-        move.tables.map((one) => ({ table: one.table, source: totalOf(source, one, one.rows), target: null })),
-      )
+      const found: MovedTable[] = []
+      for (const { move, source } of opened)
+        for (const one of move.tables)
+          found.push({ table: one.table, source: await totalOf(fromFile(source), one, one.rows), target: null })
+      return found
     }
     await migrateSchemas(options.url)
     const node = nodeName(data)
     const targets = opened.map((one) => ({ ...one, target: openTarget(options.url, one.move) }))
     try {
-      for (const { move, source, target } of targets) checkTarget(move, source, target, options.resume)
+      for (const { move, source, target } of targets) await checkTarget(move, source, target, options.resume)
       // A gateway that uses the target already stores its journal there.
       checkJournals()
-      return targets.flatMap(({ move, source, target }) => {
-        const moved = move.tables.map((one): MovedTable => {
-          copy(source, target, one, node)
+      const moved: MovedTable[] = []
+      for (const { move, source, target } of targets) {
+        for (const one of move.tables) {
+          await copy(source, target, one, node)
           options.onTable(one.table)
-          return {
-            table: one.table,
-            source: totalOf(source, one, one.rows),
-            target: totalOf(target, one, undefined),
-          }
-        })
-        if (move.file === CONTROL_FILE) noteAll(target)
-        return moved
-      })
+          const { table } = one
+          moved.push({
+            table,
+            source: await totalOf(fromFile(source), one, one.rows),
+            target: await totalOf(fromShared(target), one, undefined),
+          })
+        }
+        if (move.file === CONTROL_FILE) await noteAll(target)
+      }
+      return moved
     } finally {
-      for (const { target } of targets) target.close()
+      for (const { target } of targets) await target.close()
     }
   } finally {
     for (const { source } of opened) source.close()
@@ -167,10 +172,25 @@ const openSource = (path: string, { file, versions }: FileMove): DatabaseSync =>
   )
 }
 
-const openTarget = (url: string, { schema }: FileMove): PostgresDatabase => PostgresDatabase.open({ url, schema })
+const openTarget = (url: string, { schema }: FileMove): PostgresPool =>
+  new PostgresPool({ url, schema, max: 1, applicationName: 'headgate db move', statementTimeout: STATEMENT })
+
+/** Reads rows. Placeholders are `$1`. */
+type Reads = (query: string, values: readonly SqlValue[]) => Promise<readonly Row[]>
+
+const fromFile =
+  (source: DatabaseSync): Reads =>
+  async (query, values) =>
+    source.prepare(query.replaceAll('$', '?')).all(...values)
+
+const fromShared =
+  (target: PostgresPool): Reads =>
+  async (query, values) =>
+    // The tables have no other types.
+    (await target.query(query, values, { readOnly: true })).rows as readonly Row[]
 
 /** What the journal contains must be in the file: numbers of calls are others in a shared database. */
-const checkJournal = (source: SqlDatabase, journal: string): void => {
+const checkJournal = (source: DatabaseSync, journal: string): void => {
   const position = source.prepare('SELECT position FROM journal WHERE segment = ?')
   const isUnread = listSegments(journal).some(
     ({ file }) => statSync(join(journal, file)).size > Number(position.get(file)?.position ?? 0),
@@ -182,71 +202,92 @@ const checkJournal = (source: SqlDatabase, journal: string): void => {
     )
 }
 
-const checkTarget = ({ file, schema }: FileMove, source: SqlDatabase, target: SqlDatabase, resume: boolean): void => {
-  const has = (query: string) => target.prepare(query).get() !== undefined
+const checkTarget = async (
+  { file, schema }: FileMove,
+  source: DatabaseSync,
+  target: PostgresPool,
+  resume: boolean,
+): Promise<void> => {
+  const has = async (query: string) => (await target.query(query)).rows.length > 0
   if (!resume) {
     const isUsed =
       file === CONTROL_FILE
-        ? has("SELECT 1 FROM record WHERE id <> 'team_default' LIMIT 1") || has('SELECT 1 FROM audit LIMIT 1')
-        : has('SELECT 1 FROM request LIMIT 1') || has('SELECT 1 FROM usage_day LIMIT 1')
+        ? (await has("SELECT 1 FROM record WHERE id <> 'team_default' LIMIT 1")) ||
+          (await has('SELECT 1 FROM audit LIMIT 1'))
+        : (await has('SELECT 1 FROM request LIMIT 1')) || (await has('SELECT 1 FROM usage_day LIMIT 1'))
     if (isUsed)
       throw new MoveError(`The schema ${schema} is not empty. Pass --resume to continue a move that was interrupted.`)
     return
   }
   if (file !== CONTROL_FILE) return
   // Each write of a gateway adds an audit row: such changes would be undone.
-  const last = target.prepare('SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1').get()
+  const [last] = (await target.query('SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1')).rows
   const same =
-    last && source.prepare('SELECT 1 FROM audit WHERE seq = ? AND hash = ?').get(last.seq ?? 0, last.hash ?? '')
+    last && source.prepare('SELECT 1 FROM audit WHERE seq = ? AND hash = ?').get(Number(last.seq), String(last.hash))
   if (last && !same)
     throw new MoveError(`A gateway has changed the schema ${schema} since. What it has changed would be lost.`)
 }
 
-const copy = (source: SqlDatabase, target: SqlDatabase, one: TableMove, node: string): void => {
-  const { table, key, rows = `SELECT * FROM ${table}`, convert, replaces } = one
+const copy = async (source: DatabaseSync, target: PostgresPool, one: TableMove, node: string): Promise<void> => {
+  const { table, rows = `SELECT * FROM ${table}`, convert } = one
   let columns: readonly string[] = []
   let page: SqlValue[][] = []
-  const flush = () => {
-    if (page.length === 0) return
-    const others = columns.filter((column) => !key.includes(column))
-    const set = others.map((column) => `${column} = excluded.${column}`).join(', ')
-    const conflict = replaces && others.length > 0 ? `(${key.join(', ')}) DO UPDATE SET ${set}` : 'DO NOTHING'
-    const insert = target.prepare(
-      `INSERT INTO ${table} (${columns.join(', ')}) VALUES (${columns.map(() => '?').join(', ')}) ON CONFLICT ${conflict}`,
-    )
-    const values = page
-    inTransaction(target, () => runAll(insert, values))
-    page = []
-  }
   for (const found of source.prepare(rows).iterate()) {
     const row = convert ? convert(found, node) : found
     if (columns.length === 0) columns = Object.keys(row)
     page.push(columns.map((column) => row[column] ?? null))
-    if (page.length >= PAGE.copied) flush()
+    if (page.length < PAGE.copied) continue
+    await insert(target, one, columns, page)
+    page = []
   }
-  flush()
+  if (page.length > 0) await insert(target, one, columns, page)
+}
+
+/** Inserts a page in one statement: a list of values for each column. */
+const insert = async (
+  target: PostgresPool,
+  { table, key, replaces }: TableMove,
+  columns: readonly string[],
+  page: readonly (readonly SqlValue[])[],
+): Promise<void> => {
+  const others = columns.filter((column) => !key.includes(column))
+  const set = others.map((column) => `${column} = excluded.${column}`).join(', ')
+  const conflict = replaces && others.length > 0 ? `(${key.join(', ')}) DO UPDATE SET ${set}` : 'DO NOTHING'
+  await target.transaction(async (tx) => {
+    const found = await tx.query(
+      `SELECT attname AS name, format_type(atttypid, NULL) AS type FROM pg_attribute
+        WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped`,
+      [table],
+    )
+    const types = new Map(found.rows.map(({ name, type }) => [name, type]))
+    const lists = columns.map((column, at) => `$${at + 1}::${types.get(column)}[]`)
+    await tx.query(
+      `INSERT INTO ${table} (${columns.join(', ')}) SELECT * FROM unnest(${lists.join(', ')}) ON CONFLICT ${conflict}`,
+      columns.map((_, at) => page.map((row) => row[at] ?? null)),
+    )
+  })
 }
 
 /** Reads in parts, because a statement has a time limit. `rows`: what is copied, if not the table. */
-const totalOf = (database: SqlDatabase, { table, key, amount }: TableMove, rows: string | undefined): Total => {
+const totalOf = async (read: Reads, { table, key, amount }: TableMove, rows: string | undefined): Promise<Total> => {
   const sumOf = amount === undefined ? 'NULL' : `coalesce(sum(${amount}), 0)`
   const columns = key.join(', ')
-  const marks = key.map(() => '?').join(', ')
+  const marks = (first: number) => key.map((_, at) => `$${first + at}`).join(', ')
   const from = rows === undefined ? table : `(${rows}) AS copied`
   let count = 0
   let sum = 0
   let after: readonly SqlValue[] = []
   for (;;) {
-    const start = after.length > 0 ? `(${columns}) > (${marks})` : '1 = 1'
-    const end: SqlRow | undefined = database
-      .prepare(`SELECT ${columns} FROM ${from} WHERE ${start} ORDER BY ${columns} LIMIT 1 OFFSET ${PAGE.compared - 1}`)
-      .get(...after)
+    const start = after.length > 0 ? `(${columns}) > (${marks(1)})` : '1 = 1'
+    const [end] = await read(
+      `SELECT ${columns} FROM ${from} WHERE ${start} ORDER BY ${columns} LIMIT 1 OFFSET ${PAGE.compared - 1}`,
+      after,
+    )
     const last = end && key.map((column) => end[column] ?? null)
-    const part = database
-      .prepare(
-        `SELECT count(*) AS rows, ${sumOf} AS total FROM ${from} WHERE ${start}${last ? ` AND (${columns}) <= (${marks})` : ''}`,
-      )
-      .get(...after, ...(last ?? []))
+    const [part] = await read(
+      `SELECT count(*) AS rows, ${sumOf} AS total FROM ${from} WHERE ${start}${last ? ` AND (${columns}) <= (${marks(after.length + 1)})` : ''}`,
+      [...after, ...(last ?? [])],
+    )
     count += Number(part?.rows)
     sum += Number(part?.total)
     if (!last) return { rows: count, sum: amount === undefined ? null : sum }
@@ -255,13 +296,14 @@ const totalOf = (database: SqlDatabase, { table, key, amount }: TableMove, rows:
 }
 
 /** Gateways that are connected read everything: the changes before the newest one are missing. */
-const noteAll = (target: SqlDatabase): void =>
-  inTransaction(target, () => {
-    const insert = target.prepare('INSERT INTO change (kind, id, at) VALUES (?, ?, ?)')
-    const now = Date.now()
-    runAll(insert, [
-      ['team', 'team_default', now],
-      ['team', 'team_default', now],
-    ])
-    target.exec('DELETE FROM change WHERE seq < (SELECT max(seq) FROM change)')
+const noteAll = async (target: PostgresPool): Promise<void> => {
+  const at = Date.now()
+  await target.transaction(async (tx) => {
+    await tx.query(
+      "INSERT INTO change (kind, id, at) SELECT 'team', 'team_default', $1::bigint FROM generate_series(1, 2)",
+      [at],
+    )
+    await tx.query('DELETE FROM change WHERE seq < (SELECT max(seq) FROM change)')
+    await tx.query("SELECT pg_notify('headgate_control', '')")
   })
+}

@@ -1,10 +1,9 @@
 /** The schemas of a shared database: their versions, their rows, and their migration. */
 import { SHARED_NEWS } from '../news/news-schema.ts'
 import { SHARED_CONTROL } from '../records/store/storage.ts'
-import { migrateSchema, readableVersion } from '../storage/sql/migrate.ts'
-import type { SharedSchema } from '../storage/sql/open-shared.ts'
-import { PostgresDatabase } from '../storage/sql/postgres/database.ts'
+import { PostgresPool } from '../storage/sql/postgres/pool.ts'
 import { PostgresError } from '../storage/sql/postgres/postgres-error.ts'
+import { migrateShared, type SharedSchema, sharedVersion } from '../storage/sql/postgres/shared-schema.ts'
 import { problemOf } from '../storage/sql/sqlite/sqlite-problem.ts'
 import { SHARED_USAGE } from '../usage/columns/usage-schema.ts'
 
@@ -28,32 +27,27 @@ export type SchemaState = {
   readonly problem: string | null
 }
 
-const inSchema = async <T>(url: string, schema: string, run: (database: PostgresDatabase) => T | Promise<T>) => {
-  const database = PostgresDatabase.open({ url, schema })
-  try {
-    return await run(database)
-  } finally {
-    database.close()
-  }
-}
+const APPLICATION = 'headgate cli'
 
 /** The state of each schema; a problem is part of it. */
 export const schemaStates = (url: string): Promise<readonly SchemaState[]> =>
   Promise.all(
     SCHEMAS.map(async ({ name: schema, versions, rows }): Promise<SchemaState> => {
       const state = { schema, newest: versions.migrations.length, version: null, rows: {}, problem: null }
+      let pool: PostgresPool | null = null
       try {
-        return await inSchema(url, schema, (database) => {
-          const version = readableVersion(database, versions)
-          const counts = version === null || rows === null ? [] : database.prepare(rows).all()
-          return {
-            ...state,
-            version,
-            rows: Object.fromEntries(counts.map((row) => [String(row.name), Number(row.rows)])),
-          }
-        })
+        pool = new PostgresPool({ url, schema, max: 1, applicationName: APPLICATION })
+        const version = await sharedVersion(pool, versions)
+        const counts = version === null || rows === null ? [] : (await pool.query(rows)).rows
+        return {
+          ...state,
+          version,
+          rows: Object.fromEntries(counts.map((row) => [String(row.name), Number(row.rows)])),
+        }
       } catch (error) {
         return { ...state, problem: problemOf(error) }
+      } finally {
+        await pool?.close()
       }
     }),
   )
@@ -63,17 +57,13 @@ export type SchemaMigration = { readonly schema: string; readonly before: number
 /** Creates or upgrades each schema. Throws the error of Postgres. */
 export const migrateSchemas = async (url: string): Promise<readonly SchemaMigration[]> => {
   const done: SchemaMigration[] = []
-  for (const { name: schema, versions } of SCHEMAS)
-    done.push(
-      await inSchema(url, schema, async (database) => {
-        const before = readableVersion(database, versions)
-        await migrateSchema(database, versions)
-        return { schema, before, version: readableVersion(database, versions) ?? 0 }
-      }),
-    )
+  for (const { name: schema, versions } of SCHEMAS) {
+    const before = await migrateShared(url, { name: schema, versions })
+    done.push({ schema, before, version: Math.max(before ?? 0, versions.migrations.length) })
+  }
   return done
 }
 
 /** The database cannot be reached, or another process migrates it, which may pass: it is not an error of a statement. */
 export const isUnreachable = (error: unknown): boolean =>
-  error instanceof PostgresError && (error.isLost || error.code === '57014')
+  error instanceof PostgresError && (error.isLost || error.code === '57014' || error.code === '55P03')

@@ -43,12 +43,12 @@ export const sharedIn = ({ loaded, env }: Local): SharedControl | null => {
 }
 
 /** All accounts of the database. Throws `CliError` if there is none, or if it cannot be read. */
-export const storedAccountsOf = (local: Local): StoredAccounts => {
+export const storedAccountsOf = async (local: Local): Promise<StoredAccounts> => {
   const shared = sharedIn(local)
   const place = shared ? 'Postgres' : local.dataDir
   let stored: StoredAccounts | null
   try {
-    stored = shared ? readSharedAccounts(shared.url) : readStoredAccounts(local.dataDir)
+    stored = shared ? await readSharedAccounts(shared.url) : readStoredAccounts(local.dataDir)
   } catch (error) {
     if (!shared) throw error
     throw new CliError(EXIT.failed, `The database of keys and budgets cannot be read: ${problemOf(error)}.`)

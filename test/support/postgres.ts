@@ -84,7 +84,7 @@ export const startPostgres = async (standbyOf?: PostgresServer): Promise<Postgre
       stdio: ['ignore', 'ignore', 'pipe'],
     })
   const start = async () => {
-    const settings = ['fsync=off', 'synchronous_commit=off', 'listen_addresses=127.0.0.1', `port=${port}`]
+    const settings = ['fsync=off', 'listen_addresses=127.0.0.1', `port=${port}`]
     const started = spawn(
       program('postgres'),
       ['-D', data, '-k', folder, ...settings.flatMap((setting) => ['-c', setting])],

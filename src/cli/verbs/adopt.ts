@@ -63,7 +63,7 @@ export const define: DefineVerb = (command, cli) => {
     .action(async (kind: AdoptedKind, name: string) => {
       const { host, options, print, note } = cli()
       const local = await readLocal(host)
-      const stored = storedAccountsOf(local)
+      const stored = await storedAccountsOf(local)
       const { id, ...record } = only(stored.records, kind, name)
       const file = local.loaded.ok ? local.loaded.config.accounts : NO_ACCOUNTS
       const place = file.places[id]

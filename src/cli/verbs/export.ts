@@ -16,7 +16,7 @@ export const define: DefineVerb = (command, cli) => {
       const { host, options, print } = cli()
       const local = await readLocal(host)
       const { loaded } = local
-      const { records } = storedAccountsOf(local)
+      const { records } = await storedAccountsOf(local)
       const directory = buildDirectory(loaded.ok ? loaded.config.accounts : NO_ACCOUNTS, records)
       const teams = records.teams.filter(({ id }) => id !== DEFAULT_TEAM.id)
       const yaml = accountsYaml({ ...records, teams }, directory)

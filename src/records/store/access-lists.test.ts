@@ -109,8 +109,8 @@ for (const { name: engineName, skip, start } of CONTROL_ENGINES)
       await engine?.remove()
       rmSync(folder, { recursive: true, force: true })
     })
-    const inDatabase = (name: string) => {
-      const { teams, keys } = readPlace(place)?.records ?? NO_ACCOUNTS
+    const inDatabase = async (name: string) => {
+      const { teams, keys } = (await readPlace(place))?.records ?? NO_ACCOUNTS
       const own = { ...NO_ACCOUNTS, teams: teams.filter(isNamed(name)), keys: keys.filter(isNamed(name)) }
       const directory = buildDirectory(NO_ACCOUNTS, own)
       return { own, directory, client: clientIn(directory, name) }
@@ -131,7 +131,7 @@ for (const { name: engineName, skip, start } of CONTROL_ENGINES)
             const { team, key } = bodiesOf(given)
             await control.run({ do: 'create', kind: 'team', body: team })
             await control.run({ do: 'create', kind: 'key', body: key })
-            const { client, own, directory } = inDatabase(name)
+            const { client, own, directory } = await inDatabase(name)
             assert.deepEqual(allowed(client, dimension), allows)
             assert.deepEqual(client.access, file.access)
             const id = own[owner === 'team' ? 'teams' : 'keys'][0]?.id ?? ''
@@ -141,6 +141,6 @@ for (const { name: engineName, skip, start } of CONTROL_ENGINES)
             assert.deepEqual(clientOfFile(accountsYaml(own, directory), name).access, file.access)
             // Null takes the restriction away.
             await control.run({ do: 'patch', kind: owner, id, patch: { access: { [dimension]: null } }, rev: null })
-            assert.deepEqual(allowed(inDatabase(name).client, dimension), [true, true])
+            assert.deepEqual(allowed((await inDatabase(name)).client, dimension), [true, true])
           })
   })

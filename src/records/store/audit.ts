@@ -2,6 +2,7 @@
 import { hash } from 'node:crypto'
 import type { Kysely } from 'kysely'
 import type { JsonObject } from '../../core/json.ts'
+import type { RecordSource } from './read-records.ts'
 import type { AuditList, ControlContext, ControlResult } from './record-operations.ts'
 import { badValue, cursorOf, done, limitOf, parseCursor, timeOf } from './results.ts'
 import type { AuditRow, ControlTables } from './schema.ts'
@@ -95,7 +96,10 @@ export const checkAudit = async (
 }
 
 /** Lists rows, the newest first. */
-export const listAudit = async (db: Kysely<ControlTables>, query: AuditList): Promise<ControlResult> => {
+export const listAudit = async (
+  { db, syntax }: Pick<RecordSource, 'db' | 'syntax'>,
+  query: AuditList,
+): Promise<ControlResult> => {
   const limit = limitOf(query.limit)
   const after = query.after === undefined ? null : parseCursor(query.after)
   const [from, to] = [timeOf(query.from), timeOf(query.to)]
@@ -114,8 +118,7 @@ export const listAudit = async (db: Kysely<ControlTables>, query: AuditList): Pr
   if (query.action) select = select.where('action', 'in', query.action)
   if (query.object) select = select.where('object', 'in', query.object)
   const { actor } = query
-  if (actor)
-    select = select.where((where) => where(where.fn<string>('json_extract', ['actor', where.val('$.id')]), 'in', actor))
+  if (actor) select = select.where((where) => where(syntax.member(where.ref('actor'), 'id'), 'in', actor))
   const rows = await select.execute()
   const page = rows.slice(0, limit)
   const last = page.at(-1)

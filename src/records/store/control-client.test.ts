@@ -10,8 +10,6 @@ import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CONTROL_ENGINES, type ControlEngine, connectTo, readPlace } from '../../../test/support/control-engines.ts'
 import { NO_ACCOUNTS } from '../../core/accounts.ts'
-import { runAll } from '../../storage/sql/database.ts'
-import { inTransaction } from '../../storage/sql/transaction.ts'
 import { plainDigest } from '../entities/secret-digest.ts'
 import { ControlClient } from './control-client.ts'
 import { CONTROL_FILE, readStoredAccounts } from './read-accounts.ts'
@@ -65,26 +63,24 @@ const value = (result: ControlResult) => {
   return result.value
 }
 /** Audit rows after those that the database has, with a valid chain. */
-const addAuditRows = (place: ControlPlace, count: number) => {
+const addAuditRows = async (place: ControlPlace, count: number) => {
   const database = connectTo(place)
-  const last = database.prepare('SELECT last_seq, last_hash FROM audit_range').get()
+  const [last] = await database.rows('SELECT last_seq, last_hash FROM audit_range')
   let [seq, previous] = [Number(last?.last_seq), String(last?.last_hash)]
-  const insert = database.prepare(
-    'INSERT INTO audit (seq, id, at, actor, source, action, object, doc, previous, hash) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)',
-  )
   const values = (id: string) => [id, 1, '{}', null, 'login', 'x', '{}'] as const
   const rows = Array.from({ length: count }, () => {
     seq++
     const row = values(`aud_${seq}`)
     const before = previous
     previous = hash('sha256', JSON.stringify([before, seq, ...row]), 'hex')
-    return [seq, ...row, before, previous]
+    return `(${seq}, 'aud_${seq}', 1, '{}', NULL, 'login', 'x', '{}', '${before}', '${previous}')`
   })
-  inTransaction(database, () => {
-    for (let n = 0; n < rows.length; n += 5_000) runAll(insert, rows.slice(n, n + 5_000))
-    database.prepare('UPDATE audit_range SET last_seq = ?, last_hash = ?').run(seq, previous)
-  })
-  database.close()
+  for (let n = 0; n < rows.length; n += 5_000)
+    await database.run(
+      `INSERT INTO audit (seq, id, at, actor, source, action, object, doc, previous, hash) VALUES ${rows.slice(n, n + 5_000).join(', ')}`,
+    )
+  await database.run(`UPDATE audit_range SET last_seq = ${seq}, last_hash = '${previous}'`)
+  await database.close()
 }
 
 const until = async (condition: () => boolean, what: string) => {
@@ -154,21 +150,21 @@ for (const { name, skip, start } of CONTROL_ENGINES)
 
     test('creates the database with the first operation, and reports the change before the result', async () => {
       const { place, client, complete, changes } = given(newPlace())
-      assert.equal(readPlace(place), null)
+      assert.equal(await readPlace(place), null)
       const first = value(await client.run(createKey('a'), CONTEXT))
       assert.ok(complete.length + changes.length > 0)
       const known = () => [...complete.map((stored) => stored.records), ...changes.map((change) => change.records)]
       assert.ok(known().some(({ keys }) => keys.some(({ id }) => id === first.id)))
       const second = value(await client.run(createKey('b'), CONTEXT))
       assert.equal(changes.at(-1)?.records.keys[0]?.id, second.id)
-      assert.equal(readPlace(place)?.records.keys.length, 2)
+      assert.equal((await readPlace(place))?.records.keys.length, 2)
     })
 
     test('a change of another process arrives without a request', async () => {
       const place = newPlace()
       const other = given(place)
       value(await other.client.run(createKey('a'), CONTEXT))
-      const { client, changes } = given(place, readPlace(place)?.seq ?? null)
+      const { client, changes } = given(place, (await readPlace(place))?.seq ?? null)
       client.start()
       value(await client.run({ do: 'list', kind: 'key', query: {} }, CONTEXT))
       assert.equal(changes.length, 0)
@@ -223,7 +219,7 @@ for (const { name, skip, start } of CONTROL_ENGINES)
         if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')
         assert.equal(child.signalCode, 'SIGKILL')
       }
-      const accounts = readPlace(place)
+      const accounts = await readPlace(place)
       const digests = new Set(accounts?.records.keys.flatMap(({ secrets }) => secrets.map(({ digest }) => digest)))
       for (const { secret, n } of answered)
         assert.ok(digests.has(plainDigest(secret)), `key ${n} was answered and is lost`)
@@ -238,17 +234,17 @@ for (const { name, skip, start } of CONTROL_ENGINES)
         actor: { kind: 'cli', id: 'x', name: 'x' },
         idempotencyKey: `once-${pid}-${last.n}`,
       }
-      const keys = readPlace(place)?.records.keys.length
+      const keys = (await readPlace(place))?.records.keys.length
       const repeated = await client.run(last.operation, context)
       assert.equal(repeated.ok && repeated.replayed, true)
       assert.equal(value(repeated).secret, null)
-      assert.equal(readPlace(place)?.records.keys.length, keys)
+      assert.equal((await readPlace(place))?.records.keys.length, keys)
     })
 
     test('a write passes a verification of many audit rows that is in progress', async () => {
       const { place, client } = given(newPlace())
       value(await client.run(createKey('a'), CONTEXT))
-      addAuditRows(place, 50_000)
+      await addAuditRows(place, 50_000)
       const order: string[] = []
       const verification = client.run({ do: 'verify' }, CONTEXT).finally(() => order.push('verified'))
       const write = client.run(createKey('b'), CONTEXT).finally(() => order.push('written'))
@@ -262,7 +258,7 @@ for (const { name, skip, start } of CONTROL_ENGINES)
     test('a verification ends with the client, and the thread does not open the database again', async () => {
       const { place, client } = given(newPlace())
       value(await client.run(createKey('a'), CONTEXT))
-      addAuditRows(place, 50_000)
+      await addAuditRows(place, 50_000)
       const verification = client.run({ do: 'verify' }, CONTEXT)
       await client.close()
       const result = await verification

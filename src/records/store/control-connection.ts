@@ -47,7 +47,7 @@ export class ControlConnection {
   async open(): Promise<ControlDatabase> {
     const { database } = this.#place
     if (this.#database?.isLost) {
-      this.close()
+      await this.close()
       // A restored file, or the database after a failover, may have other changes.
       this.seq = null
     }
@@ -64,11 +64,11 @@ export class ControlConnection {
   }
 
   /** Keys are revoked, never deleted: a database without any has lost them, and would refuse every key. Throws if it has. */
-  checkKeys({ records }: StoredAccounts): void {
+  async checkKeys({ records }: StoredAccounts): Promise<void> {
     const hasKeys = records.keys.length > 0
     if (!hasKeys && this.#hasKeys) {
       if (this.#place.database) throw new Error(LOST_KEYS.shared)
-      this.close()
+      await this.close()
       throw new Error(LOST_KEYS.file)
     }
     this.#hasKeys = hasKeys
@@ -79,9 +79,10 @@ export class ControlConnection {
     this.#hasKeys ||= count > 0
   }
 
-  close(): void {
-    this.#database?.close()
+  async close(): Promise<void> {
+    const database = this.#database
     this.#database = null
+    await database?.close()
   }
 
   /** The place, with whether its database was there before. */

@@ -7,7 +7,6 @@ import { CONTROL_ENGINES, type ControlEngine, connectTo, readPlace } from '../..
 import { FULL_ACCESS, NO_ACCOUNTS, NO_LIMITS } from '../../core/accounts.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { isWellFormedKey } from '../../policy/accounts/client-key.ts'
-import { inTransaction } from '../../storage/sql/transaction.ts'
 import { plainDigest } from '../entities/secret-digest.ts'
 import { ControlDatabase } from './control-database.ts'
 import { readStoredAccounts, SCHEMA_VERSION } from './read-accounts.ts'
@@ -40,12 +39,12 @@ test('control: without a file the start reads null and creates nothing', () => {
 for (const { name, skip, start } of CONTROL_ENGINES)
   describe(`the database of keys in ${name}`, { skip, concurrency: false }, () => {
     let engine: ControlEngine
-    const closers: (() => void)[] = []
+    const closers: (() => void | Promise<void>)[] = []
     before(async () => {
       engine = await start()
     })
     after(async () => {
-      for (const close of closers) close()
+      for (const close of closers) await close()
       await engine?.remove()
     })
     let folders = 0
@@ -72,8 +71,8 @@ for (const { name, skip, start } of CONTROL_ENGINES)
       }
       return { path, place, database, run, ok, error, key }
     }
-    const stored = (place: ControlPlace) => {
-      const accounts = readPlace(place)
+    const stored = async (place: ControlPlace) => {
+      const accounts = await readPlace(place)
       assert.ok(accounts)
       return accounts
     }
@@ -108,7 +107,7 @@ for (const { name, skip, start } of CONTROL_ENGINES)
       })
       const { secret: _, ...shown } = value
       assert.deepEqual(await ok({ do: 'get', kind: 'key', id }), shown)
-      const { records } = stored(place)
+      const { records } = await stored(place)
       assert.equal(records.keys[0]?.secrets[0]?.digest, plainDigest(secret))
       assert.equal(records.keys[0]?.limits.concurrent, 5)
       for (const file of place.database ? [] : ['control.db', 'control.db-wal'])
@@ -127,7 +126,10 @@ for (const { name, skip, start } of CONTROL_ENGINES)
       const own = await ok({ do: 'create', kind: 'key', body: { name: 'own', secret: 'sk-litellm-0123456789abcdef' } })
       assert.equal('secret' in own, false)
       assert.equal(own.last4, 'cdef')
-      const digests = stored(place).records.keys.map(({ name, secrets }) => [name, secrets[0]?.digest.slice(0, 3)])
+      const digests = (await stored(place)).records.keys.map(({ name, secrets }) => [
+        name,
+        secrets[0]?.digest.slice(0, 3),
+      ])
       assert.deepEqual(Object.fromEntries(digests), { made: 'h1:', imported: 's1:', own: 'h1:' })
     })
 
@@ -177,7 +179,7 @@ for (const { name, skip, start } of CONTROL_ENGINES)
         'invalid_value',
         'prices',
       ])
-      const { records, tokens } = stored(place)
+      const { records, tokens } = await stored(place)
       assert.deepEqual(
         [records.teams.length, records.keys.length, records.budgets.length, records.prices.length],
         [1, 1, 0, 0],
@@ -235,9 +237,10 @@ for (const { name, skip, start } of CONTROL_ENGINES)
       const { id, secret } = await key('a')
       const second = await ok({ do: 'rotate', id, overlap: '24h' })
       assert.notEqual(second.secret, secret)
-      const digests = () => stored(place).records.keys[0]?.secrets.map(({ digest, until }) => [digest, until] as const)
+      const digests = async () =>
+        (await stored(place)).records.keys[0]?.secrets.map(({ digest, until }) => [digest, until] as const)
       assert.deepEqual(
-        new Map(digests()),
+        new Map(await digests()),
         new Map([
           [plainDigest(String(second.secret)), null],
           [plainDigest(secret), NOW + 24 * HOUR],
@@ -245,10 +248,10 @@ for (const { name, skip, start } of CONTROL_ENGINES)
       )
       await ok({ do: 'rotate', id, overlap: '7d' }, {}, NOW + 1)
       // A later, longer overlap does not extend the first secret.
-      assert.equal(new Map(digests()).get(plainDigest(secret)), NOW + 24 * HOUR)
+      assert.equal(new Map(await digests()).get(plainDigest(secret)), NOW + 24 * HOUR)
       assert.deepEqual(await error({ do: 'rotate', id, overlap: '1h' }, {}, NOW + 2), [409, 'too_many_secrets', null])
       const last = await ok({ do: 'rotate', id, overlap: '0s' }, {}, NOW + 3)
-      assert.deepEqual(digests(), [[plainDigest(String(last.secret)), null]])
+      assert.deepEqual(await digests(), [[plainDigest(String(last.secret)), null]])
       assert.deepEqual(await error({ do: 'rotate', id, overlap: 'soon' }), [400, 'invalid_value', 'overlap'])
     })
 
@@ -260,7 +263,7 @@ for (const { name, skip, start } of CONTROL_ENGINES)
       const { rev, secrets } = await ok({ do: 'retire', id })
       assert.deepEqual([rev, Array.isArray(secrets) && secrets.length], [3, 1])
       assert.deepEqual(
-        stored(place).records.keys[0]?.secrets.map(({ digest, until }) => [digest, until]),
+        (await stored(place)).records.keys[0]?.secrets.map(({ digest, until }) => [digest, until]),
         [[plainDigest(String(secret)), null]],
       )
     })
@@ -289,7 +292,7 @@ for (const { name, skip, start } of CONTROL_ENGINES)
       assert.deepEqual(await error({ do: 'delete', kind: 'team', id, rev: null }), [409, 'team_has_keys', null])
       await ok({ do: 'delete', kind: 'team', id, rev: null, keys: 'revoke' })
       assert.deepEqual(
-        stored(place).records.keys.map(({ status }) => status),
+        (await stored(place)).records.keys.map(({ status }) => status),
         ['revoked'],
       )
       const { name, status } = await ok({ do: 'get', kind: 'team', id })
@@ -323,7 +326,7 @@ for (const { name, skip, start } of CONTROL_ENGINES)
         (await listed({})).filter(([id]) => id !== 'team_default'),
         [[next.id, 'search']],
       )
-      const { teams } = stored(place).records
+      const { teams } = (await stored(place)).records
       assert.deepEqual(
         teams
           .filter(({ name }) => name === 'search')
@@ -394,7 +397,7 @@ for (const { name, skip, start } of CONTROL_ENGINES)
       const made: { id: string }[] = []
       for (const name of ['delta', 'alpha', 'charlie', 'bravo', 'echo'])
         made.push(await key(name, { tags: { app: name < 'c' ? 'early' : 'late' } }))
-      database.storeUses([[made[0]?.id ?? '', NOW]])
+      await database.storeUses([[made[0]?.id ?? '', NOW]])
       const pages = async (query: object) => {
         const names: unknown[] = []
         let after: string | undefined
@@ -464,7 +467,7 @@ for (const { name, skip, start } of CONTROL_ENGINES)
       )
       assert.equal((await ok({ do: 'bulk', action: 'revoke', filter: { tag: ['app:x'] } })).done, 2)
       assert.deepEqual(
-        stored(place).records.keys.map(({ status }) => status),
+        (await stored(place)).records.keys.map(({ status }) => status),
         ['revoked', 'revoked'],
       )
       assert.ok(b.id)
@@ -497,7 +500,7 @@ for (const { name, skip, start } of CONTROL_ENGINES)
       })
       assert.match(String(token.secret), /^hga_/)
       await ok({ do: 'decide', kind: 'credential', id: '77c0', state: 'disabled', until: null, reason: 'leaked' })
-      const { records, tokens, decisions } = stored(place)
+      const { records, tokens, decisions } = await stored(place)
       assert.equal(records.budgets[0]?.amount, 2_500_000_000_000)
       assert.deepEqual(records.budgets[0]?.appliesTo.keys, [id])
       assert.deepEqual(records.budgets[0]?.appliesTo.teams, ['team_default'])
@@ -509,26 +512,26 @@ for (const { name, skip, start } of CONTROL_ENGINES)
         [['77c0', 'disabled']],
       )
       await ok({ do: 'decide', kind: 'credential', id: '77c0', state: null, until: null, reason: '' })
-      assert.deepEqual(stored(place).decisions, [])
+      assert.deepEqual((await stored(place)).decisions, [])
     })
 
     test('changes of another connection are reported, once', async () => {
       const { place, database } = await given()
       const other = await ControlDatabase.open(place, SETTINGS)
       closers.push(() => other.close())
-      const { seq } = stored(place)
-      assert.equal(database.changes(seq), null)
+      const { seq } = await stored(place)
+      assert.equal(await database.changes(seq), null)
       const made = await other.run({ do: 'create', kind: 'key', body: { name: 'a' } }, CONTEXT, NOW)
       assert.ok(made.ok)
-      const change = database.changes(seq)
+      const change = await database.changes(seq)
       assert.ok(change && 'records' in change)
       assert.deepEqual(
         change.records.keys.map(({ name }) => name),
         ['a'],
       )
       assert.equal(change.records.keys[0]?.secrets.length, 1)
-      assert.equal(database.changes(change.seq), null)
-      const complete = database.changes(null)
+      assert.equal(await database.changes(change.seq), null)
+      const complete = await database.changes(null)
       assert.ok(complete && 'complete' in complete)
       assert.equal(complete.complete.records.keys.length, 1)
     })
@@ -558,7 +561,7 @@ for (const { name, skip, start } of CONTROL_ENGINES)
       const outside = connectTo(place)
       closers.push(() => outside.close())
       const broken = async (statement: string) => {
-        inTransaction(outside, () => outside.exec(statement))
+        await outside.run(statement)
         return (await ok({ do: 'verify' })).problem
       }
       assert.match(
@@ -626,7 +629,7 @@ for (const { name, skip, start } of CONTROL_ENGINES)
         await refusal({ do: 'patch', kind: 'key', id, patch: { tags: { zone: 'eu' } }, rev: null }),
         /^too_many_budgets: 17 budgets would count the same requests of the key "a"/,
       )
-      const { budgets, keys } = stored(place).records
+      const { budgets, keys } = (await stored(place)).records
       assert.equal(budgets.length, 19)
       assert.deepEqual(keys.find((one) => one.id === id)?.tags, { app: 'x' })
     })

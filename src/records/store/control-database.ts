@@ -4,19 +4,14 @@
  */
 
 import { hash } from 'node:crypto'
-import { Kysely } from 'kysely'
+import type { Kysely } from 'kysely'
 import type { JsonObject } from '../../core/json.ts'
-import { runAll } from '../../storage/sql/database.ts'
-import { dialectOf } from '../../storage/sql/dialect.ts'
-import { createTables } from '../../storage/sql/migrate.ts'
-import { openShared } from '../../storage/sql/open-shared.ts'
-import { inTransaction } from '../../storage/sql/transaction.ts'
 import { type AuditCheck, checkAudit, deleteAuditRows, listAudit } from './audit.ts'
 import { overlapProblem } from './budget-overlap.ts'
 import { openFileStorage } from './file-storage.ts'
 import { deleteLogins, runLogin } from './logins.ts'
-import { changesSince, lastSeq, storedAccounts } from './read-accounts.ts'
-import { getRecord, listRecords } from './read-records.ts'
+import { type ChangeMark, changesSince, storedAccounts } from './read-changes.ts'
+import { getRecord, listRecords, type RecordSource } from './read-records.ts'
 import type {
   AccountsChange,
   ControlContext,
@@ -25,13 +20,13 @@ import type {
   ControlResult,
   ControlSettings,
   ControlWrite,
-  SharedControl,
   StoredAccounts,
 } from './record-operations.ts'
 import { fileRows } from './records.ts'
 import { done, refused } from './results.ts'
-import { type ControlTables, TEMPORARY } from './schema.ts'
-import { type ControlStorage, SHARED_CONTROL } from './storage.ts'
+import type { ControlTables } from './schema.ts'
+import { openSharedStorage } from './shared-storage.ts'
+import type { ControlStorage } from './storage.ts'
 import {
   blockRecord,
   bulkAction,
@@ -56,22 +51,20 @@ const USES = 1_000
 /** Functions throw the error of SQLite, of the file system or of Postgres. */
 export class ControlDatabase {
   readonly #storage: ControlStorage
-  readonly #database: ControlStorage['database']
-  readonly #db: Kysely<ControlTables>
   #settings: ControlSettings
+  /** Records of headgate.yaml; see `RecordSource`. */
+  #file: string
   /** The version of the storage whose changes were read. */
-  #version = -1
+  #version: number | null = null
+  /** The last change that was read; null: none by this connection. */
+  #mark: ChangeMark | null = null
   /** There may be changes in the log of the file. */
   #isWritten = false
 
   private constructor(storage: ControlStorage, settings: ControlSettings) {
-    const { database } = storage
     this.#storage = storage
-    this.#database = database
-    this.#db = new Kysely<ControlTables>({ dialect: dialectOf(database) })
     this.#settings = settings
-    createTables(database, TEMPORARY)
-    this.apply(settings)
+    this.#file = JSON.stringify(fileRows(settings.file))
   }
 
   /** Opens the database, or creates it with its schema unless it was there before (`isKnown`). */
@@ -79,13 +72,8 @@ export class ControlDatabase {
     { folder, database, isKnown = false }: ControlPlace & { readonly isKnown?: boolean },
     settings: ControlSettings,
   ): Promise<ControlDatabase> {
-    const storage = database ? await openPostgresStorage(database, isKnown) : await openFileStorage(folder, isKnown)
-    try {
-      return new ControlDatabase(storage, settings)
-    } catch (error) {
-      storage.database.close()
-      throw error
-    }
+    const storage = database ? await openSharedStorage(database, isKnown) : openFileStorage(folder, isKnown)
+    return new ControlDatabase(storage, settings)
   }
 
   /** Whether the database must be opened again. */
@@ -96,22 +84,12 @@ export class ControlDatabase {
   /** Uses other settings from now on. */
   apply(settings: ControlSettings): void {
     this.#settings = settings
-    const insert = this.#database.prepare(
-      'INSERT INTO file_record VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING',
-    )
-    const rows = fileRows(settings.file).map(
-      ({ id, kind, team, name, status, expires, doc, rev, created, created_by, changed }) =>
-        [id, kind, team, name, status, expires, doc, rev, created, created_by, changed] as const,
-    )
-    inTransaction(this.#database, () => {
-      this.#database.exec('DELETE FROM file_record')
-      runAll(insert, rows)
-    })
+    this.#file = JSON.stringify(fileRows(settings.file))
   }
 
   /** A batch of the operation `verify`. */
   checkAudit(before: AuditCheck | null): ReturnType<typeof checkAudit> {
-    return checkAudit(this.#db, before)
+    return this.#storage.read((db) => checkAudit(db, before))
   }
 
   async #verify(): Promise<ControlResult> {
@@ -122,15 +100,18 @@ export class ControlDatabase {
 
   /** Runs an operation. A write is on the disk when this resolves. */
   async run(operation: ControlOperation, context: ControlContext, now: number): Promise<ControlResult> {
+    const { teams } = context
+    const read = <T>(run: (source: RecordSource) => Promise<T>): Promise<T> =>
+      this.#storage.read((db) => run(this.#source(db, now)))
     switch (operation.do) {
       case 'list':
-        return listRecords(this.#db, operation, context.teams, now)
+        return read((source) => listRecords(source, operation, teams))
       case 'get':
-        return getRecord(this.#db, operation, context.teams, now)
+        return read((source) => getRecord(source, operation, teams))
       case 'decisions':
-        return done({ object: 'list', data: await this.#decisions(), has_more: false, next: null })
+        return done({ object: 'list', data: await read(({ db }) => decisionsOf(db)), has_more: false, next: null })
       case 'audit':
-        return listAudit(this.#db, operation.query)
+        return read((source) => listAudit(source, operation.query))
       case 'verify':
         return this.#verify()
       case 'refresh':
@@ -138,36 +119,49 @@ export class ControlDatabase {
       case 'login_create':
       case 'login_use':
       case 'login_end':
-        return runLogin(this.#db, operation, now)
+        return this.#storage.write((db) => runLogin(db, operation, now))
       default:
         return this.#write(operation, context, now)
     }
   }
 
   /** The changes after `since`. Cheap if there are none. */
-  changes(since: number | null): AccountsChange | { readonly complete: StoredAccounts } | null {
+  async changes(since: number | null): Promise<AccountsChange | { readonly complete: StoredAccounts } | null> {
     const version = this.#storage.version()
-    if (since !== null && version === this.#version) return null
-    const change = this.#read((): AccountsChange | { readonly complete: StoredAccounts } | null => {
-      const found = since === null ? 'complete' : changesSince(this.#database, since)
-      return found === 'complete' ? { complete: storedAccounts(this.#database) } : found
+    if (since !== null && version !== null && version === this.#version) return null
+    const known = since === null ? null : this.#mark?.seq === since ? this.#mark : { seq: since }
+    const result = await this.#storage.read(async (db) => {
+      const found = known === null ? 'complete' : await changesSince(db, known)
+      return found === 'complete' ? storedAccounts(db) : found
     })
     this.#version = version
-    return change
+    if (result === null) return null
+    this.#mark = result.mark
+    return 'stored' in result ? { complete: result.stored } : result.change
   }
 
   /** Stores when keys were used last, as IDs and the start of the hour. */
-  storeUses(uses: readonly (readonly [id: string, hour: number])[]): void {
-    const set = this.#database.prepare(
-      'INSERT INTO key_use VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET hour = max(key_use.hour, excluded.hour)',
-    )
-    for (let at = 0; at < uses.length; at += USES)
-      inTransaction(this.#database, () => runAll(set, uses.slice(at, at + USES)))
+  async storeUses(uses: readonly (readonly [id: string, hour: number])[]): Promise<void> {
+    const { greater } = this.#storage.syntax
+    // In one order: gateways that store the same keys do not wait for each other's rows in a circle.
+    const rows = uses.map(([id, hour]) => ({ id, hour })).sort((one, other) => (one.id < other.id ? -1 : 1))
+    for (let at = 0; at < rows.length; at += USES)
+      await this.#storage.write((db) =>
+        db
+          .insertInto('key_use')
+          .values(rows.slice(at, at + USES))
+          .onConflict((conflict) =>
+            conflict
+              .column('id')
+              .doUpdateSet({ hour: ({ ref }) => greater(ref('key_use.hour'), ref('excluded.hour')) }),
+          )
+          .execute(),
+      )
   }
 
   /** Deletes old audit rows, answers to idempotency keys, changes, ended secrets and sessions. Returns whether more may be left. */
   sweep(now: number): Promise<boolean> {
-    return this.#db.transaction().execute(async (db) => {
+    return this.#storage.write(async (db) => {
       await db
         .deleteFrom('once')
         .where('at', '<', now - KEPT.once)
@@ -190,38 +184,28 @@ export class ControlDatabase {
     this.#storage.settle()
   }
 
-  close(): void {
-    this.#database.close()
+  close(): Promise<void> {
+    return this.#storage.close()
   }
 
-  #overlap(operation: ControlWrite, { id }: JsonObject): string | null {
+  #source(db: Kysely<ControlTables>, now: number): RecordSource {
+    return { db, syntax: this.#storage.syntax, file: this.#file, now }
+  }
+
+  async #overlap(source: RecordSource, operation: ControlWrite, { id }: JsonObject): Promise<string | null> {
     if ((operation.do !== 'create' && operation.do !== 'patch') || typeof id !== 'string') return null
     const { kind } = operation
-    return kind === 'price' || kind === 'token'
-      ? null
-      : overlapProblem(this.#database, this.#settings.file, { kind, id })
-  }
-
-  #decisions() {
-    return this.#db.selectFrom('decision').selectAll().orderBy('kind').orderBy('id').execute()
-  }
-
-  #read<T>(run: () => T): T {
-    this.#database.exec('BEGIN')
-    try {
-      return run()
-    } finally {
-      this.#database.exec('COMMIT')
-    }
+    return kind === 'price' || kind === 'token' ? null : overlapProblem(source, this.#settings.file, { kind, id })
   }
 
   async #write(operation: ControlWrite, context: ControlContext, now: number): Promise<ControlResult> {
-    const transaction = this.#db.transaction().execute(async (db) => {
+    const transaction = this.#storage.write(async (db) => {
+      const source = this.#source(db, now)
       const once = onceOf(operation, context)
       const earlier = once && (await db.selectFrom('once').selectAll().where('key', '=', once.key).executeTakeFirst())
       if (earlier && earlier.at >= now - KEPT.once) return replay(earlier, once.print)
-      const result = await write({ db, context, settings: this.#settings, now }, operation)
-      const problem = result.ok ? this.#overlap(operation, result.value) : null
+      const result = await write({ ...source, context, settings: this.#settings }, operation)
+      const problem = result.ok ? await this.#overlap(source, operation, result.value) : null
       if (problem !== null) throw new TooManyBudgets(problem)
       if (!once || !result.ok) return result
       const answer = JSON.stringify('secret' in result.value ? { ...result.value, secret: null } : result.value)
@@ -239,11 +223,14 @@ export class ControlDatabase {
     })
     if (result.ok && operation.do === 'create' && operation.kind !== 'price') this.#storage.name()
     // This connection's own writes do not change the version in a file.
-    this.#version = -1
+    this.#version = null
     this.#isWritten = true
     return result
   }
 }
+
+const decisionsOf = (db: Kysely<ControlTables>) =>
+  db.selectFrom('decision').selectAll().orderBy('kind').orderBy('id').execute()
 
 /** Rolls the transaction back. */
 class TooManyBudgets extends Error {}
@@ -290,9 +277,3 @@ const replay = (
   print === expected
     ? { ok: true, status, value: JSON.parse(answer), replayed: true }
     : refused(422, 'idempotency_key_reused', 'This idempotency key was sent with another request. Send a new key.')
-
-/** Connects. If a schema that was there before is missing, its keys are lost: a new, empty one would open the gateway. */
-const openPostgresStorage = async (shared: SharedControl, isKnown: boolean): Promise<ControlStorage> => {
-  const database = await openShared(shared, { ...SHARED_CONTROL, mayCreate: !isKnown })
-  return { database, isLost: () => database.isLost, version: () => lastSeq(database), name() {}, settle() {} }
-}

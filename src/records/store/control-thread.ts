@@ -46,7 +46,7 @@ class ControlThread {
         this.#connection.apply(settings)
       })
     },
-    used: (uses: readonly KeyUse[]) => void this.#queue(async () => void this.#connection.database?.storeUses(uses)),
+    used: (uses: readonly KeyUse[]) => void this.#queue(async () => this.#connection.database?.storeUses(uses)),
   }
 
   constructor(options: ControlThreadOptions, emit: Emit<ControlEvents>) {
@@ -66,7 +66,7 @@ class ControlThread {
       clearTimeout(this.#timer)
       this.#isClosing = true
       this.#snapshot?.close()
-      this.#connection.close()
+      await this.#connection.close()
     })
   }
 
@@ -101,10 +101,10 @@ class ControlThread {
     try {
       const database = await this.#connection.open()
       // A database that has lost its keys must not be written.
-      this.#report(database)
+      await this.#report(database)
       const result = await run(database)
       // Before the answer: a client that has created a key may use it at once.
-      this.#report(database)
+      await this.#report(database)
       return result
     } catch (error) {
       const message = `The database of keys and budgets cannot be used: ${this.#failed(error)}. Try again later.`
@@ -117,7 +117,7 @@ class ControlThread {
     let pause = INTERVAL.failed
     try {
       const database = await this.#connection.open()
-      this.#report(database)
+      await this.#report(database)
       database.settle()
       pause = await this.#sweep(database)
     } catch (error) {
@@ -136,10 +136,10 @@ class ControlThread {
     return hasMore ? SWEEP.pause : usual
   }
 
-  #report(database: ControlDatabase): void {
-    const change = database.changes(this.#connection.seq)
+  async #report(database: ControlDatabase): Promise<void> {
+    const change = await database.changes(this.#connection.seq)
     if (change && 'complete' in change) {
-      this.#connection.checkKeys(change.complete)
+      await this.#connection.checkKeys(change.complete)
       this.#connection.seq = change.complete.seq
       this.#snapshot?.replace(change.complete)
       this.#emit('complete', change.complete)

@@ -5,21 +5,23 @@ import { DatabaseSync } from 'node:sqlite'
 import { makeFolder } from '../../storage/files/folder.ts'
 import { watchMoved } from '../../storage/files/opened-files.ts'
 import { migrateSchema } from '../../storage/sql/migrate.ts'
+import { SqliteStore } from '../../storage/sql/sqlite/store.ts'
 import { CONTROL_FILE, isNamed, NO_TABLES } from './read-accounts.ts'
+import type { ControlTables } from './schema.ts'
 import { CONTROL_SCHEMA, type ControlStorage } from './storage.ts'
 
 /** ms to wait for another process. */
 const BUSY = 2_000
 
 /** Opens the file, or creates it with its schema. `isKnown`: it was there before, and a missing one is not created. */
-export const openFileStorage = async (folder: string, isKnown: boolean): Promise<ControlStorage> => {
+export const openFileStorage = (folder: string, isKnown: boolean): ControlStorage => {
   const path = join(folder, CONTROL_FILE)
   if (isKnown && !existsSync(path)) throw new Error(LOST_FILE)
   makeFolder(folder)
-  if (!existsSync(path)) await create(path)
+  if (!existsSync(path)) create(path)
   const database = openFile(path)
   try {
-    await migrate(database)
+    migrate(database)
   } catch (error) {
     database.close()
     throw error
@@ -27,8 +29,12 @@ export const openFileStorage = async (folder: string, isKnown: boolean): Promise
   const dataVersion = database.prepare('PRAGMA data_version')
   const settle = () => database.exec('PRAGMA wal_checkpoint(PASSIVE)')
   let isStored = isNamed(database)
+  const store = new SqliteStore<ControlTables>(database)
   return {
-    database,
+    syntax: store.syntax,
+    read: (run) => store.read(run),
+    write: (run) => store.write(run),
+    close: () => store.close(),
     isLost: watchMoved([path]),
     version: () => Number(dataVersion.get()?.data_version),
     name() {
@@ -56,21 +62,21 @@ const openFile = (path: string): DatabaseSync => {
   }
 }
 
-const migrate = (database: DatabaseSync): Promise<void> => {
+const migrate = (database: DatabaseSync): void => {
   if (!database.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'record'").get()) throw new Error(NO_TABLES)
-  return migrateSchema(database, CONTROL_SCHEMA)
+  migrateSchema(database, CONTROL_SCHEMA)
 }
 
 /**
  * Creates the file under another name first: an existing file without tables is never one that was just created, but one
  * that has lost its keys, and filling it would open the gateway.
  */
-const create = async (path: string): Promise<void> => {
+const create = (path: string): void => {
   const draft = `${path}.${process.pid}.new`
   rmSync(draft, { force: true })
   const database = openFile(draft)
   try {
-    await migrateSchema(database, CONTROL_SCHEMA)
+    migrateSchema(database, CONTROL_SCHEMA)
   } finally {
     // The last connection moves the log into the file.
     database.close()

@@ -13,16 +13,17 @@ const MAX_SESSIONS = 1_000
 
 const DONE = done({})
 
-/** Runs an operation in a transaction. */
-export const runLogin = (db: Kysely<ControlTables>, operation: ControlLogin, now: number): Promise<ControlResult> =>
-  db.transaction().execute((transaction) => loginIn(transaction, operation, now))
-
 /** Deletes the sessions that have ended. */
 export const deleteLogins = async (db: Kysely<ControlTables>, now: number): Promise<void> => {
   await db.deleteFrom('login').where('until', '<=', now).execute()
 }
 
-const loginIn = async (db: Kysely<ControlTables>, operation: ControlLogin, now: number): Promise<ControlResult> => {
+/** Runs an operation. Needs a transaction. */
+export const runLogin = async (
+  db: Kysely<ControlTables>,
+  operation: ControlLogin,
+  now: number,
+): Promise<ControlResult> => {
   const { digest } = operation
   switch (operation.do) {
     case 'login_create': {

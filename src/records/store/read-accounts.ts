@@ -6,8 +6,7 @@ import { lstatSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { DatabaseSync } from 'node:sqlite'
 import { type AccountRecords, NO_ACCOUNTS } from '../../core/accounts.ts'
-import type { SqlDatabase } from '../../storage/sql/database.ts'
-import type { AccountsChange, AdminToken, ControlPlace, Decision, StoredAccounts } from './record-operations.ts'
+import type { ControlPlace, Decision, StoredAccounts } from './record-operations.ts'
 import { recordsOf } from './records.ts'
 import type { RecordRow, SecretRow } from './schema.ts'
 import { readSnapshot, SNAPSHOT_FILE } from './snapshot.ts'
@@ -98,49 +97,11 @@ const checkVersion = (database: DatabaseSync): void => {
 }
 
 /** All accounts. In a transaction, so that `seq` belongs to the rows. */
-export const storedAccounts = (database: SqlDatabase): StoredAccounts => {
+const storedAccounts = (database: DatabaseSync): StoredAccounts => {
   // The columns are those of the tables.
   const rows = database.prepare('SELECT * FROM record').all() as RecordRow[]
   const secrets = database.prepare('SELECT * FROM secret').all() as SecretRow[]
-  return { seq: lastSeq(database), ...recordsOf(rows, secrets), decisions: decisionsOf(database) }
+  const decisions = database.prepare('SELECT kind, id, state, until, reason FROM decision').all() as Decision[]
+  const seq = Number(database.prepare('SELECT coalesce(max(seq), 0) AS seq FROM change').get()?.seq)
+  return { seq, ...recordsOf(rows, secrets), decisions }
 }
-
-/** The last change: its row is never deleted. */
-export const lastSeq = (database: SqlDatabase): number =>
-  Number(database.prepare('SELECT coalesce(max(seq), 0) AS seq FROM change').get()?.seq)
-
-/** The changes after `since`; null: there are none, and `complete` if their rows have been deleted. In a transaction. */
-export const changesSince = (database: SqlDatabase, since: number): AccountsChange | 'complete' | null => {
-  const seq = lastSeq(database)
-  if (seq === since) return null
-  const first = database.prepare('SELECT min(seq) AS first FROM change').get()?.first
-  if (seq < since || first === null || Number(first) > since + 1) return 'complete'
-  const changed = database.prepare('SELECT DISTINCT kind, id FROM change WHERE seq > ?').all(since)
-  const kinds = new Set(changed.map(({ kind }) => kind))
-  const ids = JSON.stringify(changed.map(({ id }) => id))
-  const among = '(SELECT value FROM json_each(?))'
-  const rows = database.prepare(`SELECT * FROM record WHERE id IN ${among}`).all(ids) as RecordRow[]
-  const secrets = database.prepare(`SELECT * FROM secret WHERE owner IN ${among}`).all(ids) as SecretRow[]
-  const present = new Set(rows.map(({ id }) => id))
-  const { records } = recordsOf(rows, secrets)
-  return {
-    seq,
-    records,
-    removed: changed
-      .filter(({ kind, id }) => kind !== 'decision' && !present.has(String(id)))
-      .map(({ id }) => String(id)),
-    tokens: kinds.has('token') ? tokensOf(database) : null,
-    decisions: kinds.has('decision') ? decisionsOf(database) : null,
-  }
-}
-
-const tokensOf = (database: SqlDatabase): readonly AdminToken[] => {
-  const rows = database.prepare("SELECT * FROM record WHERE kind = 'token'").all() as RecordRow[]
-  const secrets = database
-    .prepare("SELECT * FROM secret WHERE owner IN (SELECT id FROM record WHERE kind = 'token')")
-    .all() as SecretRow[]
-  return recordsOf(rows, secrets).tokens
-}
-
-const decisionsOf = (database: SqlDatabase): readonly Decision[] =>
-  database.prepare('SELECT kind, id, state, until, reason FROM decision').all() as Decision[]

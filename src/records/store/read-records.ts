@@ -1,13 +1,53 @@
 /** Records as the API shows them, and lists of them. */
 import { type Expression, type Kysely, type SqlBool, sql } from 'kysely'
 import { isObject, type JsonObject, list } from '../../core/json.ts'
+import type { SqlSyntax } from '../../storage/sql/syntax.ts'
 import type { RecordKind } from '../entities/bodies.ts'
 import type { ControlResult, RecordFilter, RecordList } from './record-operations.ts'
 import { byOwner, isoOrNull, shownSecret } from './records.ts'
 import { badValue, cursorOf, done, limitOf, parseCursor, refused, timeOf } from './results.ts'
-import type { ControlTables, SecretRow } from './schema.ts'
+import type { ControlTables, RecordRow, SecretRow } from './schema.ts'
 
-export type AnyRecord = ControlTables['any_record']
+/** `managed`: where the record is. */
+export type AnyRecord = RecordRow & { readonly managed: 'file' | 'api'; readonly last_used: number | null }
+
+/** What queries of records need. `file`: the records of headgate.yaml as JSON, a list of `RecordRow`s. `now`: ms since 1970. */
+export type RecordSource = {
+  readonly db: Kysely<ControlTables>
+  readonly syntax: SqlSyntax
+  readonly file: string
+  readonly now: number
+}
+
+const COLUMNS = {
+  id: 'text',
+  kind: 'text',
+  team: 'text',
+  name: 'text',
+  status: 'text',
+  expires: 'integer',
+  doc: 'text',
+  rev: 'integer',
+  created: 'integer',
+  created_by: 'text',
+  changed: 'integer',
+} as const satisfies { readonly [Column in keyof RecordRow]: 'integer' | 'text' }
+
+/**
+ * The records of the file, and those of the database that the file does not replace. Those of the file are part of the query, so
+ * that lists sort and filter all records in SQL, and nothing is kept in a session.
+ */
+export const anyRecord = ({ db, syntax, file }: Pick<RecordSource, 'db' | 'syntax' | 'file'>) => {
+  const columns = sql.join(Object.keys(COLUMNS).map((column) => sql.ref(column)))
+  return db.selectFrom(
+    sql<AnyRecord>`(WITH file_record AS (${syntax.rows<RecordRow>(file, COLUMNS)})
+      SELECT one.*, hour AS last_used FROM (
+        SELECT ${columns}, 'file' AS managed FROM file_record
+        UNION ALL
+        SELECT ${columns}, 'api' AS managed FROM record WHERE id NOT IN (SELECT id FROM file_record)) AS one
+      LEFT JOIN key_use ON key_use.id = one.id)`.as('any_record'),
+  )
+}
 
 const SORTED = {
   created_at: 'created',
@@ -51,8 +91,8 @@ export const shownRecord = (row: AnyRecord, secrets: readonly SecretRow[], now: 
 }
 
 /** The record with this ID, or undefined. */
-export const findRecord = (db: Kysely<ControlTables>, kind: RecordKind, id: string): Promise<AnyRecord | undefined> =>
-  db.selectFrom('any_record').selectAll().where('kind', '=', kind).where('id', '=', id).executeTakeFirst()
+export const findRecord = (source: RecordSource, kind: RecordKind, id: string): Promise<AnyRecord | undefined> =>
+  anyRecord(source).selectAll().where('kind', '=', kind).where('id', '=', id).executeTakeFirst()
 
 /** The secrets of several owners, by owner, the newest first. */
 export const secretsOf = async (db: Kysely<ControlTables>, ids: readonly string[]) =>
@@ -63,14 +103,13 @@ export const noRecord = (kind: RecordKind, id: string): ControlResult =>
 
 /** One record. `teams`: the teams whose records may be read; null: all. */
 export const getRecord = async (
-  db: Kysely<ControlTables>,
+  source: RecordSource,
   { kind, id }: { readonly kind: RecordKind; readonly id: string },
   teams: readonly string[] | null,
-  now: number,
 ): Promise<ControlResult> => {
-  const row = await findRecord(db, kind, id)
+  const row = await findRecord(source, kind, id)
   if (!row || !isInTeams(row, teams)) return noRecord(kind, id)
-  return done(shownRecord(row, (await secretsOf(db, [id])).get(id) ?? [], now))
+  return done(shownRecord(row, (await secretsOf(source.db, [id])).get(id) ?? [], source.now))
 }
 
 /** Whether an actor who is bound to these teams may read the record. */
@@ -81,11 +120,11 @@ export const isInTeams = (
 
 /** A page of records. */
 export const listRecords = async (
-  db: Kysely<ControlTables>,
+  source: RecordSource,
   { kind, query }: { readonly kind: RecordKind; readonly query: RecordList },
   teams: readonly string[] | null,
-  now: number,
 ): Promise<ControlResult> => {
+  const { db, now } = source
   const limit = limitOf(query.limit)
   if (limit === null) return badValue('limit', 'Write a whole number from 1 to 200.')
   const sort = query.sort ?? '-created_at'
@@ -93,14 +132,13 @@ export const listRecords = async (
   const member = sort.replace(/^-/, '')
   if (!isSorted(member)) return badValue('sort', `Choose one of ${Object.keys(SORTED).join(', ')}; with - descending.`)
   const column = SORTED[member]
-  const conditions = filterOf(kind, query, teams, now)
+  const conditions = filterOf(source, kind, query, teams)
   if (!Array.isArray(conditions)) return conditions
   const isText = column === 'name' || column === 'status'
   const value = isText
     ? sql<string | number>`${sql.ref(column)}`
     : sql<string | number>`coalesce(${sql.ref(column)}, 0)`
-  let select = db
-    .selectFrom('any_record')
+  let select = anyRecord(source)
     .selectAll()
     .where('kind', '=', kind)
     .where((where) => where.and(conditions))
@@ -133,15 +171,13 @@ const isSorted = (member: string): member is keyof typeof SORTED => Object.hasOw
 
 /** The records that a filter selects, at most `limit`. */
 export const filteredRecords = async (
-  db: Kysely<ControlTables>,
+  source: RecordSource,
   { kind, filter, limit }: { readonly kind: RecordKind; readonly filter: RecordFilter; readonly limit: number },
   teams: readonly string[] | null,
-  now: number,
 ): Promise<readonly string[] | ControlResult> => {
-  const conditions = filterOf(kind, filter, teams, now)
+  const conditions = filterOf(source, kind, filter, teams)
   if (!Array.isArray(conditions)) return conditions
-  const rows = await db
-    .selectFrom('any_record')
+  const rows = await anyRecord(source)
     .select('id')
     .where('kind', '=', kind)
     .where((where) => where.and(conditions))
@@ -152,14 +188,14 @@ export const filteredRecords = async (
 
 /** The conditions of a filter, or the refusal of an invalid one. */
 const filterOf = (
+  { syntax, now }: RecordSource,
   kind: RecordKind,
   filter: RecordFilter,
   teams: readonly string[] | null,
-  now: number,
 ): Expression<SqlBool>[] | ControlResult => {
   const conditions: Expression<SqlBool>[] = []
   const among = (expression: Expression<unknown>, values: readonly string[]) =>
-    conditions.push(sql<SqlBool>`${expression} IN (SELECT value FROM json_each(${JSON.stringify(values)}))`)
+    conditions.push(syntax.among(expression, values))
   if (teams !== null && kind === 'key') among(sql.ref('team'), teams)
   if (teams !== null && kind === 'team') among(sql.ref('id'), teams)
   if (teams !== null && kind === 'token') conditions.push(sql<SqlBool>`1 = 0`)
@@ -172,11 +208,7 @@ const filterOf = (
   const tags = (filter.tag ?? []).map((tag) => /^([A-Za-z0-9_.-]{1,64}):(.*)$/s.exec(tag))
   if (tags.includes(null)) return badValue('tag', 'Write the name of a tag, a colon and the value.')
   const pairs = tags.map((tag) => [tag?.[1] ?? '', tag?.[2] ?? ''] as const)
-  if (pairs.length > 0)
-    conditions.push(
-      sql<SqlBool>`EXISTS (SELECT 1 FROM json_each(doc, '$.tags') AS tag JOIN json_each(${JSON.stringify(pairs)}) AS pair
-        ON tag.key = json_extract(pair.value, '$[0]') AND tag.value = json_extract(pair.value, '$[1]'))`,
-    )
+  if (pairs.length > 0) conditions.push(syntax.hasPair(sql.ref('doc'), 'tags', pairs))
   if (filter.last_used_before !== undefined) {
     const time = timeOf(filter.last_used_before)
     if (typeof time !== 'number') return badValue('last_used_before', 'Write a time as in 2026-12-01T00:00:00Z.')
@@ -184,7 +216,7 @@ const filterOf = (
   }
   if (filter.q !== undefined)
     conditions.push(
-      sql<SqlBool>`(instr(lower(name), ${filter.q.toLowerCase()}) > 0 OR id = ${filter.q}
+      sql<SqlBool>`(${syntax.contains(sql`lower(name)`, filter.q.toLowerCase())} OR id = ${filter.q}
         OR id IN (SELECT owner FROM secret WHERE last4 = ${filter.q}))`,
     )
   return conditions

@@ -3,9 +3,8 @@
  * lists, filters, revisions and the merge with headgate.yaml are the same for each.
  */
 import type { Generated } from 'kysely'
-import type { Migration } from 'kysely/migration'
 import { FULL_ACCESS, NO_LIMITS } from '../../core/accounts.ts'
-import { migrationOf } from '../../storage/sql/migrate.ts'
+import type { Migration } from '../../storage/sql/migrate.ts'
 
 export type ControlTables = {
   readonly record: RecordRow
@@ -17,10 +16,6 @@ export type ControlTables = {
   readonly once: OnceRow
   readonly change: ChangeTable
   readonly login: LoginRow
-  /** Temporary: the records of headgate.yaml. */
-  readonly file_record: RecordRow
-  /** Temporary view: records of the file, and those of the database that the file does not replace. */
-  readonly any_record: RecordRow & { readonly managed: 'file' | 'api'; readonly last_used: number | null }
 }
 
 /** A team, key, budget, price rule or admin token. */
@@ -108,10 +103,6 @@ type ChangeTable = { readonly seq: Generated<number>; readonly kind: string; rea
 /** A session of a browser. `digest`: of the value of its cookie; `actor`: JSON. */
 type LoginRow = { readonly digest: string; readonly actor: string; readonly csrf: string; readonly until: number }
 
-const RECORD = `id TEXT PRIMARY KEY, kind TEXT NOT NULL, team TEXT NOT NULL, name TEXT NOT NULL, status TEXT NOT NULL,
-  expires INTEGER, doc TEXT NOT NULL, rev INTEGER NOT NULL, created INTEGER NOT NULL, created_by TEXT NOT NULL,
-  changed INTEGER NOT NULL`
-
 const DEFAULT_TEAM_DOC = JSON.stringify({
   name: 'default',
   access: FULL_ACCESS,
@@ -120,49 +111,42 @@ const DEFAULT_TEAM_DOC = JSON.stringify({
   tags: {},
 })
 
-const FIRST = [
-  `CREATE TABLE record (${RECORD})`,
+const first: Migration = ({ integer, text, serial, inKey, now }) => [
+  `CREATE TABLE record (id ${text} PRIMARY KEY, kind ${text} NOT NULL, team ${text} NOT NULL, name ${text} NOT NULL,
+    status ${text} NOT NULL, expires ${integer}, doc ${text} NOT NULL, rev ${integer} NOT NULL, created ${integer} NOT NULL,
+    created_by ${text} NOT NULL, changed ${integer} NOT NULL)`,
   "CREATE UNIQUE INDEX record_name ON record (kind, team, name) WHERE status <> 'revoked'",
-  `CREATE TABLE secret (digest TEXT PRIMARY KEY, owner TEXT NOT NULL, last4 TEXT NOT NULL, created INTEGER NOT NULL,
-    until INTEGER) WITHOUT ROWID`,
+  `CREATE TABLE secret (digest ${text} PRIMARY KEY, owner ${text} NOT NULL, last4 ${text} NOT NULL, created ${integer} NOT NULL,
+    until ${integer}) ${inKey}`,
   'CREATE INDEX secret_owner ON secret (owner)',
-  'CREATE TABLE key_use (id TEXT PRIMARY KEY, hour INTEGER NOT NULL) WITHOUT ROWID',
-  `CREATE TABLE decision (kind TEXT NOT NULL, id TEXT NOT NULL, state TEXT NOT NULL, until INTEGER, reason TEXT NOT NULL,
-    actor TEXT NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (kind, id)) WITHOUT ROWID`,
-  `CREATE TABLE audit (seq INTEGER PRIMARY KEY, id TEXT NOT NULL, at INTEGER NOT NULL, actor TEXT NOT NULL, source TEXT,
-    action TEXT NOT NULL, object TEXT NOT NULL, doc TEXT NOT NULL, previous TEXT NOT NULL, hash TEXT NOT NULL)`,
+  `CREATE TABLE key_use (id ${text} PRIMARY KEY, hour ${integer} NOT NULL) ${inKey}`,
+  `CREATE TABLE decision (kind ${text} NOT NULL, id ${text} NOT NULL, state ${text} NOT NULL, until ${integer},
+    reason ${text} NOT NULL, actor ${text} NOT NULL, at ${integer} NOT NULL, PRIMARY KEY (kind, id)) ${inKey}`,
+  `CREATE TABLE audit (seq ${integer} PRIMARY KEY, id ${text} NOT NULL, at ${integer} NOT NULL, actor ${text} NOT NULL,
+    source ${text}, action ${text} NOT NULL, object ${text} NOT NULL, doc ${text} NOT NULL, previous ${text} NOT NULL,
+    hash ${text} NOT NULL)`,
   'CREATE INDEX audit_object ON audit (object, seq)',
-  `CREATE TABLE audit_range (id INTEGER PRIMARY KEY CHECK (id = 1), first_seq INTEGER NOT NULL,
-    first_previous TEXT NOT NULL, last_seq INTEGER NOT NULL, last_hash TEXT NOT NULL)`,
+  `CREATE TABLE audit_range (id ${integer} PRIMARY KEY CHECK (id = 1), first_seq ${integer} NOT NULL,
+    first_previous ${text} NOT NULL, last_seq ${integer} NOT NULL, last_hash ${text} NOT NULL)`,
   "INSERT INTO audit_range VALUES (1, 1, '', 0, '')",
-  `CREATE TABLE once (key TEXT PRIMARY KEY, print TEXT NOT NULL, status INTEGER NOT NULL, answer TEXT NOT NULL,
-    at INTEGER NOT NULL) WITHOUT ROWID`,
+  `CREATE TABLE once (key ${text} PRIMARY KEY, print ${text} NOT NULL, status ${integer} NOT NULL, answer ${text} NOT NULL,
+    at ${integer} NOT NULL) ${inKey}`,
   'CREATE INDEX once_at ON once (at)',
-  `INSERT INTO record VALUES ('team_default', 'team', '', 'default', 'active', NULL, '${DEFAULT_TEAM_DOC}', 1,
-    CAST(unixepoch('subsec') * 1000 AS INTEGER), 'headgate', 0)`,
-  'CREATE TABLE change (seq INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, id TEXT NOT NULL, at INTEGER NOT NULL)',
+  `INSERT INTO record VALUES ('team_default', 'team', '', 'default', 'active', NULL, '${DEFAULT_TEAM_DOC}', 1, ${now},
+    'headgate', 0)`,
+  `CREATE TABLE change (seq ${serial}, kind ${text} NOT NULL, id ${text} NOT NULL, at ${integer} NOT NULL)`,
 ]
 
-const SECOND = [
-  `CREATE TABLE login (digest TEXT PRIMARY KEY, actor TEXT NOT NULL, csrf TEXT NOT NULL, until INTEGER NOT NULL)
-    WITHOUT ROWID`,
+const second: Migration = ({ integer, text, inKey }) => [
+  `CREATE TABLE login (digest ${text} PRIMARY KEY, actor ${text} NOT NULL, csrf ${text} NOT NULL, until ${integer} NOT NULL)
+    ${inKey}`,
   'CREATE INDEX login_until ON login (until)',
 ]
 
-const THIRD = [
+const third: Migration = () => [
   'DROP INDEX record_name',
   "CREATE UNIQUE INDEX record_name ON record (kind, team, name) WHERE status <> 'revoked' AND status <> 'deleted'",
 ]
 
 /** Raw SQL: kysely's schema builder has no `WITHOUT ROWID`. */
-export const CONTROL_MIGRATIONS: readonly Migration[] = [FIRST, SECOND, THIRD].map(migrationOf)
-
-/** For each connection. The file's records have a table of their own, so that lists sort and filter all records in SQL. */
-export const TEMPORARY = `
-  CREATE TEMP TABLE file_record (${RECORD});
-  CREATE TEMP VIEW any_record AS
-    SELECT one.*, hour AS last_used FROM (
-      SELECT *, 'file' AS managed FROM file_record
-      UNION ALL
-      SELECT *, 'api' AS managed FROM record WHERE id NOT IN (SELECT id FROM file_record)) AS one
-    LEFT JOIN key_use ON key_use.id = one.id`
+export const CONTROL_MIGRATIONS: readonly Migration[] = [first, second, third]

@@ -1,6 +1,5 @@
 /** Writes of records. Each runs in one transaction; it checks everything before its first write. */
 import { randomBytes } from 'node:crypto'
-import type { Kysely } from 'kysely'
 import { type ClientKey, DEFAULT_TEAM } from '../../core/accounts.ts'
 import { isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { mergePatch } from '../../core/merge-patch.ts'
@@ -12,24 +11,24 @@ import { digestsOf, storedDigest } from '../entities/secret-digest.ts'
 import { addAuditRow } from './audit.ts'
 import {
   type AnyRecord,
+  anyRecord,
   filteredRecords,
   findRecord,
   isInTeams,
   noRecord,
+  type RecordSource,
   secretsOf,
   shownRecord,
 } from './read-records.ts'
 import type { BulkAction, ControlContext, ControlResult, ControlSettings, ControlWrite } from './record-operations.ts'
 import { badBody, badValue, done, durationOf, refused } from './results.ts'
-import type { ControlTables, RecordRow } from './schema.ts'
+import type { RecordRow } from './schema.ts'
 import { valueMessage } from './value-message.ts'
 
-/** What a write needs besides the operation. `now`: ms since 1970. */
-export type WriteScope = {
-  readonly db: Kysely<ControlTables>
+/** What a write needs besides the operation. */
+export type WriteScope = RecordSource & {
   readonly context: ControlContext
   readonly settings: Pick<ControlSettings, 'pepper' | 'configured' | 'file'>
-  readonly now: number
 }
 
 const PREFIXES: { readonly [kind in RecordKind]: string } = {
@@ -126,8 +125,7 @@ export const deleteRecord = async (
   if (hasSecret(kind)) return setStatus(scope, found, 'revoked')
   if (id === DEFAULT_TEAM.id) return refused(409, 'default_team', 'The team "default" always exists. Block it instead.')
   if (kind === 'team') {
-    const members = await db
-      .selectFrom('any_record')
+    const members = await anyRecord(scope)
       .selectAll()
       .where('kind', '=', 'key')
       .where('team', '=', id)
@@ -224,12 +222,12 @@ export const blockRecord = async (
 
 /** Applies an action to each key. Keys that cannot be changed are listed with their error. */
 export const bulkAction = async (scope: WriteScope, operation: Write<'bulk'>): Promise<ControlResult> => {
-  const { db, context, now } = scope
+  const { context } = scope
   const limit = MAX_BULK + 1
   const ids =
     'ids' in operation
       ? [...new Set(operation.ids)]
-      : await filteredRecords(db, { kind: 'key', filter: operation.filter, limit }, context.teams, now)
+      : await filteredRecords(scope, { kind: 'key', filter: operation.filter, limit }, context.teams)
   if ('ok' in ids) return ids
   if (ids.length > MAX_BULK)
     return badValue(
@@ -317,7 +315,7 @@ const writable = async (
   scope: WriteScope,
   { kind, id, rev }: { readonly kind: RecordKind; readonly id: string; readonly rev: number | null },
 ): Promise<Found | ControlResult> => {
-  const row = await findRecord(scope.db, kind, id)
+  const row = await findRecord(scope, kind, id)
   if (!row || row.status === 'deleted' || !isInTeams(row, scope.context.teams)) return noRecord(kind, id)
   if (!mayWrite(scope.context, kind, row.team)) return notPermitted(kind)
   if (row.managed === 'file') return byFile(scope, row)
@@ -355,8 +353,7 @@ const nameProblem = async (
   scope: WriteScope,
   { kind, team, name, id }: Pick<RecordRow, 'kind' | 'team' | 'name'> & { readonly id: string | null },
 ): Promise<ControlResult | null> => {
-  const other = await scope.db
-    .selectFrom('any_record')
+  const other = await anyRecord(scope)
     .select(['id', 'kind', 'name', 'managed'])
     .where('kind', '=', kind)
     .where('team', '=', team)
@@ -378,7 +375,7 @@ type CheckedBody = {
 
 /** Validates a body and replaces names of teams and keys with their IDs. `current`: the body before a patch. */
 const checkedBody = async (
-  { db }: WriteScope,
+  scope: WriteScope,
   kind: RecordKind,
   body: JsonObject,
   current: JsonObject | null,
@@ -388,8 +385,7 @@ const checkedBody = async (
   const doc: JsonObject = JSON.parse(JSON.stringify(parsed.data))
   const resolve = async (of: RecordKind, reference: string) =>
     (
-      await db
-        .selectFrom('any_record')
+      await anyRecord(scope)
         .select('id')
         .where('kind', '=', of)
         .where((where) => where.or([where('id', '=', reference), where('name', '=', reference)]))
@@ -537,7 +533,7 @@ const finish = async (
   }: { readonly kind: RecordKind; readonly id: string; readonly action: string; readonly before: JsonObject | null },
 ): Promise<JsonObject> => {
   await noteChange(scope, kind, id)
-  const row = await findRecord(scope.db, kind, id)
+  const row = await findRecord(scope, kind, id)
   if (!row) throw new Error(`the ${kind} ${id} was not stored`)
   const after = await shown(scope, row)
   await audit(scope, { action: `${kind}.${action}`, object: id, details: { before, after } })

@@ -35,7 +35,7 @@ export const openSizedFile = async <T>(
     // SQLite applies auto_vacuum only before the first table.
     database.exec(`PRAGMA busy_timeout = ${BUSY}; PRAGMA auto_vacuum = INCREMENTAL;
       PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = ${logPages}`)
-    await migrateSchema(database, schema)
+    migrateSchema(database, schema)
     const pages = database.prepare(
       'SELECT page_count pages, freelist_count free, page_size size FROM pragma_page_count, pragma_freelist_count, pragma_page_size',
     )

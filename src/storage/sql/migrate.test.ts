@@ -4,26 +4,20 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, test } from 'node:test'
-import { Kysely, sql } from 'kysely'
-import type { Migration } from 'kysely/migration'
-import { dialectOf } from './dialect.ts'
-import { migrateSchema } from './migrate.ts'
+import { sql } from 'kysely'
+import { type Migration, migrateSchema } from './migrate.ts'
+import { SqliteStore } from './sqlite/store.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'headgate-migrate-'))
 after(() => rmSync(folder, { recursive: true, force: true }))
 
-const creates = (table: string): Migration => ({
-  up: (db) => db.schema.createTable(table).addColumn('id', 'integer').execute(),
-})
-const fails: Migration = {
-  async up(db) {
-    await creates('half').up(db)
-    throw new Error('the migration failed')
-  },
-}
+const creates =
+  (table: string): Migration =>
+  ({ integer }) => [`CREATE TABLE ${table} (id ${integer})`]
+const fails: Migration = () => ['CREATE TABLE half (id INTEGER)', 'nonsense']
 const tablesOf = (database: DatabaseSync) =>
   database
-    .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '%kysely%' ORDER BY name")
+    .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
     .all()
     .map(({ name }) => name)
 const versions = (migrations: readonly Migration[], oldestReader = 1) => ({ file: 'x.db', migrations, oldestReader })
@@ -36,47 +30,51 @@ const given = () => {
   return { path, database }
 }
 
-test('migrate: runs the missing migrations once', async () => {
+test('migrate: runs the missing migrations once', () => {
   const { database } = given()
-  await migrateSchema(database, versions([creates('a')]))
-  await migrateSchema(database, versions([creates('a')]))
+  migrateSchema(database, versions([creates('a')]))
+  migrateSchema(database, versions([creates('a')]))
   assert.deepEqual(tablesOf(database), ['a', 'schema_version'])
-  await migrateSchema(database, versions([creates('a'), creates('b')]))
+  migrateSchema(database, versions([creates('a'), creates('b')]))
   assert.deepEqual(tablesOf(database), ['a', 'b', 'schema_version'])
 })
 
-test('migrate: a migration that fails leaves nothing of it', async () => {
+test('migrate: a migration that fails leaves nothing of it', () => {
   const { database } = given()
-  await migrateSchema(database, versions([creates('a')]))
-  await assert.rejects(migrateSchema(database, versions([creates('a'), fails])), /the migration failed/)
+  migrateSchema(database, versions([creates('a')]))
+  assert.throws(() => migrateSchema(database, versions([creates('a'), fails])), /syntax error/)
   assert.deepEqual(tablesOf(database), ['a', 'schema_version'])
-  await migrateSchema(database, versions([creates('a'), creates('half')]))
+  migrateSchema(database, versions([creates('a'), creates('half')]))
   assert.deepEqual(tablesOf(database), ['a', 'half', 'schema_version'])
 })
 
-test('migrate: an older program uses a newer schema that permits it, and refuses another', async () => {
+test('migrate: an older program uses a newer schema that permits it, and refuses another', () => {
   const { database } = given()
-  await migrateSchema(database, versions([creates('a'), creates('b')], 1))
-  await migrateSchema(database, versions([creates('a')]))
-  await migrateSchema(database, versions([creates('a'), creates('b'), creates('c')], 3))
-  await assert.rejects(migrateSchema(database, versions([creates('a'), creates('b')])), {
+  migrateSchema(database, versions([creates('a'), creates('b')], 1))
+  migrateSchema(database, versions([creates('a')]))
+  migrateSchema(database, versions([creates('a'), creates('b'), creates('c')], 3))
+  assert.throws(() => migrateSchema(database, versions([creates('a'), creates('b')])), {
     message: 'x.db was written by a newer version of Headgate (schema version 3, supported: 2)',
   })
 })
 
-test('dialect: a transaction excludes other queries, and an error rolls it back', async () => {
+test('store: a transaction excludes others, and an error rolls it back', async () => {
   const { database } = given()
-  const db = new Kysely<{ readonly t: { readonly id: number } }>({ dialect: dialectOf(database) })
-  await db.schema.createTable('t').addColumn('id', 'integer').execute()
-  const failing = db.transaction().execute(async (trx) => {
-    await trx.insertInto('t').values({ id: 1 }).execute()
-    await sql`SELECT 1`.execute(trx)
+  database.exec('CREATE TABLE t (id INTEGER)')
+  const store = new SqliteStore<{ readonly t: { readonly id: number } }>(database)
+  const failing = store.write(async (db) => {
+    await db.insertInto('t').values({ id: 1 }).execute()
+    await sql`SELECT 1`.execute(db)
     throw new Error('rolled back')
   })
-  const other = db.insertInto('t').values({ id: 2 }).executeTakeFirst()
+  const other = store.write((db) => db.insertInto('t').values({ id: 2 }).executeTakeFirst())
   await assert.rejects(failing, /rolled back/)
   assert.equal((await other).numInsertedOrUpdatedRows, 1n)
-  assert.deepEqual({ ...(await db.selectFrom('t').selectAll().executeTakeFirst()) }, { id: 2 })
-  await db.destroy()
-  assert.ok(database.isOpen)
+  const rows = await store.read((db) => db.selectFrom('t').selectAll().execute())
+  assert.deepEqual(
+    rows.map(({ id }) => id),
+    [2],
+  )
+  await store.close()
+  assert.equal(database.isOpen, false)
 })

@@ -4,7 +4,6 @@
  */
 import type { DatabaseSync } from 'node:sqlite'
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
-import { sql } from 'kysely'
 import { openSizedFile, type SizedFile } from '../../storage/files/sized-file.ts'
 import type { SchemaVersions } from '../../storage/sql/migrate.ts'
 import { inTransaction } from '../../storage/sql/transaction.ts'
@@ -33,13 +32,7 @@ const FIRST = [
 
 const SCHEMA: SchemaVersions = {
   file: BODIES_FILE,
-  migrations: [
-    {
-      async up(db) {
-        for (const statement of FIRST) await sql.raw(statement).execute(db)
-      },
-    },
-  ],
+  migrations: [() => FIRST],
   oldestReader: 1,
 }
 

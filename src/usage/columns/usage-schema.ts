@@ -4,10 +4,9 @@
  * gateways are nodes, names of processes and of segments begin with that of their node (`node-name.ts`).
  */
 
-import type { Migration } from 'kysely/migration'
 import type { BudgetCharge } from '../../core/journal.ts'
-import { migrationOf, type SchemaVersions } from '../../storage/sql/migrate.ts'
-import type { SharedSchema } from '../../storage/sql/open-shared.ts'
+import { type Migration, migrationOf, type SchemaVersions } from '../../storage/sql/migrate.ts'
+import type { SharedSchema } from '../../storage/sql/postgres/shared-schema.ts'
 import { USAGE_FILE } from '../journal/file.ts'
 
 export type UsageTables = {

@@ -101,7 +101,7 @@ describe('a pool of Postgres connections', { skip: skipPostgres, concurrency: fa
       })
       .catch((error: unknown) => error)
     // Its own COMMIT finds no transaction any more, which the server only warns of.
-    assert.deepEqual(left, { rows: [{ t: '0', p: '"$user", public' }], changes: 1 })
+    assert.deepEqual(left, { command: 'SELECT', rows: [{ t: '0', p: '"$user", public' }], changes: 1 })
     await one.close()
   })
 

@@ -10,8 +10,12 @@ import { PostgresError } from './postgres-error.ts'
 /** A list is an array of Postgres, such as `unnest` takes. */
 export type PostgresValue = null | boolean | number | bigint | string | Uint8Array | readonly PostgresValue[]
 export type PostgresRow = Readonly<Record<string, null | boolean | number | string | Uint8Array>>
-/** `changes`: number of rows that were changed, or returned. */
-export type PostgresResult = { readonly rows: readonly PostgresRow[]; readonly changes: number }
+/** `command`: such as `INSERT`. `changes`: number of rows that were changed, or returned. */
+export type PostgresResult = {
+  readonly command: string
+  readonly rows: readonly PostgresRow[]
+  readonly changes: number
+}
 
 /** A transaction. */
 export type PostgresSession = {
@@ -137,7 +141,7 @@ const inTransaction = async <T>(
   const query = async (text: string, values: readonly PostgresValue[] = []): Promise<ServerResult> => {
     try {
       // The parsers return no other values. Several statements have several results, which are not read.
-      return (await client.query(text, values.map(withoutNul))) as unknown as ServerResult
+      return (await client.query(text, values.map(storable))) as unknown as ServerResult
     } catch (error) {
       throw failed(error)
     }
@@ -172,7 +176,11 @@ type ServerResult = {
   readonly rowCount: number | null
 }
 
-const resultOf = ({ rows = [], rowCount }: ServerResult): PostgresResult => ({ rows, changes: rowCount ?? 0 })
+const resultOf = ({ command, rows = [], rowCount }: ServerResult): PostgresResult => ({
+  command,
+  rows,
+  changes: rowCount ?? 0,
+})
 
 const commit = async (query: (text: string) => Promise<ServerResult>): Promise<void> => {
   try {
@@ -184,8 +192,23 @@ const commit = async (query: (text: string) => Promise<ServerResult>): Promise<v
   throw new PostgresError({ message: 'a statement of the transaction has failed', code: '25P02', isLost: false })
 }
 
-/** Postgres has no texts with a NUL, which clients can send in names: it is replaced, also in conditions and lists. */
-const withoutNul = (value: PostgresValue): PostgresValue => {
-  if (typeof value === 'string') return value.includes('\0') ? value.replaceAll('\0', '\ufffd') : value
-  return Array.isArray(value) ? value.map(withoutNul) : value
+/**
+ * Postgres has no texts with a NUL, which clients can send in names, and reads no JSON with one, or with half of a surrogate
+ * pair: each is replaced, also in conditions and lists.
+ */
+const storable = (value: PostgresValue): PostgresValue => {
+  if (typeof value === 'string') {
+    const text = value.includes('\0') ? value.replaceAll('\0', '\ufffd') : value
+    return text.includes('\\u0000') || text.includes('\\ud') || text.includes('\\uD') ? withoutBadEscapes(text) : text
+  }
+  return Array.isArray(value) ? value.map(storable) : value
 }
+
+/** An escape that is not itself escaped. */
+const ESCAPE = /(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|d[89a-f][0-9a-f]{2}|0000)/gi
+const PAIR = 'd83d\\ude00'.length
+
+const withoutBadEscapes = (text: string): string =>
+  text.replace(ESCAPE, (found: string, before: string, code: string) =>
+    code.length === PAIR ? found : `${before}\\ufffd`,
+  )

@@ -1,6 +1,6 @@
 /** The tables of messages in Postgres. */
 import { migrationOf } from '../storage/sql/migrate.ts'
-import type { SharedSchema } from '../storage/sql/open-shared.ts'
+import type { SharedSchema } from '../storage/sql/postgres/shared-schema.ts'
 
 export const NEWS_SCHEMA = 'headgate_news'
 

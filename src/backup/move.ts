@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { CONTROL_FILE } from '../records/store/read-accounts.ts'
 import { CONTROL_SCHEMA, SHARED_CONTROL } from '../records/store/storage.ts'
+import type { SqlValue } from '../storage/sql/database.ts'
 import { readableVersion, type SchemaVersions } from '../storage/sql/migrate.ts'
 import { PostgresPool } from '../storage/sql/postgres/pool.ts'
 import { SHARED_USAGE, USAGE_SCHEMA } from '../usage/columns/usage-schema.ts'
@@ -34,7 +35,6 @@ type Total = { readonly rows: number; readonly sum: number | null }
 /** `target` null: nothing was copied. */
 export type MovedTable = { readonly table: string; readonly source: Total; readonly target: Total | null }
 
-type SqlValue = null | number | bigint | string | Uint8Array
 type Row = Readonly<Record<string, SqlValue>>
 
 type TableMove = {
@@ -175,16 +175,16 @@ const openSource = (path: string, { file, versions }: FileMove): DatabaseSync =>
 const openTarget = (url: string, { schema }: FileMove): PostgresPool =>
   new PostgresPool({ url, schema, max: 1, applicationName: 'headgate db move', statementTimeout: STATEMENT })
 
-/** Reads rows. Placeholders are `$1`. */
-type Reads = (query: string, values: readonly SqlValue[]) => Promise<readonly Row[]>
+/** ReadRows rows. Placeholders are `$1`. */
+type ReadRows = (query: string, values: readonly SqlValue[]) => Promise<readonly Row[]>
 
 const fromFile =
-  (source: DatabaseSync): Reads =>
+  (source: DatabaseSync): ReadRows =>
   async (query, values) =>
     source.prepare(query.replaceAll('$', '?')).all(...values)
 
 const fromShared =
-  (target: PostgresPool): Reads =>
+  (target: PostgresPool): ReadRows =>
   async (query, values) =>
     // The tables have no other types.
     (await target.query(query, values, { readOnly: true })).rows as readonly Row[]
@@ -268,8 +268,8 @@ const insert = async (
   })
 }
 
-/** Reads in parts, because a statement has a time limit. `rows`: what is copied, if not the table. */
-const totalOf = async (read: Reads, { table, key, amount }: TableMove, rows: string | undefined): Promise<Total> => {
+/** ReadRows in parts, because a statement has a time limit. `rows`: what is copied, if not the table. */
+const totalOf = async (read: ReadRows, { table, key, amount }: TableMove, rows: string | undefined): Promise<Total> => {
   const sumOf = amount === undefined ? 'NULL' : `coalesce(sum(${amount}), 0)`
   const columns = key.join(', ')
   const marks = (first: number) => key.map((_, at) => `$${first + at}`).join(', ')

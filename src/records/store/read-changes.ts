@@ -7,10 +7,10 @@ import type { ControlTables, SecretRow } from './schema.ts'
 /** IDs of one query: databases have limits for values. */
 const IDS = 5_000
 
-type Change = Omit<ControlTables['change'], 'seq'> & { readonly seq: number }
+type StoredChange = Omit<ControlTables['change'], 'seq'> & { readonly seq: number }
 
 /** The last change that was read. */
-export type ChangeMark = Change | { readonly seq: number }
+export type ChangeMark = StoredChange | { readonly seq: number }
 
 /** All accounts, and the mark of their last change, whose row is never deleted. */
 export const storedAccounts = async (
@@ -58,7 +58,7 @@ export const changesSince = async (
 }
 
 /** A mark with its number alone is that of another process, which has read the same database. */
-const isMark = (row: Change, mark: ChangeMark): boolean =>
+const isMark = (row: StoredChange, mark: ChangeMark): boolean =>
   row.seq === mark.seq && (!('id' in mark) || (row.id === mark.id && row.kind === mark.kind && row.at === mark.at))
 
 const tokensOf = async (db: Kysely<ControlTables>): Promise<readonly AdminToken[]> => {

@@ -1,4 +1,4 @@
-/** What SQLite and Postgres spell differently in queries: `sqlite/syntax.ts` and `postgres/syntax.ts`. */
+/** What SQLite and Postgres spell differently in queries: `sqlite/store.ts` and `postgres/store.ts`. */
 import type { Expression, RawBuilder, SqlBool } from 'kysely'
 
 export type SqlSyntax = {

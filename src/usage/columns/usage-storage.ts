@@ -1,8 +1,8 @@
 /** The tables of the ledger in `usage.db` or in Postgres: what differs between the two. */
 import type { DatabaseSync } from 'node:sqlite'
 import { openSizedFile } from '../../storage/files/sized-file.ts'
-import { openShared } from '../../storage/sql/open-shared.ts'
 import type { PostgresDatabase } from '../../storage/sql/postgres/database.ts'
+import { openBlocking } from '../../storage/sql/postgres/shared-schema.ts'
 import type { SharedDatabase } from '../../storage/sql/shared-database.ts'
 import { SHARED_USAGE, USAGE_SCHEMA } from './usage-schema.ts'
 
@@ -54,7 +54,7 @@ const openFile = <T>(folder: string, use: (storage: UsageStorage) => T): Promise
 // ── Postgres ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const openPostgres = async <T>(shared: SharedDatabase, use: (storage: UsageStorage) => T): Promise<T> => {
-  const database = await openShared(shared, { ...SHARED_USAGE, mayCreate: true })
+  const database = await openBlocking(shared, { ...SHARED_USAGE, mayCreate: true })
   try {
     const size = sizeOf(database)
     return use({

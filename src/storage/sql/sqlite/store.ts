@@ -9,10 +9,25 @@ import {
   SqliteAdapter,
   SqliteIntrospector,
   SqliteQueryCompiler,
+  sql,
   type TransactionSettings,
 } from 'kysely'
 import type { SqlStore } from '../store.ts'
-import { SQLITE } from './syntax.ts'
+import type { SqlSyntax } from '../syntax.ts'
+
+const SQLITE: SqlSyntax = {
+  among: (value, texts) => sql`${value} IN (SELECT value FROM json_each(${JSON.stringify(texts)}))`,
+  member: (json, name) => sql`json_extract(${json}, ${`$.${name}`})`,
+  hasPair: (json, name, pairs) =>
+    sql`EXISTS (SELECT 1 FROM json_each(${json}, ${`$.${name}`}) AS found JOIN json_each(${JSON.stringify(pairs)}) AS pair
+      ON found.key = json_extract(pair.value, '$[0]') AND found.value = json_extract(pair.value, '$[1]'))`,
+  contains: (text, part) => sql`instr(${text}, ${part}) > 0`,
+  greater: (one, other) => sql`max(${one}, ${other})`,
+  rows: (json, columns) => {
+    const values = Object.keys(columns).map((name) => sql`value ->> ${sql.lit(name)} AS ${sql.ref(name)}`)
+    return sql`SELECT ${sql.join(values)} FROM json_each(${json})`
+  },
+}
 
 export class SqliteStore<Tables> implements SqlStore<Tables> {
   readonly syntax = SQLITE
@@ -95,8 +110,8 @@ class SqliteConnection implements DatabaseConnection {
     this.#database = database
   }
 
-  async executeQuery<R>({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
-    const statement = this.#database.prepare(sql)
+  async executeQuery<R>({ sql: text, parameters }: CompiledQuery): Promise<QueryResult<R>> {
+    const statement = this.#database.prepare(text)
     const values = parameters as SQLInputValue[]
     // The caller of a typed query states its row type.
     if (statement.columns().length > 0) return { rows: statement.all(...values) as R[] }
@@ -104,8 +119,8 @@ class SqliteConnection implements DatabaseConnection {
     return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid) }
   }
 
-  async *streamQuery<R>({ sql, parameters }: CompiledQuery): AsyncIterableIterator<QueryResult<R>> {
-    for (const row of this.#database.prepare(sql).iterate(...(parameters as SQLInputValue[])))
+  async *streamQuery<R>({ sql: text, parameters }: CompiledQuery): AsyncIterableIterator<QueryResult<R>> {
+    for (const row of this.#database.prepare(text).iterate(...(parameters as SQLInputValue[])))
       yield { rows: [row as R] }
   }
 }

@@ -7,6 +7,7 @@ import type { Budget, Directory } from '../core/accounts.ts'
 import type { Config } from '../core/config.ts'
 import { memoizeLast } from '../core/memoize-last.ts'
 import { summaryOf } from '../core/trace-summary.ts'
+import type { World } from '../core/world.ts'
 import { demoUpstream } from '../demo/demo.ts'
 import { Accounts } from '../gateway/accounts/accounts.ts'
 import { ActiveCalls } from '../gateway/call/cancellation.ts'
@@ -47,6 +48,7 @@ import { connectionFor, dialer } from '../transport/client/dial.ts'
 import { signing } from '../transport/identity/signing.ts'
 import { RequestBodies } from '../usage/bodies/body-keeper.ts'
 import { journalFolder, UsageLedger, type UsageLedgerOptions } from '../usage/bookkeeper/usage-ledger.ts'
+import { HintBatch } from './fleet/notice.ts'
 import { openIncidents } from './incidents.ts'
 import { ledgerLog, logControlState, logSnapshotState, logStoreChange } from './log-problems.ts'
 import { type Current, logFormatOf, paint, type Runtime, type StartOptions } from './runtime.ts'
@@ -132,7 +134,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     emit,
     bodies,
     activeCalls,
-    health: new UpstreamHealth(world, emit),
+    health: healthOf({ current, worker }, world, emit),
     catalogue,
     prices,
     config: () => current.config,
@@ -197,6 +199,12 @@ const currentOf = (config: Current['config'], warnings: Current['warnings']): Cu
 
 const reportUnlogged = (error: unknown): void => {
   process.stderr.write(`headgate: A gateway event could not be logged: ${error}\n`)
+}
+
+/** Tells other processes what they should know of upstreams. */
+const healthOf = ({ current, worker }: Pick<Runtime, 'current' | 'worker'>, world: World, emit: Gateway['emit']) => {
+  const hints = new HintBatch((notice) => (worker ?? current.fleet)?.tell(notice))
+  return new UpstreamHealth(world, emit, (hint) => hints.add(hint))
 }
 
 const openKeys = (

@@ -4,8 +4,8 @@ import type { Server } from '../server/server.ts'
 import { sharedName } from '../usage/journal/node-name.ts'
 import { answerQuery, followLive } from './admin-parts.ts'
 import { announce } from './announce.ts'
-import { fleetLine } from './fleet/fleet-messages.ts'
-import { fleetPlace } from './fleet/open-fleet.ts'
+import { fleetLine, fleetPlace } from './fleet/fleet-place.ts'
+import type { ReceivedNotice } from './fleet/notice.ts'
 import { logFormatOf, type Runtime } from './runtime.ts'
 
 export const connectToSupervisor = (
@@ -38,6 +38,7 @@ export const connectToSupervisor = (
       },
       ledgerState: (state) => runtime.ledger.sharedState(state),
       answer: (ask) => answerQuery(runtime, ask),
+      notice: (received) => onNotice(runtime, received),
       followLive: (on) => void followLive(runtime, on),
       liveEvents: (batch) => runtime.current.live?.receive(batch),
     },
@@ -51,6 +52,20 @@ const fleetOf = ({ current }: Runtime) => {
   return place && { place, node: sharedName(settings.data.dir) }
 }
 
+/** Acts on what another process has found. */
+const onNotice = ({ gateway }: Runtime, { notice, age }: ReceivedNotice): void => {
+  switch (notice.kind) {
+    case 'hints': {
+      const { instances } = gateway.config()
+      for (const hint of notice.hints) gateway.health.learn(hint, age, instances)
+      return
+    }
+    default:
+      // Of a newer version.
+      notice.kind satisfies never
+  }
+}
+
 /** Joins the gateways that share a store; of several workers the supervisor does. */
 export const joinFleet = async (runtime: Runtime): Promise<void> => {
   const found = runtime.worker ? null : fleetOf(runtime)
@@ -58,6 +73,7 @@ export const joinFleet = async (runtime: Runtime): Promise<void> => {
   const { openFleet } = await import('./fleet/open-fleet.ts')
   runtime.current.fleet = await openFleet(found, {
     answer: async (ask) => ({ of: 1, replies: [{ name: null, reply: await answerQuery(runtime, ask) }] }),
+    onNotice: (received) => onNotice(runtime, received),
     onState(problem) {
       const [level, message] = fleetLine(problem)
       runtime.log[level]('gateways', { message })

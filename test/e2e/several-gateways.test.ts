@@ -70,10 +70,13 @@ const stageOf = async (
           AUTH_REQUIRED: 'false',
           OPENAI_API_KEY: 'sk-openai-0123456789',
           OPENAI_BASE_URL: `${upstream.url}/v1`,
-          OPENAI_MODELS: 'm,n',
+          OPENAI_MODELS: 'm,bad',
+          CIRCUIT_MIN_REQUESTS: '100',
+          CIRCUIT_CONSECUTIVE_FAILURES: '3',
           ...env,
           ...more,
         },
+        files: { 'headgate.yaml': 'routes:\n  chain: { targets: [openai/bad, openai/m] }\n' },
       })
       closers.push(() => gateway.stop())
       await until('it is ready', async () =>
@@ -169,6 +172,30 @@ for (const { name, skip, keys, env } of STORES)
       assert.equal((await api(one, `DELETE /keys/${made.body.id}?cut=true`)).status, 200)
       for (const stream of streams) assert.match(await stream.text(), /revoked/)
       stage.script = () => ({ do: 'answer', body: answer })
+    })
+
+    test('a circuit that opens at one gateway lets one request of each other process try it', async () => {
+      stage.script = ({ model }) =>
+        model === 'bad'
+          ? { do: 'answer', status: 503, body: { error: { message: 'down' } } }
+          : { do: 'answer', body: answer }
+      const toBad = () => stage.upstream.requests.filter(({ model }) => model === 'bad').length
+      const call = async ({ base }: Started) =>
+        assert.equal((await post(`${base}/chat/completions`, { model: 'chain', messages: MESSAGES })).status, 200)
+      const [, one, ...others] = stage.gateways
+      assert.ok(one)
+      const before = toBad()
+      for (let n = 0; n < 5; n++) await call(one)
+      assert.equal(toBad() - before, 3, 'its circuit is open after three failures')
+      // Hints are collected for a moment, and messages have an order: who has answered a later one has read them.
+      await sleep(200)
+      await until('all have read it', async () =>
+        list((await api(one, 'GET /system')).body.nodes).length === 4 ? true : undefined,
+      )
+      const opened = toBad()
+      for (let n = 0; n < 20; n++) for (const other of [...others, ...stage.gateways.slice(0, 1)]) await call(other)
+      const probes = toBad() - opened
+      assert.ok(probes <= 3, `${probes} requests of three processes tried a target that is open elsewhere`)
     })
 
     test('one that is killed leaves the list', { skip: !keys }, async () => {

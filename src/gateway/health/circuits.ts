@@ -11,6 +11,7 @@ import type { GatewayEvent } from '../../core/trace.ts'
 import type { World } from '../../core/world.ts'
 import * as circuit from '../../policy/health/breaker.ts'
 import { warmUpDelay } from '../../policy/health/slow-start.ts'
+import type { HealthHint } from './health-hint.ts'
 
 /** The scope of a circuit. `answers`: counts the empty answers of a deployment. */
 export type CircuitScope = 'deployment' | 'model' | 'endpoint' | 'proxy' | 'answers'
@@ -60,6 +61,9 @@ type CircuitCause = { readonly why: string; readonly request?: string | undefine
 /** The admissions of one attempt, widest scope first. */
 export type CircuitClaims = readonly CircuitClaim[]
 
+/** ms for which an opening at another gateway is remembered without an outcome here. */
+const LONGEST_DOUBT = 60_000
+
 /** Thresholds for empty answers. They are higher than for failures, because the empty answer is correct for some requests. */
 const EMPTY = { errorThreshold: 50, minRequests: 10, consecutiveFailures: 0 } as const
 
@@ -67,15 +71,18 @@ const EMPTY = { errorThreshold: 50, minRequests: 10, consecutiveFailures: 0 } as
 export class Circuits {
   readonly #world: World
   readonly #emit: (event: GatewayEvent) => void
+  readonly #tell: (hint: HealthHint) => void
   readonly #states = new BoundedMap<TrackedCircuit>(
     ({ breaker, inFlight }) => breaker.state !== 'closed' || inFlight > 0,
   )
   /** The rules of `answers` circuits, derived from these settings. */
   #answerRules: { readonly of: CircuitRules; readonly rules: CircuitRules } | null = null
 
-  constructor(world: World, emit: (event: GatewayEvent) => void) {
+  /** `tell`: receives what other gateways should know. */
+  constructor(world: World, emit: (event: GatewayEvent) => void, tell: (hint: HealthHint) => void) {
     this.#world = world
     this.#emit = emit
+    this.#tell = tell
   }
 
   /** Claims all circuits of a target, or returns the first refusal. */
@@ -90,13 +97,13 @@ export class Circuits {
       const state = this.#state(id)
       const rules = this.#rules(scope, settings)
       const { breaker, closedAt, inFlight, lastClaim } = state
-      if (breaker.state === 'closed' && isOf(lastClaim, breaker, rules)) claims.push(lastClaim)
+      if (isTrusted(breaker) && isOf(lastClaim, breaker, rules)) claims.push(lastClaim)
       else {
         const { permit, retryAt, breaker: after } = admit(breaker, now, rules, how)
-        if (!permit) return { why: 'circuit', until: retryAt }
+        if (!permit) return refusal(breaker, retryAt)
         const claim = { scope, id, state, rules, permit }
         claims.push(claim)
-        if (breaker.state === 'closed') state.lastClaim = claim
+        if (after === breaker) state.lastClaim = claim
         else probing.push({ claim, after })
       }
       if (how !== 'normal' || breaker.state !== 'closed') continue
@@ -119,10 +126,10 @@ export class Circuits {
     for (const [scope, id] of scopesOf(target)) {
       const breaker = this.#states.get(id)?.breaker
       // The usual case.
-      if (!breaker || breaker.state === 'closed') continue
+      if (!breaker || isTrusted(breaker)) continue
       const rules = this.#rules(scope, settings)
       const { permit, retryAt } = admit(breaker, now, rules, how)
-      if (!permit) return { why: 'circuit', until: retryAt }
+      if (!permit) return refusal(breaker, retryAt)
     }
     return null
   }
@@ -233,6 +240,16 @@ export class Circuits {
     return changed
   }
 
+  /** A circuit has opened at another gateway for `ms`, or has closed there (0). */
+  learn(id: string, ms: number): void {
+    const now = this.#world.now()
+    const state = this.#states.get(id) ?? (ms > 0 ? this.#state(id) : undefined)
+    if (!state) return
+    state.breaker =
+      ms > 0 ? circuit.doubted(state.breaker, now + Math.min(ms, LONGEST_DOUBT)) : circuit.trusted(state.breaker, now)
+    this.#states.set(id, state)
+  }
+
   #end(claims: CircuitClaims, cause: CircuitCause, step: (claim: CircuitClaim, now: number) => circuit.Breaker): void {
     const now = this.#world.now()
     for (const claim of claims) {
@@ -271,7 +288,11 @@ export class Circuits {
     const from = state.breaker.state
     state.breaker = after
     if (from === after.state) return
-    if (after.state === 'closed') state.closedAt = this.#world.now()
+    const now = this.#world.now()
+    if (after.state === 'closed') state.closedAt = now
+    // An operator closes circuits at all gateways.
+    if (why !== 'operator' && after.state !== 'half_open')
+      this.#tell({ kind: 'circuit', id, ms: after.state === 'open' ? Math.max(1, Math.round(after.until - now)) : 0 })
     this.#emit({
       event: 'circuit',
       what: scope,
@@ -284,15 +305,26 @@ export class Circuits {
   }
 }
 
+/** Closed, and not doubted by another gateway: the usual case. */
+const isTrusted = (breaker: circuit.Breaker): boolean => breaker.state === 'closed' && breaker.doubt === undefined
+
+/** A circuit that other gateways doubt is used like one in its slow start: if no other target may be tried. */
+const refusal = ({ state }: circuit.Breaker, until: number | null): CircuitRefusal => ({
+  why: state === 'closed' ? 'warming' : 'circuit',
+  until,
+})
+
 const admit = (
   breaker: circuit.Breaker,
   now: number,
   rules: CircuitRules,
   how: AdmissionMode,
-): circuit.CircuitAdmission =>
-  how === 'early' && circuit.phase(breaker, now, rules).state === 'open'
+): circuit.CircuitAdmission => {
+  if (breaker.state === 'closed' && how !== 'normal') return circuit.admitClosed(breaker)
+  return how === 'early' && circuit.phase(breaker, now, rules).state === 'open'
     ? circuit.admitEarly(breaker, now, rules)
     : circuit.admit(breaker, now, rules)
+}
 
 /** Whether a claim of a closed circuit is what would be claimed now. */
 const isOf = (

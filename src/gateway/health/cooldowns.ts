@@ -13,6 +13,23 @@ import {
   startCooldown,
   startTrial,
 } from '../../policy/health/cooldown.ts'
+import type { HealthHint } from './health-hint.ts'
+
+/**
+ * Cooldowns that other gateways learn. `as stated`: a rate limit holds for all that use the key. `tried`: what one gateway was
+ * refused may be a fault of its own, so that another one tries it with one request, unless the provider has stated the time.
+ */
+const SHARED: ReadonlyMap<CooldownReason, 'as stated' | 'tried'> = new Map([
+  ['rate_limited', 'as stated'],
+  ['overloaded', 'as stated'],
+  ['quota_exhausted', 'tried'],
+  ['suspended', 'tried'],
+  ['disabled', 'tried'],
+] as const)
+/** ms for which a cooldown of another gateway holds at most. */
+const LONGEST_LEARNED = 600_000
+
+type LearnedCooldown = Omit<Extract<HealthHint, { kind: 'cooldown' }>, 'kind'>
 
 /** Keys rejected within this time (ms) of each other count as rejected together. */
 const TOGETHER = 60_000
@@ -30,11 +47,20 @@ export type OperatorDecision = {
 
 type DecidedCooldown = Cooldown & Pick<OperatorDecision, 'provider' | 'key'>
 
+export type CooldownsOptions = {
+  readonly world: World
+  readonly emit: (event: GatewayEvent) => void
+  /** Receives what other gateways should know. */
+  readonly tell: (hint: HealthHint) => void
+  /** Formats a time of the monotonic clock as ISO 8601. */
+  readonly iso: (at: number) => string
+}
+
 /** All cooldowns, by the id of a key, deployment, model or endpoint; an operator's also by that of a provider. */
 export class Cooldowns {
   readonly #world: World
   readonly #emit: (event: GatewayEvent) => void
-  /** Formats a time of the monotonic clock as ISO 8601. */
+  readonly #tell: (hint: HealthHint) => void
   readonly #iso: (at: number) => string
   /** Missing models are not retained: clients can request any number of them. */
   readonly #cooldowns = new BoundedMap<Cooldown>(({ why }) => why !== 'model_missing')
@@ -43,9 +69,10 @@ export class Cooldowns {
   #decided: ReadonlyMap<string, DecidedCooldown> | null = null
   #cancelEnd: Cancel = () => {}
 
-  constructor(world: World, emit: (event: GatewayEvent) => void, iso: (at: number) => string) {
+  constructor({ world, emit, tell, iso }: CooldownsOptions) {
     this.#world = world
     this.#emit = emit
+    this.#tell = tell
     this.#iso = iso
   }
 
@@ -204,11 +231,30 @@ export class Cooldowns {
     const series = why === 'suspended' && this.#allRefused(target) ? undefined : before
     const after = startCooldown(series, { why, hintMs: failure.retryAfter }, now, this.#world.random)
     this.#cooldowns.set(id, after)
+    // A burst of refusals extends it by little each time.
+    if (SHARED.has(after.why) && after.until - (before?.until ?? 0) >= 1_000) {
+      const ms = Math.round(after.until - now)
+      this.#tell({ kind: 'cooldown', id, why: after.why, ms, fromUpstream: after.fromUpstream === true })
+    }
     const from = before && isCoolingDown(before, now) ? before.why : 'active'
     if (before?.why !== after.why) {
       const until = this.#iso(after.until)
       this.#emitKeyState({ id, target, from, to: after.why, until, request })
     }
+  }
+
+  /** Another gateway has found that a key or a model rests. `ms`: from now. `hasOthers`: its provider has other keys. */
+  learn({ id, why, ms, fromUpstream }: LearnedCooldown, hasOthers: boolean): void {
+    const now = this.#world.now()
+    const before = this.#cooldowns.get(id)
+    if (SHARED.get(why) === 'as stated' || fromUpstream) {
+      const until = now + Math.min(ms, LONGEST_LEARNED)
+      if (before && before.until >= until) return
+      const { strikes = 1, since = now } = before ?? {}
+      this.#cooldowns.set(id, { why, until, strikes, since, ...(fromUpstream && { fromUpstream: true }) })
+    } else if (SHARED.has(why) && hasOthers && !before)
+      // One request tries it, the others take other keys meanwhile.
+      this.#cooldowns.set(id, { why, until: now, strikes: 0, since: now })
   }
 
   /** Emits an event if the change concerns a key. */

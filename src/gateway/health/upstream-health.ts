@@ -13,6 +13,7 @@ import type { World } from '../../core/world.ts'
 import type { Cooldown, CooldownReason } from '../../policy/health/cooldown.ts'
 import { type AdmissionMode, type CircuitClaims, Circuits } from './circuits.ts'
 import { Cooldowns } from './cooldowns.ts'
+import type { HealthHint } from './health-hint.ts'
 import { Issuers } from './issuers.ts'
 import { KnownLimits } from './known-limits.ts'
 import { UpstreamLoad } from './load.ts'
@@ -65,15 +66,28 @@ export class UpstreamHealth {
   readonly #errors = new BoundedMap<{ readonly at: number; readonly failure: Failure }>()
   #turn = 0
 
-  constructor(world: World, emit: (event: GatewayEvent) => void) {
+  /** `tell`: receives what other gateways should know. */
+  constructor(world: World, emit: (event: GatewayEvent) => void, tell: (hint: HealthHint) => void = () => {}) {
     this.#world = world
     this.#epoch = world.date() - world.now()
-    this.circuits = new Circuits(world, emit)
-    this.cooldowns = new Cooldowns(world, emit, (at) => this.#format(at))
+    this.circuits = new Circuits(world, emit, tell)
+    this.cooldowns = new Cooldowns({ world, emit, tell, iso: (at) => this.#format(at) })
     this.load = new UpstreamLoad(world)
     this.budgets = new RetryBudgets(world)
     this.refusals = new ProviderRefusals(world)
     this.limits = new KnownLimits(world)
+  }
+
+  /** What another gateway has found `age` ms ago. `instances`: those that are configured here. */
+  learn(hint: HealthHint, age: number, instances: readonly Instance[]): void {
+    const { id } = hint
+    const ms = hint.ms - age
+    if (hint.kind === 'circuit') {
+      if (hint.ms === 0 || ms > 0) this.circuits.learn(id, Math.max(0, ms))
+      return
+    }
+    const instance = instances.find((one) => id.startsWith(`${one.id} `))
+    if (instance && ms > 0) this.cooldowns.learn({ ...hint, ms }, instance.keys.length > 1)
   }
 
   /** Admits an attempt at the target, or returns the refusal. Cooldowns hold in every mode. */

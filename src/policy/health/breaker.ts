@@ -21,6 +21,12 @@ type ProbeSlot = { readonly id: number; readonly expires: number }
 /** How long the upstream has failed: since when the circuit has not been closed, and how many probes have failed since. */
 type Outage = { readonly from: number; readonly failedProbes: number }
 
+/**
+ * The circuit is open at another gateway: until `until` one request at a time tries it here, and its outcome decides. Requests
+ * without another target use it all the same. `probe`: the slot of the request that tries.
+ */
+type CircuitDoubt = { readonly until: number; readonly probe: ProbeSlot | null; readonly nextId: number }
+
 /** The state of a circuit. */
 export type Breaker =
   | {
@@ -29,6 +35,8 @@ export type Breaker =
       readonly outcomes: Outcomes
       /** Failures since the last complete answer. */
       readonly consecutiveFailures: number
+      /** Absent: the usual case. Any success removes it. */
+      readonly doubt?: CircuitDoubt
     }
   | {
       readonly state: 'open'
@@ -116,8 +124,17 @@ export const phase = (
 /** Requests an attempt. Closed circuits admit all; half-open ones admit `rules.probes` at a time; open ones refuse. */
 export const admit = (breaker: Breaker, now: number, rules: CircuitRules): CircuitAdmission => {
   switch (breaker.state) {
-    case 'closed':
-      return { breaker, permit: { ...plain, generation: breaker.generation }, retryAt: null }
+    case 'closed': {
+      const { doubt, generation } = breaker
+      if (!doubt || now >= doubt.until) return admitClosed(breaker)
+      if (isActive(doubt.probe, now)) return { breaker, permit: null, retryAt: doubt.probe.expires }
+      const probe = { id: doubt.nextId, expires: expiry(now, rules) }
+      return {
+        breaker: { ...breaker, doubt: { ...doubt, probe, nextId: doubt.nextId + 1 } },
+        permit: { ...plain, generation, probe: true, slot: probe.id },
+        retryAt: null,
+      }
+    }
     case 'open':
       if (now < breaker.until) return { breaker, permit: null, retryAt: breaker.until }
       return admit(halfOpen(breaker), now, rules)
@@ -136,6 +153,25 @@ export const admit = (breaker: Breaker, now: number, rules: CircuitRules): Circu
       throw new Error(`unknown phase ${JSON.stringify(breaker satisfies never)}`)
   }
 }
+
+/** Admits an attempt at a closed circuit, whatever other gateways say. */
+export const admitClosed = (breaker: Extract<Breaker, { state: 'closed' }>): CircuitAdmission => ({
+  breaker,
+  permit: { ...plain, generation: breaker.generation },
+  retryAt: null,
+})
+
+/** The circuit has opened at another gateway. An outcome here decides about it, or `until` passes. */
+export const doubted = (breaker: Breaker, until: number): Breaker => {
+  if (breaker.state !== 'closed') return breaker
+  const { doubt } = breaker
+  if (doubt && doubt.until >= until) return breaker
+  return { ...breaker, doubt: { until, probe: doubt?.probe ?? null, nextId: doubt?.nextId ?? 1 } }
+}
+
+/** The circuit has closed at another gateway: if it is open here, it admits its next probe now. */
+export const trusted = (breaker: Breaker, now: number): Breaker =>
+  breaker.state === 'closed' ? withoutDoubt(breaker) : probedNow(breaker, now)
 
 /**
  * Requests an attempt when all circuits that a request could use are open. An early probe is admitted once in a tenth of
@@ -195,13 +231,16 @@ export const failed = (breaker: Breaker, permit: CircuitPermit, now: number, rul
   if (permit.generation !== breaker.generation) return breaker
   switch (breaker.state) {
     case 'closed': {
+      const { doubt, generation } = breaker
       const kept = permit.countedIn === null ? breaker.outcomes : uncountSuccess(breaker.outcomes, permit.countedIn)
       const outcomes = addOutcomes(kept, now, rules, FAILURE)
       const run = breaker.consecutiveFailures + 1
       const tally = sum(outcomes, now, rules)
-      const why = trip(tally, run, rules)
+      // What another gateway has found is confirmed by one failure.
+      const isConfirmed = doubt && (now < doubt.until || isActive(doubt.probe, now))
+      const why = isConfirmed ? 'probe_failed' : trip(tally, run, rules)
       return why
-        ? open({ generation: breaker.generation + 1, outage: { from: now, failedProbes: 0 }, tally, why }, now, rules)
+        ? open({ generation: generation + 1, outage: { from: now, failedProbes: 0 }, tally, why }, now, rules)
         : { ...breaker, outcomes, consecutiveFailures: run }
     }
     case 'half_open': {
@@ -229,7 +268,13 @@ export const withdraw = (breaker: Breaker, permit: CircuitPermit, now: number, r
 
 /** Closes the circuit, whatever its outcomes were. Outcomes of attempts in flight no longer count. */
 export const closedNow = (breaker: Breaker): Breaker =>
-  breaker.state === 'closed' ? breaker : fresh(breaker.generation + 1)
+  breaker.state === 'closed' ? withoutDoubt(breaker) : fresh(breaker.generation + 1)
+
+const withoutDoubt = (breaker: Extract<Breaker, { state: 'closed' }>): Breaker => {
+  if (!breaker.doubt) return breaker
+  const { doubt: _, ...rest } = breaker
+  return rest
+}
 
 /** Lets an open circuit admit its next probe now. */
 export const probedNow = (breaker: Breaker, now: number): Breaker =>
@@ -314,6 +359,8 @@ const slotFreeAt = (probes: readonly ProbeSlot[], now: number, rules: CircuitRul
 }
 
 const freeSlot = (breaker: Breaker, { slot }: CircuitPermit): Breaker => {
+  if (breaker.state === 'closed' && breaker.doubt?.probe?.id === slot)
+    return { ...breaker, doubt: { ...breaker.doubt, probe: null } }
   if (breaker.state === 'half_open') return { ...breaker, probes: breaker.probes.filter(({ id }) => id !== slot) }
   // Keep the id of the last early probe, so that ids stay unique; its slot is free at once.
   if (breaker.state === 'open' && breaker.early?.id === slot)

@@ -2,6 +2,7 @@
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import type { GatewayState, NamedReply } from '../../core/fleet.ts'
 import { parseObject } from '../../core/json.ts'
+import type { ProcessNotice } from './notice.ts'
 
 export type FleetMessage =
   /** Sent every few seconds. `state` null: the gateway ends. */
@@ -14,6 +15,7 @@ export type FleetMessage =
       readonly within: number
       readonly isKept: boolean
     }
+  | { readonly is: 'notice'; readonly notice: ProcessNotice }
   | { readonly is: 'answer'; readonly id: string; readonly of: number; readonly replies: readonly NamedReply[] }
 
 /** Bodies longer than this are packed: lists of providers repeat themselves. */
@@ -42,9 +44,3 @@ export const decodeMessage = (body: string): FleetMessage | null => {
 
 /** The name of a process for all gateways. */
 export const processName = (node: string, name: string | null): string => (name === null ? node : `${node} ${name}`)
-
-/** What the log says when the store cannot be used, and when it can again (null). */
-export const fleetLine = (problem: string | null): readonly ['info' | 'warn', string] =>
-  problem === null
-    ? ['info', 'Messages of other gateways arrive.']
-    : ['warn', `Messages of other gateways do not arrive: ${problem}. This gateway decides alone meanwhile.`]

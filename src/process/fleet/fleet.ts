@@ -7,6 +7,7 @@ import type { AskOptions, GatewayState, ListedGateway, NamedReplies, NamedReply 
 import { isObject, parseObject } from '../../core/json.ts'
 import type { News, NewsStore, NewsStoreOptions } from '../../news/news-store.ts'
 import { decodeMessage, encodeMessage, type FleetMessage, processName } from './fleet-messages.ts'
+import type { ProcessNotice, ReceivedNotice } from './notice.ts'
 
 export type FleetOptions = {
   /** The name of this gateway. */
@@ -14,6 +15,7 @@ export type FleetOptions = {
   readonly open: (options: NewsStoreOptions) => NewsStore
   /** Answers a query in all processes of this gateway. `within`: ms. */
   readonly answer: (ask: string, within: number) => Promise<NamedReplies>
+  readonly onNotice: (received: ReceivedNotice) => void
   /** The store cannot be used, for this reason, or can again (null). */
   readonly onState: (problem: string | null) => void
 }
@@ -89,6 +91,11 @@ export class Fleet {
     return { of, replies }
   }
 
+  /** Sends a notice to all other gateways. Without the store it is lost: notices are hints. */
+  tell(notice: ProcessNotice): void {
+    this.#send({ is: 'notice', notice }).catch(() => {})
+  }
+
   async close(): Promise<void> {
     clearInterval(this.#timer)
     await this.#send({ is: 'beat', state: null }).catch(() => {})
@@ -135,6 +142,8 @@ export class Fleet {
         return
       case 'answer':
         return this.#onAnswer(from, message)
+      case 'notice':
+        return this.#options.onNotice({ notice: message.notice, age })
       default:
         // Of a newer version.
         message satisfies never

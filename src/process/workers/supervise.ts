@@ -97,7 +97,12 @@ class Supervisor {
       this.#workers,
       () => this.#registry.text() + readingsText(bookkeeperReadings(this.#accounts.progress)),
     )
-    this.#fleet = new SupervisorFleet(this.#queries, options.workers, () => this.#log)
+    this.#fleet = new SupervisorFleet({
+      queries: this.#queries,
+      workers: options.workers,
+      serving: () => this.#serving(),
+      log: () => this.#log,
+    })
   }
 
   run(): void {
@@ -163,6 +168,8 @@ class Supervisor {
       case 'counters':
       case 'shared_limits':
         return this.#accounts.onMessage(worker, message)
+      case 'notice':
+        return this.#fleet.tell(worker, message.notice)
       case 'live':
       case 'live_events':
         return this.#live.onMessage(worker, message)

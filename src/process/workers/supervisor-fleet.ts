@@ -2,22 +2,28 @@
 import type { NamedReply, OthersReplies } from '../../core/fleet.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Fleet } from '../fleet/fleet.ts'
-import { fleetLine, processName } from '../fleet/fleet-messages.ts'
+import { processName } from '../fleet/fleet-messages.ts'
+import { fleetLine } from '../fleet/fleet-place.ts'
+import type { ProcessNotice, ReceivedNotice } from '../fleet/notice.ts'
 import type { FromWorker, Query } from './worker-messages.ts'
 import type { WorkerProcess } from './worker-process.ts'
 import type { WorkerQueries } from './worker-queries.ts'
 
+export type SupervisorFleetOptions = {
+  readonly queries: WorkerQueries
+  /** How many there should be. */
+  readonly workers: number
+  readonly serving: () => readonly WorkerProcess[]
+  readonly log: () => Log | null
+}
+
 export class SupervisorFleet {
-  readonly #queries: WorkerQueries
-  readonly #workers: number
-  readonly #log: () => Log | null
+  readonly #options: SupervisorFleetOptions
   /** Null: this gateway shares no store with others. */
   #fleet: Fleet | null = null
 
-  constructor(queries: WorkerQueries, workers: number, log: () => Log | null) {
-    this.#queries = queries
-    this.#workers = workers
-    this.#log = log
+  constructor(options: SupervisorFleetOptions) {
+    this.#options = options
   }
 
   /** Joins the gateways that share a store; null: there is none. */
@@ -25,32 +31,43 @@ export class SupervisorFleet {
     if (!fleet) return
     const { openFleet } = await import('../fleet/open-fleet.ts')
     this.#fleet = await openFleet(fleet, {
-      answer: (ask, within) => this.#queries.ask(ask, within),
+      answer: (ask, within) => this.#options.queries.ask(ask, within),
+      onNotice: (received) => this.#toWorkers(received),
       onState: (problem) => {
         const [level, message] = fleetLine(problem)
-        this.#log()?.[level]('gateways', { message })
+        this.#options.log()?.[level]('gateways', { message })
       },
     })
   }
 
   /** Runs the query of a worker. */
   async run(worker: WorkerProcess, query: Query): Promise<string> {
-    if (query.about !== 'processes') return this.#queries.run(query)
+    if (query.about !== 'processes') return this.#options.queries.run(query)
     const { ask, within } = query
     const fleet = this.#fleet
     const [own, others] = await Promise.all([
-      this.#queries.ask(ask, within, worker),
+      this.#options.queries.ask(ask, within, worker),
       fleet?.ask(ask, query) ?? { of: 0, replies: [] },
     ])
     const nameOf = (name: string | null) => (fleet ? processName(fleet.node, name) : name)
     const named = ({ name, reply }: NamedReply) => ({ name: nameOf(name), reply })
     const found: OthersReplies = {
-      own: nameOf(`${worker.number}/${this.#workers}`),
+      own: nameOf(`${worker.number}/${this.#options.workers}`),
       of: 1 + own.of + others.of,
       others: [...own.replies.map(named), ...others.replies],
       gateways: fleet?.gateways() ?? null,
     }
     return JSON.stringify(found)
+  }
+
+  /** Passes news of a worker to the others. */
+  tell(worker: WorkerProcess, notice: ProcessNotice): void {
+    this.#toWorkers({ notice, age: 0 }, worker)
+    this.#fleet?.tell(notice)
+  }
+
+  #toWorkers(received: ReceivedNotice, except?: WorkerProcess): void {
+    for (const one of this.#options.serving()) if (one !== except) one.send({ type: 'notice', ...received })
   }
 
   async close(): Promise<void> {

@@ -4,6 +4,7 @@ import type { AskOptions } from '../../core/fleet.ts'
 import type { AccountsFromSupervisor, AccountsFromWorker } from '../../limits/workers/account-messages.ts'
 import type { NewsPlace } from '../../news/open-news.ts'
 import type { LiveBatch } from '../../observe/live/event-batch.ts'
+import type { ProcessNotice, ReceivedNotice } from '../fleet/notice.ts'
 
 /** A question of one worker to all of them. */
 export type Query =
@@ -44,6 +45,8 @@ export type FromWorker =
   | { readonly type: 'query'; readonly id: number; readonly query: Query }
   | { readonly type: 'reply'; readonly id: number; readonly reply: string }
   | { readonly type: 'pong' }
+  /** For the other workers and gateways. */
+  | { readonly type: 'notice'; readonly notice: ProcessNotice }
   | AccountsFromWorker
   | LiveFromWorker
 
@@ -56,5 +59,6 @@ export type FromSupervisor =
   | { readonly type: 'query'; readonly id: number; readonly query: Query }
   | { readonly type: 'reply'; readonly id: number; readonly reply: string }
   | { readonly type: 'ping' }
+  | ({ readonly type: 'notice' } & ReceivedNotice)
   | AccountsFromSupervisor
   | LiveFromSupervisor

@@ -7,6 +7,7 @@ import type { LiveBatch } from '../../observe/live/event-batch.ts'
 import type { Out } from '../../observe/log.ts'
 import { freePort } from '../../runtime/free-port.ts'
 import type { SharedLedgerState } from '../../usage/bookkeeper/usage-ledger.ts'
+import type { ProcessNotice, ReceivedNotice } from '../fleet/notice.ts'
 import { ATOMIC_WRITE_BYTES, atomicLines } from './atomic-lines.ts'
 import type { FromSupervisor, FromWorker, Query } from './worker-messages.ts'
 
@@ -29,6 +30,8 @@ export type WorkerActions = {
   readonly followLive: (on: boolean) => void
   /** Live events of other workers. */
   readonly liveEvents: (batch: LiveBatch) => void
+  /** News of another worker or gateway. */
+  readonly notice: (received: ReceivedNotice) => void
   /** Why usage cannot be stored; null: it is stored. */
   readonly ledgerState: (state: SharedLedgerState) => void
 }
@@ -63,6 +66,8 @@ export type WorkerLink = {
   readonly cancel: (response: string, owner: string) => Promise<void>
   /** Sends a query of the admin API to the other workers and gateways. Null: the supervisor does not respond. `within`: up to 1,500. */
   readonly processes: AskProcesses
+  /** Sends news to the other workers and gateways. */
+  readonly tell: (notice: ProcessNotice) => void
   /** Limits, budgets and usage of all workers. */
   readonly accounts: AccountsLink
   /** Live events of all workers. */
@@ -138,6 +143,8 @@ export const connectWorker = (mark: string): WorkerLink => {
         return accounts.onMessage(message)
       case 'ledger_state':
         return actions.ledgerState(message)
+      case 'notice':
+        return actions.notice(message)
       case 'live':
         return actions.followLive(message.on)
       case 'live_events':
@@ -190,6 +197,7 @@ export const connectWorker = (mark: string): WorkerLink => {
       // Written by the supervisor, which is the same program.
       return reply === null ? null : (JSON.parse(reply) as OthersReplies)
     },
+    tell: (notice) => send({ type: 'notice', notice }),
     accounts,
     live: {
       follow: (on) => send({ type: 'live', on }),

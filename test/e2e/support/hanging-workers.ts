@@ -31,6 +31,7 @@ const serveNothing = (mark: string) => {
       metrics: () => '',
       cancel: async () => {},
       ledgerState: () => {},
+      notice: () => {},
       answer: async () => '{}',
       followLive: () => {},
       liveEvents: () => {},

@@ -1,0 +1,16 @@
+import type { CooldownReason } from '../../policy/health/cooldown.ts'
+
+/**
+ * What a gateway has found about an upstream, for the others. Times are durations, since clocks differ. Plain JSON data.
+ */
+export type HealthHint =
+  /** A circuit has opened for `ms`, or has closed (0). */
+  | { readonly kind: 'circuit'; readonly id: string; readonly ms: number }
+  /** A key or a model rests for `ms`. `fromUpstream`: the provider has stated that time. */
+  | {
+      readonly kind: 'cooldown'
+      readonly id: string
+      readonly ms: number
+      readonly why: CooldownReason
+      readonly fromUpstream: boolean
+    }

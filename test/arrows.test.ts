@@ -119,6 +119,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'usage/columns',
     'usage/journal',
   ],
+  'usage/export': ['transport/net'],
   'usage/bodies': ['storage/files', 'storage/sql', 'storage/thread'],
   limits: ['observe', 'storage/thread', 'usage/bookkeeper', 'usage/journal'],
   // Limits and budgets that workers and their supervisor count together.
@@ -205,6 +206,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'transport/identity',
     'usage/bodies',
     'usage/bookkeeper',
+    'usage/export',
     'usage/journal',
     'usage/reading',
   ],

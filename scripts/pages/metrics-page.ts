@@ -8,6 +8,8 @@ import { accountMetrics } from '../../src/observe/account-metrics.ts'
 import { createInstruments } from '../../src/observe/metrics.ts'
 import type { Registry } from '../../src/observe/registry.ts'
 import { post, start } from '../../test/e2e/support/process.ts'
+import { fakeS3, S3_KEYS } from '../../test/support/s3.ts'
+import { until } from '../../test/support/upstream.ts'
 
 export const METRICS_PAGE = join(import.meta.dirname, '..', '..', 'docs', 'metrics.md')
 
@@ -26,7 +28,10 @@ const PARTS: readonly (readonly [title: string, names: RegExp])[] = [
   ['Tokens, cost and cache', /^headgate_(?:tokens|cost|usage_estimated|unpriced|price_assumed|cache)/],
   ['Teams, client keys and budgets', /^headgate_(?:team|key_requests|admission|budget)/],
   ['Alerts', /^headgate_alerts/],
-  ['Load and storage', /^headgate_(?:shed|in_flight|connections|buffered|event_loop|store|ledger|bodies|config)/],
+  [
+    'Load and storage',
+    /^headgate_(?:shed|in_flight|connections|buffered|event_loop|store|ledger|export|bodies|config)/,
+  ],
   ['The process', /^headgate_(?:info|worker)|^(?:process|nodejs)_/],
   ['By the conventions of OpenTelemetry', /^gen_ai_/],
 ]
@@ -60,14 +65,20 @@ const shown = (page: string): ReadonlyMap<string, Row> => {
   return rows
 }
 
-/** The metrics of a running gateway with workers and a budget. */
+/** The metrics of a running gateway with workers, a budget and an export. */
 const running = async (): Promise<string> => {
   const files = { 'headgate.yaml': 'budgets:\n  day: { amount: "5", period: day }\n' }
-  await using gateway = await start({ env: { WORKERS: '2' }, files })
+  const s3 = await fakeS3()
+  const { bucket, region, endpoint } = s3.settings
+  const place = { EXPORT_S3_BUCKET: bucket, EXPORT_S3_REGION: region, EXPORT_S3_ENDPOINT: endpoint }
+  await using gateway = await start({ env: { WORKERS: '2', ...S3_KEYS, ...place }, files })
   const call = { model: 'demo/echo', messages: [{ role: 'user', content: 'hello' }] }
   await post(`${gateway.base}/chat/completions`, call)
+  await until('the export has begun', () => s3.objects.size > 0)
   const page = await fetch(`${gateway.url}/metrics`)
-  return await page.text()
+  const text = await page.text()
+  await s3.close()
+  return text
 }
 
 const rowText = ([name, { kind, help, labels }]: readonly [string, Row]): string =>

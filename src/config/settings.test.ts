@@ -32,6 +32,14 @@ const examples = ({ name }: SettingRow): readonly [string, string] => {
       return ['Europe/Berlin', 'Asia/Kathmandu']
     case 'auth.pepper':
       return ['sixteen letters.', 'more than sixteen letters']
+    case 'export.s3.bucket':
+      return ['acme-llm-usage', 'acme.usage']
+    case 'export.s3.prefix':
+      return ['usage', 'headgate/prod=1']
+    case 'export.s3.region':
+      return ['eu-central-1', 'auto']
+    case 'export.s3.endpoint':
+      return ['https://minio.example:9000', 'http://10.0.0.1/s3']
     case 'database.url':
       return ['postgres://one/headgate', 'postgresql://two/headgate']
     case 'redis.url':
@@ -115,6 +123,10 @@ test('every documented setting exists with its name and default', () => {
     ['usage.rollupTag', 'USAGE_ROLLUP_TAG', undefined],
     ['usage.endUser', 'USAGE_END_USER', false],
     ['usage.drainOnAbort', 'USAGE_DRAIN_ON_ABORT', false],
+    ['export.s3.bucket', 'EXPORT_S3_BUCKET', undefined],
+    ['export.s3.prefix', 'EXPORT_S3_PREFIX', 'headgate'],
+    ['export.s3.region', 'EXPORT_S3_REGION', 'us-east-1'],
+    ['export.s3.endpoint', 'EXPORT_S3_ENDPOINT', undefined],
     ['ledger.folder', 'LEDGER_FOLDER', undefined],
     ['ledger.sync', 'LEDGER_SYNC', 'interval'],
     ['ledger.interval', 'LEDGER_INTERVAL', 250],

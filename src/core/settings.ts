@@ -279,6 +279,42 @@ export const settingsSchema = z.strictObject({
         ),
     })
     .prefault({}),
+  export: z
+    .strictObject({
+      s3: z
+        .strictObject({
+          bucket: z
+            .string()
+            .regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/)
+            .optional()
+            .describe(
+              'bucket to which the rows of requests are exported as JSON lines; unset: none. Credentials are those of AWS: `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, a profile or a role',
+            )
+            .meta({ allowed: 'the name of a bucket, such as acme-llm-usage' }),
+          prefix: z
+            .string()
+            .regex(/^[A-Za-z0-9_][A-Za-z0-9._=-]*(?:\/[A-Za-z0-9_][A-Za-z0-9._=-]*)*$/)
+            .default('headgate')
+            .describe('folder of the bucket; two databases of usage need two')
+            .meta({ allowed: 'letters, digits and . _ = - in parts separated by /, none of which begins with a dot' }),
+          region: z
+            .string()
+            .regex(/^[a-z0-9-]{1,40}$/)
+            .default('us-east-1')
+            .describe('region of the bucket')
+            .meta({ allowed: 'a region, such as eu-central-1 or auto' }),
+          endpoint: z
+            .string()
+            .regex(/^https?:\/\/[^/?#@\s]+(?:\/[^?#@\s]*)?$/)
+            .optional()
+            .describe(
+              'address of another storage with the API of S3, such as `https://minio.example:9000`; unset: Amazon S3',
+            )
+            .meta({ allowed: 'a URL that begins with https:// or http://, without a query' }),
+        })
+        .prefault({}),
+    })
+    .prefault({}),
   ledger: z
     .strictObject({
       folder: z.string().min(1).optional().describe('folder of the usage journal; unset: `journal` in `data.dir`'),

@@ -25,7 +25,7 @@ export type Cancel = () => void
 export type Dial = (call: UpstreamCall, listener: UpstreamListener) => OngoingCall
 
 export type UpstreamCall = {
-  readonly method: 'GET' | 'POST'
+  readonly method: 'GET' | 'POST' | 'PUT'
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   /** Bytes: UTF-8. */

@@ -1,4 +1,4 @@
-/** Readings for the metrics page of how well usage and bodies are stored. */
+/** Readings for the metrics page of how well usage and bodies are stored, and usage exported. */
 import type { Reading } from './registry.ts'
 
 type StorageState = {
@@ -48,4 +48,35 @@ export const bookkeeperReadings = ({ lagMs, journalBytes, requests, attempts }: 
   { name: 'ledger_journal_bytes', help: 'Size of the usage journal on the disk.', labels: {}, value: journalBytes },
   { name: 'ledger_rows_total', help: ROWS, labels: { table: 'request' }, value: requests, kind: 'counter' },
   { name: 'ledger_rows_total', help: ROWS, labels: { table: 'attempt' }, value: attempts, kind: 'counter' },
+]
+
+type ExportFacts = {
+  /** Age in ms of the newest usage that is exported; null: not known. */
+  readonly lagMs: number | null
+  readonly rows: number
+  readonly objects: number
+  readonly failures: number
+}
+
+/** What the gateway that exports usage knows. */
+export const exportReadings = ({ lagMs, rows, objects, failures }: ExportFacts): Reading[] => [
+  ...(lagMs === null
+    ? []
+    : [
+        {
+          name: 'export_lag_seconds',
+          help: 'Time since the end of the usage that is exported.',
+          labels: {},
+          value: lagMs / 1000,
+        },
+      ]),
+  { name: 'export_rows_total', help: 'Rows of usage exported.', labels: {}, value: rows, kind: 'counter' },
+  { name: 'export_objects_total', help: 'Objects of usage written.', labels: {}, value: objects, kind: 'counter' },
+  {
+    name: 'export_failures_total',
+    help: 'Failed tries to export usage; each is repeated.',
+    labels: {},
+    value: failures,
+    kind: 'counter',
+  },
 ]

@@ -141,7 +141,7 @@ const askFleet = ({ current }: Runtime): AskProcesses | null => {
   }
 }
 
-const openReader = async (runtime: Runtime): Promise<UsageReader> => {
+export const openReader = async (runtime: Runtime): Promise<UsageReader> => {
   const { current, gateway, keys, ledger } = runtime
   const { UsageReader } = await import('../usage/reading/usage-reader.ts')
   current.reader ??= new UsageReader({

@@ -22,7 +22,7 @@ import { budgetReadings } from '../observe/account-metrics.ts'
 import { RequestCounts } from '../observe/alerts/request-counts.ts'
 import { ClientsSeen } from '../observe/clients-seen.ts'
 import { eventBus } from '../observe/event-bus.ts'
-import { bookkeeperReadings, ledgerReadings } from '../observe/ledger-readings.ts'
+import { bookkeeperReadings, exportReadings, ledgerReadings } from '../observe/ledger-readings.ts'
 import { auditEvent } from '../observe/live/live-event.ts'
 import { TransitionLog } from '../observe/live/transition-log.ts'
 import { type Log, openLog } from '../observe/log.ts'
@@ -128,7 +128,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
   })
   const reload = reloadState(world.date)
   const limits = await openLimits({ current, keys, ledger, log, worker }, { world, onTime: onTime('limits') })
-  const problems = () => problemsOf({ responses, keys, ledger, reload, limits, budgets })
+  const problems = () => problemsOf({ current, responses, keys, ledger, reload, limits, budgets })
   const gateway: Gateway = {
     world,
     emit,
@@ -191,6 +191,7 @@ const currentOf = (config: Current['config'], warnings: Current['warnings']): Cu
   server: undefined,
   watching: undefined,
   alerting: undefined,
+  exporter: undefined,
   reader: undefined,
   fleet: null,
   live: undefined,
@@ -278,24 +279,30 @@ const openAccounts = (
   })
 
 const problemsOf = ({
+  current,
   responses,
   keys,
   ledger,
   reload,
   limits,
   budgets,
-}: Pick<Runtime, 'responses' | 'keys' | 'ledger' | 'reload' | 'limits' | 'budgets'>): readonly HealthProblem[] => {
+}: Pick<
+  Runtime,
+  'current' | 'responses' | 'keys' | 'ledger' | 'reload' | 'limits' | 'budgets'
+>): readonly HealthProblem[] => {
   const store = responses.problem()
   const control = keys.problem()
   const unrecorded = ledger.problem()
   const unshared = limits?.problem()
   const unknown = budgets.unknown()
+  const unexported = current.exporter?.problem()
   return [
     store && { component: 'store' as const, ...store },
     unrecorded && { component: 'ledger' as const, ...unrecorded },
     control && { component: 'control' as const, ...control },
     unshared && { component: 'limits' as const, ...unshared },
     unknown && { component: 'budgets' as const, ...unknown },
+    unexported && { component: 'export' as const, ...unexported },
     reload.problem(),
   ].filter((problem) => problem !== null && problem !== undefined)
 }
@@ -392,6 +399,7 @@ const metricReadings = ({
   ...(current.server ? loadReadings(load, current.server) : []),
   ...healthReadings(problems(), limits !== null),
   ...ledgerReadings({ dropped: ledger.state().dropped, lostBodies: bodies.lost }),
+  ...(current.exporter ? exportReadings(current.exporter.figures()) : []),
   // Of several workers the page is completed with those of all together.
   ...(worker
     ? []

@@ -4,6 +4,7 @@ import type { AlertingEvent } from '../observe/alerts/alerting.ts'
 import { configEvent } from '../observe/live/live-event.ts'
 import { processViews } from './admin-parts.ts'
 import { openWarningOf, warnIfOpen } from './announce.ts'
+import { startExport } from './export.ts'
 import type { Runtime } from './runtime.ts'
 
 /** Loads the alerts once they are configured. Of several workers the first one sends them. */
@@ -74,5 +75,6 @@ export const applyReload = (runtime: Runtime, reloaded: Reloaded): void => {
   keys.settingsChanged()
   if (!wasOpen) warnIfOpen(runtime)
   void startAlerts(runtime)
+  void startExport(runtime)
   log.info('config_changed', { changes: [...reloaded.changes] })
 }

@@ -30,6 +30,7 @@ import type { Dialer } from '../transport/client/dial.ts'
 import type { SigningDialer } from '../transport/identity/signing.ts'
 import type { RequestBodies } from '../usage/bodies/body-keeper.ts'
 import type { UsageLedger } from '../usage/bookkeeper/usage-ledger.ts'
+import type { UsageSink } from '../usage/export/usage-sink.ts'
 import type { UsageReader } from '../usage/reading/usage-reader.ts'
 import type { Fleet } from './fleet/fleet.ts'
 import type { WorkerLink } from './workers/worker.ts'
@@ -50,6 +51,8 @@ export type Current = {
   watching: Watching | undefined
   /** Undefined until alerts are configured. */
   alerting: Alerting | undefined
+  /** Undefined until an export is configured, and in all workers but the first. */
+  exporter: UsageSink | undefined
   /** Undefined until usage is read. */
   reader: UsageReader | undefined
   /** The other gateways. Null: this one shares no store, or the supervisor has the connection. */

@@ -11,6 +11,7 @@ import { readAtStart, recordsAtStart } from '../records/store/read-accounts.ts'
 import type { ControlPlace, StoredAccounts } from '../records/store/record-operations.ts'
 import { announce, publishAddress, warnIfOpen } from './announce.ts'
 import { build } from './build.ts'
+import { startExport } from './export.ts'
 import { listen } from './listen.ts'
 import { applyReload, startAlerts } from './reload.ts'
 import { refuseToStart, type StartOptions } from './runtime.ts'
@@ -75,6 +76,7 @@ const start = async (options: StartOptions): Promise<void> => {
   connectToSupervisor(runtime, server, watching, end)
   await joinFleet(runtime)
   void startAlerts(runtime)
+  void startExport(runtime)
   void runtime.ledger.openEarlier()
   process.on('uncaughtException', (error) => runtime.gateway.emit({ event: 'error', error }))
   process.on('unhandledRejection', (error) => runtime.gateway.emit({ event: 'error', error }))

@@ -26,6 +26,7 @@ export const drain = async (runtime: Runtime, server: Server, watching: Watching
   // Responses continued for a client that may reconnect are ended too; their cost is recorded.
   endStreams()
   watching.stop()
+  runtime.current.exporter?.stop()
   await runtime.current.alerting?.stop()
   runtime.incidents.stop()
   runtime.lists.stop()

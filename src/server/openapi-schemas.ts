@@ -335,7 +335,7 @@ const health = z.looseObject({
   problems: z
     .array(
       z.looseObject({
-        component: z.enum(['store', 'config', 'control', 'ledger', 'limits', 'budgets']),
+        component: z.enum(['store', 'config', 'control', 'ledger', 'limits', 'budgets', 'export']),
         reason: z.string(),
         since: z.string(),
       }),

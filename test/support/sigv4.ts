@@ -11,10 +11,10 @@ export type Signed = {
   readonly target: string
   /** Header names in lower case. */
   readonly headers: { readonly [name: string]: string | readonly string[] | undefined }
-  readonly body: string
+  readonly body: string | Uint8Array
 }
 
-const sha256 = (text: string) => createHash('sha256').update(text).digest('hex')
+const sha256 = (text: string | Uint8Array) => createHash('sha256').update(text).digest('hex')
 const hmac = (key: string | Buffer, text: string) => createHmac('sha256', key).update(text).digest()
 
 /** Keeps unreserved characters and encodes every other byte as %XX. */
@@ -26,8 +26,12 @@ const encoded = (text: string): string =>
     })
     .join('')
 
-/** Every service except S3 encodes each segment of the sent path a second time. */
-const canonicalPath = (path: string): string => path.split('/').map(encoded).join('/')
+/** Every service except S3 encodes each segment of the sent path a second time. S3 decodes it first. */
+const canonicalPath = (path: string, service: string): string =>
+  path
+    .split('/')
+    .map((part) => encoded(service === 's3' ? decodeURIComponent(part) : part))
+    .join('/')
 
 const canonicalQuery = (query: string): string =>
   query === ''
@@ -62,7 +66,7 @@ export const verify = ({ method, target, headers, body }: Signed, secret: string
   const signedHeaders = names.split(';')
   const canonical = [
     method,
-    canonicalPath(path),
+    canonicalPath(path, service),
     canonicalQuery(query),
     ...signedHeaders.map(
       (name) =>

@@ -49,7 +49,7 @@ export type HealthFacts = {
 
 /** A current problem. The page is public, so `reason` contains no path and no setting value. */
 export type HealthProblem = {
-  readonly component: 'store' | 'config' | 'control' | 'ledger' | 'limits' | 'budgets'
+  readonly component: 'store' | 'config' | 'control' | 'ledger' | 'limits' | 'budgets' | 'export'
   readonly reason: string
   /** ms since 1970. */
   readonly since: number

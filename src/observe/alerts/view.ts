@@ -19,6 +19,7 @@ const STORES = {
   limits: 'limits',
   config: null,
   budgets: null,
+  export: 'export',
 } as const
 
 /** What one process knows for alerts, beside what all of them count together. Plain JSON data, since workers exchange it. */

@@ -118,12 +118,14 @@ export const awsHeaders = async (
   const { AwsV4Signer } = await import('aws4fetch')
   const cache = derived.get(credentials) ?? new Map<string, ArrayBuffer>()
   derived.set(credentials, cache)
-  const type = call.headers['content-type']
+  // Signs host, x-amz-* and content-type only: proxies may change other headers.
+  const headers = Object.fromEntries(
+    Object.entries(call.headers).filter(([name]) => name === 'content-type' || name.startsWith('x-amz-')),
+  )
   const signed = await new AwsV4Signer({
     method: call.method,
     url: call.url,
-    // Signs host, x-amz-* and content-type only: proxies may change other headers.
-    headers: type === undefined ? {} : { 'content-type': type },
+    headers,
     allHeaders: true,
     ...(call.body !== undefined && { body: wholeBody(call.body) }),
     ...credentials,

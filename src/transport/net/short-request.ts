@@ -14,11 +14,7 @@ export type ShortResponse = {
 }
 
 /** Resolves with the response, whatever its status, or a failure if there is none. After an abort it never settles. */
-export const shortRequest = (
-  dial: Dial,
-  call: Omit<UpstreamCall, 'identity'>,
-  signal: AbortSignal,
-): Promise<Outcome<ShortResponse>> =>
+export const shortRequest = (dial: Dial, call: UpstreamCall, signal: AbortSignal): Promise<Outcome<ShortResponse>> =>
   new Promise((resolve) => {
     if (signal.aborted) return
     const parts: Uint8Array[] = []

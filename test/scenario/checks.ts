@@ -47,6 +47,14 @@ export const EXPECTATIONS: readonly Expectation[] = [
     check: problemsOf('background'),
     pending: 'stored responses are of each gateway',
   },
+  {
+    name: 'new keys: known to every gateway at once',
+    check: ({ withNewKeys }) =>
+      withNewKeys.length > 0 && withNewKeys.every((status) => status === 200)
+        ? []
+        : [`statuses ${withNewKeys.join(', ')}`],
+    pending: 'gateways read new keys at intervals',
+  },
   { name: 'retries with an Idempotency-Key: both answers are the same', check: problemsOf('retry') },
   {
     name: 'retries with an Idempotency-Key: one call upstream',

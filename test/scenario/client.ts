@@ -32,7 +32,7 @@ export type Outcome = { readonly name: string; readonly kind: string; readonly p
 
 export type Ask = {
   readonly name: string
-  readonly key: string
+  readonly secret: string
   readonly path: string
   readonly body?: JsonObject
   readonly headers?: Readonly<Record<string, string>>
@@ -70,7 +70,7 @@ export class Client {
   }
 
   /** Sends a request and reads its answer to the end. Never rejects. */
-  send({ name, key, path, body, headers = {} }: Ask, url = this.#url): Promise<Exchange> {
+  send({ name, secret, path, body, headers = {} }: Ask, url = this.#url): Promise<Exchange> {
     const begun = performance.now()
     const exchange: Exchange = {
       name,
@@ -97,7 +97,7 @@ export class Client {
           method: body === undefined ? 'GET' : 'POST',
           agent: this.#agent,
           headers: {
-            authorization: `Bearer ${secretOf(key)}`,
+            authorization: `Bearer ${secret}`,
             'content-type': 'application/json',
             'x-request-id': name,
             ...headers,
@@ -127,6 +127,9 @@ export class Client {
 }
 
 // ── Operations ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** The key without limits. */
+const OPEN = secretOf('open')
 
 type Operation = (client: Client, name: string) => Promise<string | null>
 
@@ -170,9 +173,14 @@ const sendAgain = async (client: Client, ask: Ask): Promise<Exchange> => {
 }
 
 const ask =
-  (style: Style, stream: boolean, key = 'open'): Operation =>
+  (style: Style, stream: boolean): Operation =>
   async (client, name) => {
-    const exchange = await client.send({ name, key, path: PATHS[style], body: { ...BODIES[style](name), stream } })
+    const exchange = await client.send({
+      name,
+      secret: OPEN,
+      path: PATHS[style],
+      body: { ...BODIES[style](name), stream },
+    })
     return exchange.spared ? null : problemOf(exchange, style, answerTo(name, 1))
   }
 
@@ -183,7 +191,7 @@ const conversation: Operation = async (client, name) => {
     const own = `${name}.${turn}`
     const stream = turn % 2 === 0
     const body = { ...BODIES.responses(own), stream, ...(previous !== undefined && { previous_response_id: previous }) }
-    const exchange = await sendAgain(client, { name: own, key: 'open', path: PATHS.responses, body })
+    const exchange = await sendAgain(client, { name: own, secret: OPEN, path: PATHS.responses, body })
     const problem = problemOf(exchange, 'responses', answerTo(own, turn))
     if (problem !== null) return `turn ${turn}: ${problem}`
     previous = stream
@@ -196,7 +204,7 @@ const conversation: Operation = async (client, name) => {
 /** The same request twice with one Idempotency-Key: the second one while the first is in progress, or after it. */
 const retry: Operation = async (client, name) => {
   const isLate = Number(name.split('-')[1]) % 2 === 0
-  const twice = { name, key: 'open', path: PATHS.chat, body: BODIES.chat(name), headers: { 'idempotency-key': name } }
+  const twice = { name, secret: OPEN, path: PATHS.chat, body: BODIES.chat(name), headers: { 'idempotency-key': name } }
   const first = sendAgain(client, twice)
   await (isLate ? first : sleep(10))
   const answers = await Promise.all([first, sendAgain(client, twice)])
@@ -206,12 +214,12 @@ const retry: Operation = async (client, name) => {
 /** A background response, polled until it has ended. */
 const background: Operation = async (client, name) => {
   const body = { ...BODIES.responses(name), background: true }
-  const created = await sendAgain(client, { name, key: 'open', path: PATHS.responses, body })
+  const created = await sendAgain(client, { name, secret: OPEN, path: PATHS.responses, body })
   const id = text(parseObject(created.body)?.id)
   if (created.status !== 200 || id === undefined) return described(created)
   let isSpared = created.spared
   for (;;) {
-    const seen = await sendAgain(client, { name, key: 'open', path: `${PATHS.responses}/${id}` })
+    const seen = await sendAgain(client, { name, secret: OPEN, path: `${PATHS.responses}/${id}` })
     isSpared ||= seen.spared
     if (seen.status !== 200) return `polled: ${described(seen)}`
     const status = text(parseObject(seen.body)?.status)
@@ -237,7 +245,7 @@ const REFUSALS: { readonly [kind: string]: (exchange: Exchange) => boolean } = {
 const limited =
   (kind: string, key: string): Operation =>
   async (client, name) => {
-    const exchange = await client.send({ name, key, path: PATHS.chat, body: BODIES.chat(name) })
+    const exchange = await client.send({ name, secret: secretOf(key), path: PATHS.chat, body: BODIES.chat(name) })
     return exchange.spared || REFUSALS[kind]?.(exchange) ? null : problemOf(exchange, 'chat', answerTo(name, 1))
   }
 

@@ -1,7 +1,7 @@
 /** The faults of the scenario, one after the other. Each ends in a state from which the gateways must recover by themselves. */
 import type { Client } from './client.ts'
-import { type Fleet, LIMITS, until } from './fleet.ts'
-import { storedAttempts } from './ledger.ts'
+import { type Fleet, LIMITS, problemsOf, secretOf, until } from './fleet.ts'
+import { createKey, storedAttempts } from './ledger.ts'
 
 export type Stage = {
   readonly fleet: Fleet
@@ -12,6 +12,8 @@ export type Stage = {
   pass(seconds: number): Promise<void>
   /** Exit codes of the gateways that were replaced. */
   readonly exits: (number | null)[]
+  /** The statuses of requests with a key that has just been created, at each gateway in turn. */
+  readonly withNewKeys: number[]
   /** The statuses of a used-up budget at a gateway that has started while Redis did not answer. */
   readonly startedWithout: number[]
 }
@@ -23,13 +25,24 @@ export type Fault = {
   readonly run: (stage: Stage) => Promise<void>
 }
 
+const bodyOf = (name: string) => ({ model: 'm', max_tokens: 100, messages: [{ role: 'user', content: name }] })
+
 /** Seconds of load after what takes no time. */
 const SHORT = 2
 
-/** Without a fault: the first budget is used up, and the ledger knows it. */
+/** Without a fault: new keys are used, the first budget is used up, and the ledger knows it. */
 const nothing: Fault = {
   name: 'nothing',
-  async run({ fleet, pass }) {
+  async run({ fleet, client, pass, withNewKeys }) {
+    for (let at = 0; at < 3; at++) {
+      const secret = await createKey(fleet, `new-${at}`)
+      const asked = Array.from({ length: 2 * fleet.gateways.length }, async (_, n) => {
+        const name = `new-${at}.${n}`
+        const { status } = await client.send({ name, secret, path: '/v1/chat/completions', body: bodyOf(name) })
+        return status
+      })
+      withNewKeys.push(...(await Promise.all(asked)))
+    }
     await pass(SHORT)
     await until('the ledger has what the first budget has paid for', async () => {
       const { calls } = await fleet.provider.served()
@@ -50,11 +63,15 @@ export const redisStopped: Fault = {
     const pod = await fleet.addPod()
     for (let n = 0; n < 2 * LIMITS.answers; n++) {
       const name = `hard0-pod.${n}`
-      const body = { model: 'm', max_tokens: 100, messages: [{ role: 'user', content: name }] }
-      const { status } = await client.send({ name, key: 'hard0', path: '/v1/chat/completions', body }, pod.url)
+      const ask = { name, secret: secretOf('hard0'), path: '/v1/chat/completions', body: bodyOf(name) }
+      const { status } = await client.send(ask, pod.url)
       startedWithout.push(status)
     }
     fleet.redis.resume()
+    await until('the gateway that has started without Redis counts with the others', async () => {
+      const problems = await problemsOf(pod)
+      return problems.length === 0
+    })
   },
 }
 
@@ -129,14 +146,14 @@ const killed: Fault = {
   },
 }
 
-/** The standby may lack the last transactions: the journals have them. */
+/** The standby may lack the last transactions: the journals have them. Before it is promoted, it only reads. */
 const failedOver: Fault = {
   name: 'Postgres fails over to its standby',
   async run({ fleet, pass }) {
     await fleet.primary.stop()
-    await pass(1)
-    await fleet.standby.promote()
     fleet.moveToStandby()
+    await pass(SHORT)
+    await fleet.standby.promote()
     await pass(SHORT)
   },
 }

@@ -1,6 +1,7 @@
-/** The ledger of a fleet, as the admin API shows it, whatever its tables are. */
+/** The admin API of a fleet: its ledger, whatever the tables are, and its keys. */
 import assert from 'node:assert/strict'
 import { isObject, type JsonObject, list, object, parseObject, text } from '../../src/core/json.ts'
+import { post } from '../e2e/support/process.ts'
 import { ADMIN, type Gateway, until } from './fleet.ts'
 
 /** Rows of a page. */
@@ -47,4 +48,15 @@ export const budgetNow = async (
     .find((budget) => budget.name === name)
   const now = object(row?.now)
   return { spent: Math.round(Number(now?.spent) * 1e9), reserved: Math.round(Number(now?.reserved) * 1e9) }
+}
+
+/** Creates a client key at one of the gateways, whichever the balancer chooses, and returns its secret. */
+export const createKey = async ({ url }: Pick<Gateway, 'url'>, name: string): Promise<string> => {
+  const { status, text, json } = await post(
+    `${url}/admin/api/v1/keys`,
+    { name, team: 'default' },
+    { authorization: `Bearer ${ADMIN}`, connection: 'close' },
+  )
+  assert.equal(status, 201, text)
+  return String(json().secret)
 }

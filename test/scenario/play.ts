@@ -23,7 +23,7 @@ export type Played = {
   /** Attempts in the ledger by the name of the request. */
   readonly stored: ReadonlyMap<string, number>
   readonly strict: { readonly spent: number; readonly reserved: number }
-} & Pick<Stage, 'exits' | 'startedWithout'>
+} & Pick<Stage, 'exits' | 'withNewKeys' | 'startedWithout'>
 
 export type Course = FleetOptions & { readonly faults: readonly Fault[]; readonly away: number }
 
@@ -41,6 +41,7 @@ export const play = async ({ faults, away, ...options }: Course): Promise<Played
     away,
     pass: (seconds) => load.pass(seconds * RATE),
     exits: [],
+    withNewKeys: [],
     startedWithout: [],
   }
   try {
@@ -65,8 +66,8 @@ export const play = async ({ faults, away, ...options }: Course): Promise<Played
     }).catch(() => {})
     const strict = await budgetNow(gateway, 'strict')
     const { exchanges, outcomes } = client
-    const { exits, startedWithout } = stage
-    return { parts, exchanges, outcomes, served, stored, strict, exits, startedWithout }
+    const { exits, withNewKeys, startedWithout } = stage
+    return { parts, exchanges, outcomes, served, stored, strict, exits, withNewKeys, startedWithout }
   } finally {
     fleet.redis.resume()
     fleet.primary.resume()

@@ -23,6 +23,17 @@ export type NamedReply = { readonly name: string | null; readonly reply: string 
 /** The replies of processes. `of`: how many there should be. */
 export type NamedReplies = { readonly of: number; readonly replies: readonly NamedReply[] }
 
+/** A call about a role that one of several gateways has at a time. */
+export type RoleCall =
+  /** Takes it, or keeps it: whether it has it now. */
+  | { readonly do: 'claim' }
+  | { readonly do: 'release' }
+  /** What was saved with it. */
+  | { readonly do: 'load' }
+  | { readonly do: 'save'; readonly body: string }
+
+export type RoleAnswer = boolean | string | null
+
 /** How a query of the admin API is sent. `within`: ms to answer. `isKept`: a gateway that reads it late runs it all the same. */
 export type AskOptions = { readonly within: number; readonly isKept: boolean }
 

@@ -105,6 +105,7 @@ const processDeps = (runtime: Runtime): ProcessDeps => {
     minutes,
     alerts: () => current.alerting?.state() ?? null,
     counts: runtime.counts,
+    directory: keys.directory,
     ledgerLag: () => runtime.ledger.state().lagMs,
     process: {
       version,
@@ -172,10 +173,14 @@ export const answerQuery = async (runtime: Runtime, ask: string): Promise<string
   return JSON.stringify(await answerHere(processDeps(runtime), JSON.parse(ask) as ProcessQuery))
 }
 
-/** What each worker knows for alerts. `window`: ms in which failed requests are counted. */
-export const processViews = async (runtime: Runtime, window: number): Promise<readonly ProcessView[]> => {
+/** What each process knows for alerts. `window`: ms in which failed requests are counted. */
+export const processViews = async (
+  runtime: Runtime,
+  window: number,
+  thresholds: readonly number[] | null,
+): Promise<readonly ProcessView[]> => {
   const { askProcesses } = await import('../server/admin/processes.ts')
-  const { answers } = await askProcesses(processDeps(runtime), { do: 'alert_view', window })
+  const { answers } = await askProcesses(processDeps(runtime), { do: 'alert_view', window, thresholds })
   // See `answerHere`.
   return answers.map(({ value }) => value as ProcessView)
 }

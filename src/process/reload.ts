@@ -1,28 +1,54 @@
 import { problemLine } from '../config/problem.ts'
 import type { Reloaded } from '../config/watch.ts'
+import type { RoleCall } from '../core/fleet.ts'
+import type { AlertStorage } from '../observe/alerts/alert-storage.ts'
 import type { AlertingEvent } from '../observe/alerts/alerting.ts'
 import { configEvent } from '../observe/live/live-event.ts'
 import { processViews } from './admin-parts.ts'
 import { openWarningOf, warnIfOpen } from './announce.ts'
 import { startExport } from './export.ts'
 import type { Runtime } from './runtime.ts'
+import { fleetOf } from './supervised.ts'
 
-/** Loads the alerts once they are configured. Of several workers the first one sends them. */
+/** The alerts that gateways send together; null: this one shares no store. */
+const sharedAlerts = (runtime: Runtime): AlertStorage | null => {
+  const roles = runtime.worker ?? runtime.current.fleet
+  if (!roles || !fleetOf(runtime)) return null
+  const run = (call: RoleCall) => roles.runRole('alerts', call)
+  return {
+    isShared: true,
+    claim: async () => (await run({ do: 'claim' })) === true,
+    release: async () => void (await run({ do: 'release' })),
+    async load() {
+      const found = await run({ do: 'load' })
+      return typeof found === 'string' ? found : null
+    },
+    save: async (body) => void (await run({ do: 'save', body })),
+  }
+}
+
+/** Loads the alerts once they are configured. Of several workers the first one sends them, of several gateways one. */
 export const startAlerts = async (runtime: Runtime): Promise<void> => {
   const { current, gateway, keys, worker } = runtime
   if (current.alerting || !current.config.alerts || (worker && worker.number !== 1)) return
-  const [{ Alerting }, { joinViews, sharedView }] = await Promise.all([
+  const [{ Alerting }, { alertFile }, { joinBudgets, joinViews, sharedView }] = await Promise.all([
     import('../observe/alerts/alerting.ts'),
+    import('../observe/alerts/alert-storage.ts'),
     import('../observe/alerts/view.ts'),
   ])
   current.alerting ??= new Alerting({
-    folder: current.config.settings.data.dir,
+    storage: sharedAlerts(runtime) ?? alertFile(current.config.settings.data.dir),
     alerts: () => current.config.alerts,
     dial: gateway.world.dial,
-    view: async (window) => ({
-      ...(await sharedView(gateway, keys.directory())),
-      ...joinViews(await processViews(runtime, window)),
-    }),
+    async view(window) {
+      const thresholds = fleetOf(runtime) ? (current.config.alerts?.rules.budget ?? null) : null
+      const [{ budgets, keys: clientKeys }, views] = await Promise.all([
+        sharedView(gateway, keys.directory()),
+        processViews(runtime, window, thresholds),
+      ])
+      const reached = views.flatMap((one) => one.reached ?? [])
+      return { ...joinViews(views), keys: clientKeys, budgets: joinBudgets([...budgets, ...reached]) }
+    },
     report: (event) => reportAlerting(runtime, event),
   })
 }

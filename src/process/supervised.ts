@@ -46,7 +46,7 @@ export const connectToSupervisor = (
 }
 
 /** The store of the gateways and the name of this one; null: it shares none. */
-const fleetOf = ({ current }: Runtime) => {
+export const fleetOf = ({ current }: Runtime) => {
   const { settings } = current.config
   const place = fleetPlace(settings)
   return place && { place, node: sharedName(settings.data.dir) }

@@ -1,5 +1,7 @@
 /** Several gateways that share Postgres, or Redis alone, act as one for an operator. */
 import assert from 'node:assert/strict'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { after, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isObject, type JsonObject, list, object, parseObject } from '../../src/core/json.ts'
@@ -49,7 +51,27 @@ const listed = (gateway: Started, count: number) =>
     return found.length === count ? found : undefined
   })
 
+/** Receives alerts, by their types. */
+const receiver = async () => {
+  const received: string[] = []
+  const server = createServer(async (request, response) => {
+    let text = ''
+    for await (const chunk of request.setEncoding('utf8')) text += chunk
+    received.push(String(parseObject(text)?.type))
+    response.writeHead(204).end()
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  closers.push(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo // A server on a port has an address object.
+  return { received, url: `http://127.0.0.1:${port}/hook` }
+}
+
 type Stage = {
+  readonly alerts: readonly string[]
+
   readonly gateways: readonly Started[]
   readonly upstream: Upstream
   script: (request: UpstreamRequest) => Act
@@ -62,6 +84,11 @@ const stageOf = async (
   const stage: { script: Stage['script'] } = { script: () => ({ do: 'answer', body: answer }) }
   const upstream = await startUpstream((request) => stage.script(request))
   closers.push(() => upstream.close())
+  const { received: alerts, url } = await receiver()
+  const config = {
+    routes: { chain: { targets: ['openai/bad', 'openai/m'] } },
+    alerts: { url, rules: { estimatedShare: 0, circuitOpen: 0, failedShare: 0 } },
+  }
   const gateways = await Promise.all(
     of.map(async (more) => {
       const gateway = await start({
@@ -76,7 +103,7 @@ const stageOf = async (
           ...env,
           ...more,
         },
-        files: { 'headgate.yaml': 'routes:\n  chain: { targets: [openai/bad, openai/m] }\n' },
+        files: { 'headgate.yaml': JSON.stringify(config) },
       })
       closers.push(() => gateway.stop())
       await until('it is ready', async () =>
@@ -86,7 +113,7 @@ const stageOf = async (
     }),
   )
   for (const one of gateways) await listed(one, gateways.length)
-  return Object.assign(stage, { gateways, upstream })
+  return Object.assign(stage, { gateways, upstream, alerts })
 }
 
 const STORES = [
@@ -196,6 +223,22 @@ for (const { name, skip, keys, env } of STORES)
       for (let n = 0; n < 20; n++) for (const other of [...others, ...stage.gateways.slice(0, 1)]) await call(other)
       const probes = toBad() - opened
       assert.ok(probes <= 3, `${probes} requests of three processes tried a target that is open elsewhere`)
+    })
+
+    test('a threshold of a budget sends one alert, and one gateway lists it for all', { skip: !keys }, async () => {
+      const [one] = stage.gateways
+      assert.ok(one)
+      const budget = { name: 'b', amount: '10.00', period: 'total', alerts: [80] }
+      const made = await api(one, 'POST /budgets', budget)
+      assert.equal(made.status, 201, JSON.stringify(made.body))
+      const adjusted = await api(one, `POST /budgets/${made.body.id}/adjust`, { amount: '9.00', reason: 'test' })
+      assert.ok(adjusted.status < 300, JSON.stringify(adjusted.body))
+      await until('an alert', async () => (stage.alerts.length > 0 ? true : undefined))
+      for (const gateway of stage.gateways)
+        await until('the alert is listed', async () =>
+          list((await api(gateway, 'GET /alerts')).body.data).length === 1 ? true : undefined,
+        )
+      assert.deepEqual(stage.alerts, ['budget.threshold'])
     })
 
     test('one that is killed leaves the list', { skip: !keys }, async () => {

@@ -11,6 +11,7 @@ import type { Alerts } from '../../core/config.ts'
 import { Secret } from '../../core/secret.ts'
 import type { AlertView } from '../../policy/alerts/conditions.ts'
 import { dialer } from '../../transport/client/dial.ts'
+import { type AlertStorage, alertFile } from './alert-storage.ts'
 import { Alerting, type AlertingEvent, type AlertingOptions } from './alerting.ts'
 import { RequestCounts } from './request-counts.ts'
 import { joinViews, type ProcessView } from './view.ts'
@@ -96,7 +97,7 @@ const start = (
   const events: AlertingEvent[] = []
   const opened = dialer()
   const alerting = new Alerting({
-    folder: dir,
+    storage: alertFile(dir),
     alerts: () => alerts,
     dial: opened.dial,
     view: async () => view(),
@@ -368,7 +369,7 @@ test('alerting: 3,000 owners of a budget are one alert, without a mention in Sla
   await until(() => received.length === 1)
   // Owners that come later change the list of alerts, and send nothing.
   view = { ...quiet, budgets }
-  await until(() => alerting.state().alerts[0]?.message.includes('3000 owners') === true)
+  await until(() => alerting.state()?.alerts[0]?.message.includes('3000 owners') === true)
   view = { ...view, deadKeys: [dead] }
   await until(() => received.length === 2)
   for (const { body } of received) assert.doesNotMatch(String(body.text), /[<>]/)
@@ -388,7 +389,84 @@ test('alerting: alerts that were given up are counted in the next one, also afte
   const second = start(context, alertsFor(url), () => view, { folder: first.folder })
   await until(() => second.events.length === 1)
   assert.equal(received[2]?.body.undelivered, 1)
-  assert.equal(second.alerting.state().undelivered, 0)
+  assert.equal(second.alerting.state()?.undelivered, 0)
+})
+
+/** What several gateways share. `holder`: the one that sends; `isAway`: it cannot be reached. */
+const sharedStorage = () => {
+  const shared: { holder: string | null; text: string | null; isAway: boolean } = {
+    holder: null,
+    text: null,
+    isAway: false,
+  }
+  const reach = () => {
+    if (shared.isAway) throw new Error('away')
+  }
+  const of = (name: string): AlertStorage => ({
+    isShared: true,
+    async claim() {
+      reach()
+      shared.holder ??= name
+      return shared.holder === name
+    },
+    async release() {
+      reach()
+      if (shared.holder === name) shared.holder = null
+    },
+    async load() {
+      reach()
+      return shared.text
+    },
+    async save(text) {
+      reach()
+      shared.text = text
+    },
+  })
+  return { shared, of }
+}
+
+test('alerting: of three gateways one sends, and another one continues without repeating what was sent', async (context) => {
+  const { url, received } = await receiver(context)
+  const { of } = sharedStorage()
+  let view: typeof quiet = { ...quiet, deadKeys: [dead] }
+  const gateways = ['a', 'b', 'c'].map((name) => start(context, alertsFor(url), () => view, { storage: of(name) }))
+  await until(() => received.length === 1)
+  const states = () => gateways.map(({ alerting }) => alerting.state()?.alerts.length ?? null)
+  await until(() => states().filter((one) => one === 1).length === 1)
+  assert.deepEqual(states().toSorted(), [1, null, null])
+  const sender = gateways.find(({ alerting }) => alerting.state() !== null)
+  await sender?.alerting.stop()
+  await until(() => states().filter((one) => one === 1).length === 2)
+  view = { ...view, deadKeys: [dead, { ...dead, key: 'b2c4' }] }
+  await until(() => received.length === 2)
+  await sleep(50)
+  assert.equal(received.length, 2, 'each alert was sent once')
+})
+
+test('alerting: while the shared storage is away, the gateway that has sent the alerts continues alone', async (context) => {
+  const { url, received } = await receiver(context)
+  const { shared, of } = sharedStorage()
+  let view: typeof quiet = { ...quiet, deadKeys: [dead] }
+  for (const name of ['a', 'b']) start(context, alertsFor(url), () => view, { storage: of(name) })
+  await until(() => received.length === 1)
+  shared.isAway = true
+  view = { ...view, deadKeys: [dead, { ...dead, key: 'b2c4' }] }
+  await until(() => received.length === 2)
+  await sleep(50)
+  shared.isAway = false
+  // What was sent meanwhile is stored then.
+  await until(() => shared.text?.includes('b2c4') === true)
+  assert.equal(received.length, 2)
+})
+
+test('alerting: the alert of a budget has an ID that follows from its threshold and period', async (context) => {
+  const { url, received } = await receiver(context)
+  const periodEnd = Date.now() + 3_600_000
+  const budget = testBudget(100, { alerts: [80] })
+  const view = { ...quiet, budgets: [{ budget, owner: '', spent: 90, periodStart: 0, periodEnd }] }
+  for (let n = 0; n < 2; n++) start(context, alertsFor(url), () => view)
+  await until(() => received.length === 2)
+  assert.equal(received[0]?.body.id, received[1]?.body.id)
 })
 
 test('alerting: estimated answers are counted from events', async (context) => {

@@ -1,12 +1,11 @@
 /**
  * Sends alerts. A timer reads the state of the gateway and compares it with the alerts that were sent; what is due is first
- * written to a file and then sent, so that neither a restart nor a receiver that is down loses or repeats an alert. A
- * request that was sent but not confirmed is repeated with the same `webhook-id`.
+ * saved and then sent, so that neither a restart nor a receiver that is down loses or repeats an alert. A request that was sent
+ * but not confirmed is repeated with the same `webhook-id`. Of several gateways one sends the alerts of all; if it ends, another
+ * one continues with what it has saved.
  */
-import { randomUUID } from 'node:crypto'
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises'
+import { createHash, randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
-import { join } from 'node:path'
 import type { Alerts } from '../../core/config.ts'
 import type { Dial } from '../../core/world.ts'
 import {
@@ -19,11 +18,11 @@ import {
   storedEntries,
 } from '../../policy/alerts/alert-state.ts'
 import { type AlertCondition, type AlertRule, type AlertView, alertConditions } from '../../policy/alerts/conditions.ts'
+import type { AlertStorage } from './alert-storage.ts'
 import { alertBody, sendAlert, slackBody, withUndelivered } from './webhook.ts'
 
 export type AlertingOptions = {
-  /** The data folder. */
-  readonly folder: string
+  readonly storage: AlertStorage
   /** The current settings; null: no alerts are sent. */
   readonly alerts: () => Alerts | null
   /** The state of all processes now. `window`: ms in which failed requests are counted. */
@@ -89,7 +88,7 @@ type StoredAlerts = {
   readonly undelivered: number
 }
 
-const FILE = 'alerts.json'
+const NOTHING: StoredAlerts = { version: 2, entries: [], waiting: [], undelivered: 0 }
 const INTERVAL = 5_000
 /** Five tries in ten minutes. */
 const DELAYS: readonly number[] = [0, 5_000, 30_000, 120_000, 420_000]
@@ -99,11 +98,18 @@ const MAX_WAITING = 100
 const MAX_SENDING = 10
 /** Alerts in the state. */
 const MAX_LISTED = 200
+/** ms after which a gateway that has never reached the shared storage sends alerts of its own. */
+const ALONE = 60_000
+
 export class Alerting {
   readonly #options: AlertingOptions
   readonly #stopped = new AbortController()
   readonly #timer: NodeJS.Timeout
+  /** Null: not loaded. */
   #entries: AlertEntries | null = null
+  /** Whether this gateway sends the alerts; null: it was never known. */
+  #isSender: boolean | null = null
+  readonly #startedAt = Date.now()
   #waiting: readonly Delivery[] = []
   #undelivered = 0
   #ignored = 0
@@ -118,8 +124,9 @@ export class Alerting {
     this.#start()
   }
 
-  /** The newest alert comes first. */
-  state(): AlertingState {
+  /** The newest alert comes first. Null: another gateway sends them. */
+  state(): AlertingState | null {
+    if (!this.#sends()) return null
     const alerts = [...(this.#entries?.values() ?? [])].flatMap(({ condition, since, firedAt, resolved }) =>
       firedAt === null || resolved ? [] : [{ condition, since, firedAt }],
     )
@@ -143,6 +150,7 @@ export class Alerting {
     clearInterval(this.#timer)
     this.#stopped.abort()
     await this.#working
+    if (this.#isSender) await this.#options.storage.release().catch(() => {})
   }
 
   #start(): void {
@@ -158,6 +166,8 @@ export class Alerting {
     const settings = alerts()
     if (!settings) return
     try {
+      await this.#claim()
+      if (!this.#sends()) return
       if (!this.#entries) await this.#load()
       const now = Date.now()
       const conditions = alertConditions(settings.rules, { ...(await view(settings.rules.failedWindow)), now })
@@ -166,17 +176,30 @@ export class Alerting {
       if (next.ignored > 0 && this.#ignored === 0) this.#options.report({ result: 'ignored', count: next.ignored })
       this.#ignored = next.ignored
       this.#enqueue(next.due, settings, now)
-      if (next.changed) await this.#store()
+      if (next.changed || this.#isUnstored) await this.#store()
       await this.#deliver(settings)
     } catch (error) {
       this.#unstored(error)
     }
   }
 
+  #sends(): boolean {
+    return this.#isSender ?? Date.now() - this.#startedAt >= ALONE
+  }
+
+  /** While the storage cannot be used, the one that has sent the alerts continues. */
+  async #claim(): Promise<void> {
+    const { storage } = this.#options
+    const claimed = await storage.claim().catch(() => null)
+    if (claimed === null || claimed === this.#isSender) return
+    this.#isSender = claimed
+    if (storage.isShared) this.#entries = null
+  }
+
   #enqueue(due: readonly DueAlert[], { format }: Alerts, at: number): void {
     const node = hostname()
     const made = due.map((alert): Delivery => {
-      const id = `msg_${randomUUID()}`
+      const id = idOf(alert)
       const body = format === 'slack' ? slackBody(alert, node) : alertBody(alert, { id, at, node })
       const [first = 0] = this.#options.delays ?? DELAYS
       const { rule } = alert.condition
@@ -238,34 +261,32 @@ export class Alerting {
   }
 
   async #load(): Promise<void> {
+    const { storage } = this.#options
     try {
-      const { version, entries, waiting, undelivered }: StoredAlerts = JSON.parse(
-        await readFile(join(this.#options.folder, FILE), 'utf8'),
-      )
-      if (version !== 2) throw new Error('the file has another version')
-      this.#entries = restoredEntries(entries)
-      this.#waiting = [...waiting]
-      this.#undelivered = undelivered
+      const text = await storage.load()
+      const stored: StoredAlerts = text === null ? NOTHING : JSON.parse(text)
+      if (stored.version !== NOTHING.version) throw new Error('it has another version')
+      this.#entries = restoredEntries(stored.entries)
+      this.#waiting = [...stored.waiting]
+      this.#undelivered = stored.undelivered
     } catch (error) {
+      // What others have sent would be sent again.
+      if (storage.isShared && !(error instanceof SyntaxError)) throw error
       this.#entries = new Map()
-      // Before the first alert there is no file.
-      if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) this.#unstored(error)
+      this.#unstored(error)
     }
   }
 
-  /** Replaces the file. Without it, alerts are sent all the same. */
+  /** Replaces what is stored. Without it, alerts are sent all the same. */
   async #store(): Promise<void> {
     const stored: StoredAlerts = {
-      version: 2,
+      version: NOTHING.version,
       entries: storedEntries(this.#entries ?? new Map()),
       waiting: this.#waiting,
       undelivered: this.#undelivered,
     }
-    const { folder } = this.#options
     try {
-      await mkdir(folder, { recursive: true, mode: 0o700 })
-      await writeFile(join(folder, `${FILE}.new`), JSON.stringify(stored), { mode: 0o600, flush: true })
-      await rename(join(folder, `${FILE}.new`), join(folder, FILE))
+      await this.#options.storage.save(JSON.stringify(stored))
       this.#isUnstored = false
     } catch (error) {
       this.#unstored(error)
@@ -279,4 +300,14 @@ export class Alerting {
     const reason = error instanceof Error && 'code' in error ? String(error.code) : 'it is invalid'
     this.#options.report({ result: 'unstored', reason })
   }
+}
+
+/**
+ * The ID of a message, by which a receiver recognises one that it has. That of a period follows from what it reports: gateways
+ * that cannot reach each other may both send it.
+ */
+const idOf = ({ condition: { rule, object, threshold, occasion }, isResolved }: DueAlert): string => {
+  if (occasion === '') return `msg_${randomUUID()}`
+  const text = JSON.stringify([rule, object.id, threshold, occasion, isResolved])
+  return `msg_${createHash('sha256').update(text).digest('hex').slice(0, 32)}`
 }

@@ -23,7 +23,10 @@ const STORES = {
 } as const
 
 /** What one process knows for alerts, beside what all of them count together. Plain JSON data, since workers exchange it. */
-export type ProcessView = Omit<AlertView, 'now' | 'budgets' | 'keys'>
+export type ProcessView = Omit<AlertView, 'now' | 'budgets' | 'keys'> & {
+  /** The budgets of a gateway that have reached a threshold: it may count some of them alone. */
+  readonly reached?: readonly BudgetView[]
+}
 
 /** What the gateway does not contain. `ledgerLag`: ms by which the usage database lags behind the journal. */
 export type ProcessFacts = {
@@ -53,6 +56,27 @@ export const processView = (gateway: Gateway, { config, problems, ledgerLag, cou
     ledgerLag,
   }
 }
+
+/** Budgets of one gateway that others are sent. */
+const MAX_REACHED = 500
+
+/** The budgets that have reached a threshold, in percent; of many those that are spent the most. */
+export const reachedBudgets = (all: readonly BudgetView[], thresholds: readonly number[]): readonly BudgetView[] => {
+  const share = ({ spent, budget }: BudgetView) => spent / Math.max(1, budget.amount)
+  return all
+    .filter((one) => {
+      const { alerts } = one.budget
+      return one.spent > 0 && share(one) * 100 >= Math.min(...(alerts.length > 0 ? alerts : thresholds))
+    })
+    .toSorted((a, b) => share(b) - share(a))
+    .slice(0, MAX_REACHED)
+}
+
+/** The budgets of all gateways: the most that one of them has counted. */
+export const joinBudgets = (all: readonly BudgetView[]): readonly BudgetView[] =>
+  [...Map.groupBy(all, ({ budget, owner, periodStart }) => `${budget.id} ${periodStart} ${owner}`).values()].flatMap(
+    (states) => states.reduce((most, one) => (one.spent > most.spent ? one : most)),
+  )
 
 /**
  * The views of all processes as one: requests are added, and a circuit, a key or a store that fails in any process has failed.

@@ -3,7 +3,15 @@
  * for three of them. A question goes to all; those that do not answer in time are counted as missing.
  */
 import { randomBytes } from 'node:crypto'
-import type { AskOptions, GatewayState, ListedGateway, NamedReplies, NamedReply } from '../../core/fleet.ts'
+import type {
+  AskOptions,
+  GatewayState,
+  ListedGateway,
+  NamedReplies,
+  NamedReply,
+  RoleAnswer,
+  RoleCall,
+} from '../../core/fleet.ts'
 import { isObject, parseObject } from '../../core/json.ts'
 import type { News, NewsStore, NewsStoreOptions } from '../../news/news-store.ts'
 import { decodeMessage, encodeMessage, type FleetMessage, processName } from './fleet-messages.ts'
@@ -22,6 +30,8 @@ export type FleetOptions = {
 
 /** ms. `gone`: without a message. `late`: age of a question whose asker no longer waits. `answer`: for the state of this gateway. */
 const TIMES = { beat: 4_000, gone: 12_500, late: 5_000, answer: 1_000 }
+/** ms for which a role is kept without being claimed again. */
+const ROLE = 20_000
 /** The query of which a beat is made. */
 const BEAT = JSON.stringify({ do: 'beat' })
 
@@ -94,6 +104,24 @@ export class Fleet {
   /** Sends a notice to all other gateways. Without the store it is lost: notices are hints. */
   tell(notice: ProcessNotice): void {
     this.#send({ is: 'notice', notice }).catch(() => {})
+  }
+
+  /** A role that one gateway has at a time, and what it has saved. Rejects while the store cannot be used. */
+  async runRole(role: string, call: RoleCall): Promise<RoleAnswer> {
+    switch (call.do) {
+      case 'claim':
+        return this.#store.claim(role, ROLE)
+      case 'release':
+        await this.#store.release(role)
+        return null
+      case 'load':
+        return this.#store.load(role)
+      case 'save':
+        await this.#store.save(role, call.body)
+        return null
+      default:
+        throw new Error(`unknown call ${JSON.stringify(call satisfies never)}`)
+    }
   }
 
   async close(): Promise<void> {

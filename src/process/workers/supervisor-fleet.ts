@@ -1,11 +1,11 @@
 /** The other gateways, for all workers: queries of the admin API go to the workers and to them. */
-import type { NamedReply, OthersReplies } from '../../core/fleet.ts'
+import type { NamedReply, OthersReplies, RoleCall } from '../../core/fleet.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Fleet } from '../fleet/fleet.ts'
 import { processName } from '../fleet/fleet-messages.ts'
 import { fleetLine } from '../fleet/fleet-place.ts'
 import type { ProcessNotice, ReceivedNotice } from '../fleet/notice.ts'
-import type { FromWorker, Query } from './worker-messages.ts'
+import type { FromWorker, Query, RoleReply } from './worker-messages.ts'
 import type { WorkerProcess } from './worker-process.ts'
 import type { WorkerQueries } from './worker-queries.ts'
 
@@ -42,6 +42,7 @@ export class SupervisorFleet {
 
   /** Runs the query of a worker. */
   async run(worker: WorkerProcess, query: Query): Promise<string> {
+    if (query.about === 'role') return JSON.stringify(await this.#runRole(query.role, query.call))
     if (query.about !== 'processes') return this.#options.queries.run(query)
     const { ask, within } = query
     const fleet = this.#fleet
@@ -58,6 +59,14 @@ export class SupervisorFleet {
       gateways: fleet?.gateways() ?? null,
     }
     return JSON.stringify(found)
+  }
+
+  async #runRole(role: string, call: RoleCall): Promise<RoleReply> {
+    try {
+      return this.#fleet ? { value: await this.#fleet.runRole(role, call) } : null
+    } catch {
+      return null
+    }
   }
 
   /** Passes news of a worker to the others. */

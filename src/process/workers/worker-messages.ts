@@ -1,6 +1,6 @@
 /** Messages between the workers and their supervisor, over the IPC channel of `fork`. */
 
-import type { AskOptions } from '../../core/fleet.ts'
+import type { AskOptions, RoleAnswer, RoleCall } from '../../core/fleet.ts'
 import type { AccountsFromSupervisor, AccountsFromWorker } from '../../limits/workers/account-messages.ts'
 import type { NewsPlace } from '../../news/open-news.ts'
 import type { LiveBatch } from '../../observe/live/event-batch.ts'
@@ -14,6 +14,11 @@ export type Query =
   | { readonly about: 'cancel'; readonly response: string; readonly owner: string }
   /** A query of the admin API, as JSON; the reply is `OthersReplies` as JSON. */
   | ({ readonly about: 'processes'; readonly ask: string } & AskOptions)
+  /** A call about a role among gateways; the reply is `RoleReply` as JSON. */
+  | { readonly about: 'role'; readonly role: string; readonly call: RoleCall }
+
+/** Null: the call has failed. */
+export type RoleReply = { readonly value: RoleAnswer } | null
 
 /** Live events, while a worker has a listener. */
 export type LiveFromWorker =

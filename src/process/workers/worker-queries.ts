@@ -31,7 +31,7 @@ export class WorkerQueries {
   }
 
   /** Returns the merged metrics page; an empty string for other queries. */
-  run(query: Exclude<Query, { readonly about: 'processes' }>): Promise<string> {
+  run(query: Exclude<Query, { readonly about: 'processes' | 'role' }>): Promise<string> {
     if (query.about !== 'metrics') return this.#send(query).then(() => '')
     this.#gathering ??= this.#send(query)
       .then((replies) => this.#mergedPage(replies))

@@ -1,6 +1,6 @@
 /** A worker's side of the IPC channel to its supervisor. */
 import type { Config } from '../../core/config.ts'
-import type { AskProcesses, OthersReplies } from '../../core/fleet.ts'
+import type { AskProcesses, OthersReplies, RoleAnswer, RoleCall } from '../../core/fleet.ts'
 import { AccountsLink } from '../../limits/workers/accounts-link.ts'
 import { shareOf, workerWarnings } from '../../limits/workers/share.ts'
 import type { LiveBatch } from '../../observe/live/event-batch.ts'
@@ -9,7 +9,7 @@ import { freePort } from '../../runtime/free-port.ts'
 import type { SharedLedgerState } from '../../usage/bookkeeper/usage-ledger.ts'
 import type { ProcessNotice, ReceivedNotice } from '../fleet/notice.ts'
 import { ATOMIC_WRITE_BYTES, atomicLines } from './atomic-lines.ts'
-import type { FromSupervisor, FromWorker, Query } from './worker-messages.ts'
+import type { FromSupervisor, FromWorker, Query, RoleReply } from './worker-messages.ts'
 
 /** Callbacks that the worker provides. */
 export type WorkerActions = {
@@ -66,6 +66,8 @@ export type WorkerLink = {
   readonly cancel: (response: string, owner: string) => Promise<void>
   /** Sends a query of the admin API to the other workers and gateways. Null: the supervisor does not respond. `within`: up to 1,500. */
   readonly processes: AskProcesses
+  /** A role that one gateway has at a time. Rejects if the supervisor cannot reach their store. */
+  readonly runRole: (role: string, call: RoleCall) => Promise<RoleAnswer>
   /** Sends news to the other workers and gateways. */
   readonly tell: (notice: ProcessNotice) => void
   /** Limits, budgets and usage of all workers. */
@@ -113,6 +115,8 @@ export const connectWorker = (mark: string): WorkerLink => {
         return ''
       case 'processes':
         return actions.answer(query.ask)
+      case 'role':
+        throw new Error('the supervisor answers this')
       default:
         throw new Error(`unknown query ${JSON.stringify(query satisfies never)}`)
     }
@@ -196,6 +200,13 @@ export const connectWorker = (mark: string): WorkerLink => {
       const reply = await ask({ about: 'processes', ask: text, ...options })
       // Written by the supervisor, which is the same program.
       return reply === null ? null : (JSON.parse(reply) as OthersReplies)
+    },
+    async runRole(role, call) {
+      const reply = await ask({ about: 'role', role, call })
+      // Written by the supervisor, which is the same program.
+      const found = reply === null ? null : (JSON.parse(reply) as RoleReply)
+      if (found === null) throw new Error('the store of the gateways cannot be used')
+      return found.value
     },
     tell: (notice) => send({ type: 'notice', notice }),
     accounts,

@@ -51,6 +51,8 @@ export type AdminDeps = {
   readonly minutes: Pick<ProviderMinutes, 'of'>
   /** The alerts that were sent; null: none are configured, or another process sends them. */
   readonly alerts: () => AlertingState | null
+  /** The teams, keys and budgets in effect. */
+  readonly directory: () => Directory
   /** What this process has seen of requests. */
   readonly counts: Pick<RequestCounts, 'sums'>
   /** ms by which the usage database lags behind the journal. */

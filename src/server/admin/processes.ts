@@ -7,7 +7,7 @@ import { fail } from '../../core/failure.ts'
 import type { ListedGateway } from '../../core/fleet.ts'
 import { isObject, type JsonObject, list } from '../../core/json.ts'
 import { statusPage } from '../../gateway/handlers/pages.ts'
-import { processView } from '../../observe/alerts/view.ts'
+import { processView, reachedBudgets, sharedView } from '../../observe/alerts/view.ts'
 import type { ControlOperation, RunOperation } from '../../records/store/record-operations.ts'
 import type { AdminDeps } from './deps.ts'
 
@@ -32,8 +32,11 @@ export type ProcessQuery =
   | { readonly do: 'incidents' }
   /** The alerts that were sent and are not over. Of several workers the first one sends them. */
   | { readonly do: 'alerts' }
-  /** What it knows for alerts, with the failed requests of the last `window` ms. */
-  | { readonly do: 'alert_view'; readonly window: number }
+  /**
+   * What it knows for alerts, with the failed requests of the last `window` ms. `thresholds`: of budgets, in percent; null: those
+   * of other gateways are not needed.
+   */
+  | { readonly do: 'alert_view'; readonly window: number; readonly thresholds: readonly number[] | null }
   /** Reads the teams, keys, budgets and prices that were written so far. */
   | { readonly do: 'refresh' }
   /** Its state for the list of gateways. */
@@ -54,6 +57,7 @@ export type ProcessDeps = Pick<
   | 'refresh'
   | 'alerts'
   | 'counts'
+  | 'directory'
   | 'ledgerLag'
 >
 
@@ -129,12 +133,15 @@ export const answerHere = async (deps: ProcessDeps, query: ProcessQuery): Promis
     case 'alerts':
       return { state: deps.alerts() }
     case 'alert_view':
-      return processView(gateway, {
-        config: configuration.running(),
-        problems: deps.process.problems(),
-        ledgerLag: deps.ledgerLag(),
-        counts: deps.counts.sums(query.window),
-      })
+      return {
+        ...processView(gateway, {
+          config: configuration.running(),
+          problems: deps.process.problems(),
+          ledgerLag: deps.ledgerLag(),
+          counts: deps.counts.sums(query.window),
+        }),
+        ...(await reachedBy(deps, query.thresholds)),
+      }
     case 'refresh':
       await deps.refresh()
       return {}
@@ -147,6 +154,13 @@ export const answerHere = async (deps: ProcessDeps, query: ProcessQuery): Promis
     default:
       throw new Error(`unknown query ${JSON.stringify(query satisfies never)}`)
   }
+}
+
+/** The budgets that have reached a threshold; of several workers one states them for all. */
+const reachedBy = async ({ gateway, directory, process }: ProcessDeps, thresholds: readonly number[] | null) => {
+  if (thresholds === null || (process.worker && process.worker.number !== 1)) return {}
+  const { budgets } = await sharedView(gateway, directory())
+  return { reached: reachedBudgets(budgets, thresholds).map((one) => ({ ...one })) }
 }
 
 /** Sends a query to all processes. */

@@ -162,6 +162,26 @@ export const read = <Answer>(path: string, query: ApiQuery = {}): Promise<Answer
   return reading
 }
 
+/** Entries of a page of a list. */
+const PAGE = 200
+
+/** The entries of a list, page by page, up to `most`. `hasMore`: there are others. */
+export const readAll = async <Entry>(
+  path: string,
+  query: ApiQuery,
+  most: number,
+): Promise<{ readonly data: readonly Entry[]; readonly hasMore: boolean }> => {
+  type Read = { readonly data: readonly Entry[]; readonly has_more: boolean; readonly next: string | null }
+  const data: Entry[] = []
+  let after: string | null = null
+  do {
+    const page: Read = await read(path, { ...query, limit: Math.min(PAGE, most - data.length), after })
+    data.push(...page.data)
+    after = page.has_more ? page.next : null
+  } while (after !== null && data.length < most)
+  return { data, hasMore: after !== null }
+}
+
 /** Conditions of a write. `rev`: the revision that was read. `force`: whatever it is now. */
 export type WriteOptions = {
   readonly rev?: number

@@ -3,7 +3,7 @@
 import { type Signal, useSignal } from '@preact/signals'
 import type { ComponentChild } from 'preact'
 import { valuesOf, withParam } from '../address.ts'
-import { hasRole, offlineSince, read, session, useResource, write } from '../api.ts'
+import { hasRole, offlineSince, read, readAll, session, useResource, write } from '../api.ts'
 import { count, day, percent, shareOf } from '../format.ts'
 import {
   type BudgetRecord,
@@ -49,9 +49,8 @@ import { current, go, goToPage, isMedium, toast } from '../store.ts'
 import { en } from '../words/en.ts'
 import { keysWords } from '../words/keys.ts'
 
-/** Keys of a call, and the most that are read. */
-const PAGE = 200
-const MOST = 5_000
+/** Entries that are read. Of keys, as many more at a time. */
+const MOST = { keys: 5_000, teams: 5_000, budgets: 1_000, counters: 200 }
 /** The share of a budget from which the page points at it. */
 const NEAR = 0.8
 const EVERY = 30_000
@@ -62,24 +61,13 @@ const ALL = 'default'
 /** Which dialog is open, and for which key. */
 type OpenDialog = { readonly what: 'create' | 'bulk' | KeyAction; readonly id: string }
 
-const allKeys = async (query: Parameters<typeof read>[1]): Promise<readonly KeyRecord[]> => {
-  const found: KeyRecord[] = []
-  let after: string | null = null
-  do {
-    const page: Listed<KeyRecord> = await read('/keys', { ...query, limit: PAGE, after })
-    found.push(...page.data)
-    after = page.has_more ? page.next : null
-  } while (after !== null && found.length < MOST)
-  return found
-}
-
 const readBudgets = async () => {
-  const { data } = await read<Listed<BudgetRecord>>('/budgets', { limit: PAGE, sort: 'name' })
+  const { data } = await readAll<BudgetRecord>('/budgets', { sort: 'name' }, MOST.budgets)
   const several = data.filter(({ per }) => per !== 'all')
   const lists = await Promise.all(
     several.map(({ id }) =>
       read<Listed<BudgetRecord['now'] & { of: string; remaining: string }>>(`/budgets/${id}/counters`, {
-        limit: PAGE,
+        limit: MOST.counters,
       }),
     ),
   )
@@ -89,7 +77,12 @@ const readBudgets = async () => {
 
 type ConfigAccounts = { readonly accounts: readonly { readonly id: string; readonly origin: string }[] }
 
-const useKeys = (): { data: KeysData; list: ReturnType<typeof useResource<readonly KeyRecord[]>> } => {
+type KeyList = ReturnType<typeof useResource<Awaited<ReturnType<typeof readAll<KeyRecord>>>>> & {
+  /** Reads more keys. */
+  readonly more: () => void
+}
+
+const useKeys = (): { data: KeysData; list: KeyList } => {
   const place = current.value
   const states = valuesOf(place, 'state')
   const [q = '', sort = 'name'] = [valuesOf(place, 'q')[0], valuesOf(place, 'sort')[0]]
@@ -101,10 +94,20 @@ const useKeys = (): { data: KeysData; list: ReturnType<typeof useResource<readon
     managed: valuesOf(place, 'managed'),
     status: states.length > 0 ? states : USUAL_STATES,
   }
-  const list = useResource(`keys ${JSON.stringify(query)}`, () => allKeys(query), { every: EVERY })
-  const teams = useResource('teams', () => read<Listed<TeamRecord>>('/teams', { limit: PAGE, sort: 'name' }))
+  const most = useSignal(MOST.keys)
+  const found = useResource(
+    `keys ${most.value} ${JSON.stringify(query)}`,
+    () => readAll<KeyRecord>('/keys', query, most.value),
+    { every: EVERY },
+  )
+  const more = () => {
+    most.value += MOST.keys
+  }
+  const list = { ...found, more }
+  const teams = useResource('teams', () => readAll<TeamRecord>('/teams', { sort: 'name' }, MOST.teams))
   const limits = useResource('budgets', readBudgets, { every: EVERY })
-  const hasFile = list.value?.some(({ managed }) => managed === 'file') ?? false
+  const keys = list.value?.data ?? []
+  const hasFile = keys.some(({ managed }) => managed === 'file')
   const config = useResource(hasFile ? 'config' : null, () => read<ConfigAccounts>('/config'))
   const reload = () => {
     list.reload()
@@ -113,7 +116,7 @@ const useKeys = (): { data: KeysData; list: ReturnType<typeof useResource<readon
   return {
     list,
     data: {
-      keys: list.value ?? [],
+      keys,
       teams: teams.value?.data ?? [],
       budgets: limits.value?.budgets ?? [],
       counters: limits.value?.counters ?? {},
@@ -252,7 +255,7 @@ const Dialogs = ({ data, dialog, secret, ticked }: KeyDialogsProps) => {
 
 type ViewProps = {
   readonly data: KeysData
-  readonly list: ReturnType<typeof useResource<readonly KeyRecord[]>>
+  readonly list: KeyList
   readonly ticked: Signal<ReadonlySet<string>>
   readonly run: (what: KeyAction, key: KeyRecord) => void
   readonly dialog: Signal<OpenDialog | null>
@@ -281,7 +284,7 @@ const KeysView = ({ data, list, ticked, run, dialog }: ViewProps) => {
       {isAdmin && <Bulk data={data} ticked={ticked} revoke={() => (dialog.value = { what: 'bulk', id: '' })} />}
       {list.problem && <Failed problem={list.problem} retry={list.reload} />}
       {!list.value && list.isLoading && <Loading />}
-      {list.value?.length === 0 && (
+      {list.value?.data.length === 0 && (
         <Empty title={isFiltered ? keysWords.empty.filtered : keysWords.empty.title}>
           {isFiltered ? (
             <button type="button" class="button" onClick={() => go({ ...current.value, params: {} })}>
@@ -308,6 +311,14 @@ const KeysView = ({ data, list, ticked, run, dialog }: ViewProps) => {
             {...(isAdmin && { ticked })}
           />
         </div>
+      )}
+      {list.value?.hasMore && (
+        <p class="row dim">
+          {keysWords.first(count(data.keys.length))}
+          <button type="button" class="button" onClick={list.more}>
+            {keysWords.showMore}
+          </button>
+        </p>
       )}
     </>
   )

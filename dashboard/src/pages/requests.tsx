@@ -12,6 +12,7 @@ import { age, count, duration } from '../format.ts'
 import { isHeld, moreIn, useLive } from '../live.ts'
 import { useMarks } from '../marks.ts'
 import { outcomeSeries } from '../outcome-series.ts'
+import { findKeys, type OwnerNames, useOwnerNames } from '../owner-names.ts'
 import { Bars } from '../parts/chart.tsx'
 import { type Filter, Filters } from '../parts/filters.tsx'
 import { Menu } from '../parts/menu.tsx'
@@ -68,17 +69,19 @@ const hasFilter = (place: Place): boolean =>
   Object.keys(REQUEST_FILTERS).some((name) => valuesOf(place, name).length > 0)
 
 const useFilters = (): readonly Filter[] => {
-  const { value } = useResource('facets', () => read<Facets>('/requests/facets'))
+  const { value } = useResource('facets', () => read<Facets & { readonly names: OwnerNames }>('/requests/facets'))
+  const keys = useOwnerNames({ keys: valuesOf(current.value, 'key'), teams: [] })
+  const nameOf = (id: string): string => value?.names[id] ?? keys[id] ?? id
   const options = (name: string) => {
     const found = value?.[name]
-    return Array.isArray(found) ? found.map((one: string) => ({ value: one, label: one })) : []
+    return Array.isArray(found) ? found.map((one: string) => ({ value: one, label: nameOf(one) })) : []
   }
   return [
     { name: 'status', label: w.filters.status, options: RESULTS },
     { name: 'provider', label: w.filters.provider, options: options('provider') },
     { name: 'model', label: w.filters.model, options: options('model') },
     { name: 'route', label: w.filters.route, options: options('route') },
-    { name: 'key', label: w.filters.key, options: options('key') },
+    { name: 'key', label: w.filters.key, options: options('key'), find: findKeys, show: nameOf },
     { name: 'client', rare: true, label: w.filters.client, options: options('client') },
     { name: 'style', rare: true, label: w.filters.style, options: STYLES },
     { name: 'end_user', rare: true, label: w.filters.end_user, placeholder: w.endUserPlaceholder },

@@ -2,16 +2,9 @@
 import { placePath, toPage, valuesOf, withParam } from '../address.ts'
 import { apiPath, read, useResource } from '../api.ts'
 import { compact, count, csvOf, day, minute, money, percent, shareOf } from '../format.ts'
-import {
-  type BudgetRecord,
-  type KeyRecord,
-  type Listed,
-  type ListedCounter,
-  type OwnBudget,
-  ownBudgets,
-  type TeamRecord,
-} from '../key-records.ts'
+import { type BudgetRecord, type Listed, type ListedCounter, type OwnBudget, ownBudgets } from '../key-records.ts'
 import { useMarks } from '../marks.ts'
+import { findKeys, useOwnerNames } from '../owner-names.ts'
 import { Bars, type ChartSeries } from '../parts/chart.tsx'
 import { Figure } from '../parts/figure.tsx'
 import { Filters } from '../parts/filters.tsx'
@@ -59,16 +52,6 @@ const FILTERS = ['team', 'key', 'model', 'route', 'client', 'provider', 'tag', '
 
 const groupOf = (): UsageGroup => USAGE_GROUPS.find((group) => group === valuesOf(current.value, 'group')[0]) ?? 'key'
 
-const useNames = (): Names => {
-  const keys = useResource('usage keys', () => read<Listed<KeyRecord>>('/keys', { limit: 200 }))
-  const teams = useResource('usage teams', () =>
-    read<Listed<TeamRecord>>('/teams', { limit: 200, status: ['active', 'blocked', 'deleted'] }),
-  )
-  return Object.fromEntries(
-    [...(keys.value?.data ?? []), ...(teams.value?.data ?? [])].map(({ id, name }) => [id, name]),
-  )
-}
-
 const filterOf = () => Object.fromEntries(FILTERS.map((name) => [name, valuesOf(current.value, name)]))
 
 const rangeOf = () => {
@@ -111,10 +94,10 @@ const useReports = (group: UsageGroup) => {
 
 export const Page = () => {
   const group = groupOf()
-  const listed = useNames()
+  const chosen = useOwnerNames({ keys: valuesOf(current.value, 'key'), teams: valuesOf(current.value, 'team') })
   const { report, before, past, priced, isHours } = useReports(group)
   const { value } = report
-  const names = distinctNames({ ...listed, ...value?.names })
+  const names = distinctNames({ ...chosen, ...value?.names })
   const { starts, lines } = withEveryStart(usageLines(value?.data ?? [], group), isHours, currentRange())
   const nameOf = (id: string) => (id === '' ? usageWords.without[group] : (names[id] ?? id))
   const unpriced = (priced.value?.data ?? []).filter((row) => row.unpriced > 0)
@@ -205,6 +188,8 @@ const Controls = ({ group, names }: { readonly group: UsageGroup; readonly names
     name,
     label: usageWords.groups[name],
     show: (value: string) => names[value] ?? value,
+    // The keys with usage in the range are not all.
+    ...(name === 'key' && { options: [], find: findKeys }),
   }))
   return (
     <div class="usage-controls">

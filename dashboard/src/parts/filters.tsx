@@ -2,18 +2,23 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { type Place, valuesOf, withParam } from '../address.ts'
+import { useResource } from '../api.ts'
 import { bind } from '../shortcuts.ts'
 import { current, go, isNarrow } from '../store.ts'
 import { en } from '../words/en.ts'
 import { Dialog } from './dialog.tsx'
 import { Menu } from './menu.tsx'
 
+export type FilterOption = { readonly value: string; readonly label: string }
+
 export type Filter = {
   /** The name in the address. */
   readonly name: string
   readonly label: string
   /** The values to choose from; absent: any text. */
-  readonly options?: readonly { readonly value: string; readonly label: string }[]
+  readonly options?: readonly FilterOption[]
+  /** Further values that match a text, because the options are not all. */
+  readonly find?: (text: string) => Promise<readonly FilterOption[]>
   /** It is in the menu "More". */
   readonly rare?: boolean
   /** One value at most. */
@@ -50,8 +55,7 @@ const toggled = (place: Place, { name, single }: Filter, value: string): Place =
 }
 
 const Options = ({ filter, close }: { readonly filter: Filter; readonly close: () => void }) => {
-  const { name, options, single, placeholder } = filter
-  const chosen = valuesOf(current.value, name)
+  const { options, placeholder } = filter
   if (!options)
     return (
       <form
@@ -71,22 +75,59 @@ const Options = ({ filter, close }: { readonly filter: Filter; readonly close: (
         </button>
       </form>
     )
-  if (options.length === 0) return <p class="dim">{en.palette.empty}</p>
+  return <ListedOptions filter={filter} options={options} close={close} />
+}
+
+/** Options above which a menu has a field, and the most that it shows. */
+const MANY = 12
+const SHOWN = 100
+
+type ListedOptionsProps = {
+  readonly filter: Filter
+  readonly options: readonly FilterOption[]
+  readonly close: () => void
+}
+
+const ListedOptions = ({ filter, options, close }: ListedOptionsProps) => {
+  const { name, label, single, find } = filter
+  const text = useSignal('')
+  const wanted = text.value.trim().toLowerCase()
+  const found = useResource(find && wanted !== '' ? `filter ${name} ${wanted}` : null, async () => find?.(wanted) ?? [])
+  const all = new Map([...(found.value ?? []), ...options].map((option) => [option.value, option]))
+  const matching = [...all.values()].filter(
+    (option) => option.label.toLowerCase().includes(wanted) || option.value.toLowerCase().includes(wanted),
+  )
+  const shown = matching.slice(0, SHOWN)
+  const chosen = valuesOf(current.value, name)
   return (
     <div class="options">
-      {options.map(({ value, label }) => (
-        <label key={value} class="check">
+      {(find || options.length > MANY) && (
+        <input
+          type="search"
+          aria-label={`${en.palette.find}: ${label}`}
+          placeholder={en.palette.find}
+          autocomplete="off"
+          value={text.value}
+          onInput={({ currentTarget }) => {
+            text.value = currentTarget.value
+          }}
+        />
+      )}
+      {shown.length === 0 && <p class="dim">{en.palette.empty}</p>}
+      {shown.map((option) => (
+        <label key={option.value} class="check">
           <input
             type={single ? 'radio' : 'checkbox'}
-            checked={chosen.includes(value)}
+            checked={chosen.includes(option.value)}
             onChange={() => {
-              go(toggled(current.value, filter, value))
+              go(toggled(current.value, filter, option.value))
               if (single) close()
             }}
           />
-          <span class="option-text">{label}</span>
+          <span class="option-text">{option.label}</span>
         </label>
       ))}
+      {matching.length > shown.length && <p class="dim small">{en.palette.others(matching.length - shown.length)}</p>}
     </div>
   )
 }

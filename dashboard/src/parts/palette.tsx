@@ -1,7 +1,7 @@
 /** The palette of Ctrl-K: pages, actions, providers, models, keys, and a pasted request ID. */
 import { signal, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { read, useResource } from '../api.ts'
+import { type ApiQuery, read, useResource } from '../api.ts'
 import { toggleHold } from '../live.ts'
 import { NAV_PAGES, type PageName } from '../page-table.ts'
 import { bind, isHelpOpen } from '../shortcuts.ts'
@@ -43,17 +43,18 @@ const FIRST = { limit: 200 }
 
 type Named = { readonly id: string; readonly name?: string }
 
-const useNamed = (path: string, query = {}): readonly Named[] =>
-  useResource(`palette ${path}`, () => read<{ readonly data: readonly Named[] }>(path, query)).value?.data ?? []
+const useNamed = (path: string, query: ApiQuery = {}): readonly Named[] =>
+  useResource(`palette ${path} ${JSON.stringify(query)}`, () => read<{ readonly data: readonly Named[] }>(path, query))
+    .value?.data ?? []
 
 const named = (page: PageName, text: (name: string) => string, found: readonly Named[]): readonly PaletteEntry[] =>
   found.map(({ id, name = id }, at) => ({ id: `${page}-${at}`, text: text(name), run: () => goToPage(page, id) }))
 
-/** What is configured, read when the palette opens. */
-const useConfigured = (): readonly PaletteEntry[] => [
+/** What is configured, read when the palette opens; keys, of which there may be thousands, when a text is typed. */
+const useConfigured = (text: string): readonly PaletteEntry[] => [
   ...named('providers', en.palette.provider, useNamed('/providers')),
   ...named('routes', en.palette.model, useNamed('/models', FIRST)),
-  ...named('keys', en.palette.key, useNamed('/keys', FIRST)),
+  ...named('keys', en.palette.key, useNamed('/keys', { ...FIRST, ...(text !== '' && { q: text }) })),
 ]
 
 /** The most entries that are shown. */
@@ -75,7 +76,7 @@ const LIST = 'palette-list'
 const Search = () => {
   const text = useSignal('')
   const chosen = useSignal(0)
-  const entries = entriesFor(text.value, useConfigured())
+  const entries = entriesFor(text.value, useConfigured(text.value.trim()))
   const at = Math.min(chosen.value, entries.length - 1)
   const run = (entry: PaletteEntry | undefined) => {
     if (!entry) return

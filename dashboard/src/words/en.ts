@@ -103,6 +103,8 @@ export const en = words({
     model: (name: string) => `Model ${name}`,
     key: (name: string) => `Key ${name}`,
     empty: 'Nothing matches.',
+    find: 'Find',
+    others: (n: number) => `${n} more. Type to find them.`,
     goTo: (page: string) => `Go to ${page}`,
     request: (id: string) => `Open request ${id}`,
     hint: 'Search',

@@ -62,6 +62,8 @@ export const keysWords = words({
     text: 'Without a key the gateway answers every client that reaches it. With the first key, calls without one are refused.',
     filtered: 'No key matches the filter.',
   },
+  first: (shown: string) => `The first ${shown} keys are shown. The search finds all.`,
+  showMore: 'Show more',
   ticked: (n: number) => `${counted(n, 'key')} selected`,
   untick: 'Clear selection',
   bulkBlock: 'Block',

@@ -1,10 +1,11 @@
 /** Requests of the ledger with their attempts and kept bodies. */
 import { z } from 'zod'
+import type { Directory } from '../../../core/accounts.ts'
 import { bad, fail, good, type Outcome } from '../../../core/failure.ts'
 import { time } from '../../../records/entities/shown.ts'
 import type { StoredBodies } from '../../../usage/bodies/recorded-calls.ts'
 import { REQUESTS_PARAMETERS, RUNNING_PARAMETERS } from '../../../usage/reading/parameters.ts'
-import type { FoundRequest } from '../../../usage/reading/queries.ts'
+import type { Facets, FoundRequest } from '../../../usage/reading/queries.ts'
 import { count, listOf, named } from '../../answers/fields.ts'
 import { FOUND_REQUEST, REPLAYED, REQUEST_BODIES, REQUEST_EXAMPLE, REQUESTS_PAGE } from '../../answers/requests.ts'
 import { noteAudit, noteOnce } from '../control.ts'
@@ -30,6 +31,15 @@ const running = z
       .describe('Of the answer so far, estimated; null: none yet, or another process answers the request'),
   })
   .meta({ id: 'OngoingAttempt' })
+
+/** The names of the teams and keys among the values of filters. */
+const namesIn = (facets: Facets, { teams, keys }: Directory): { readonly [id: string]: string } => {
+  const named = [
+    ...[facets.team ?? []].flat().map((value) => [value, teams.get(value)?.name] as const),
+    ...[facets.key ?? []].flat().map((value) => [value, keys.get(value)?.name] as const),
+  ]
+  return Object.fromEntries(named.flatMap(([value, name]) => (name === undefined ? [] : [[value, name]])))
+}
 
 export const requestRows = [
   row({
@@ -65,12 +75,22 @@ export const requestRows = [
     role: 'viewer',
     scope: 'team',
     answer: z
-      .object({ object: z.literal('facets') })
-      .catchall(z.union([z.array(z.string()), z.literal('facets')]))
+      .object({ object: z.literal('facets'), names: z.record(z.string(), z.string()) })
+      .catchall(z.union([z.array(z.string()), z.literal('facets'), z.record(z.string(), z.string())]))
       .meta({ id: 'Facets' }),
-    example: { answer: { object: 'facets', provider: ['groq', 'openai'], model: ['gpt-5-mini'] } },
-    async handle({ usage }, { teams }) {
-      return shown(await usage.facets({ team: teams }))
+    about: '`names`: of the teams and keys among the values, by ID.',
+    example: {
+      answer: {
+        object: 'facets',
+        names: { key_1: 'ci' },
+        provider: ['groq', 'openai'],
+        model: ['gpt-5-mini'],
+        key: ['key_1'],
+      },
+    },
+    async handle({ usage, control }, { teams }) {
+      const found = await usage.facets({ team: teams })
+      return found.ok ? shown(good({ ...found.value, names: namesIn(found.value, control.directory()) })) : found
     },
   }),
   row({

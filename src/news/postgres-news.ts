@@ -3,7 +3,6 @@
  * notices on makes messages late. Messages have the order of their numbers, because a lock is held from the number to the
  * commit: it is that of this table only, and a notice waits for one of the server anyway.
  */
-import { listen, type NoticeListener } from '../storage/sql/postgres/listen.ts'
 import { PostgresPool, type PostgresRow } from '../storage/sql/postgres/pool.ts'
 import type { SharedDatabase } from '../storage/sql/shared-database.ts'
 import { CREATE_NEWS, NEWS_SCHEMA } from './news-schema.ts'
@@ -41,7 +40,6 @@ export class PostgresNews implements NewsStore {
   readonly #options: NewsStoreOptions
   readonly #database: SharedDatabase
   readonly #pool: PostgresPool
-  readonly #listening: NoticeListener
   /** The number of the last message that was read; null: those of the last minutes are read again. */
   #last: number | null = null
   /** By number and time: a server that has taken over may give a number again. */
@@ -63,16 +61,14 @@ export class PostgresNews implements NewsStore {
     this.#options = options
     this.#database = database
     const { url } = database
-    this.#pool = new PostgresPool({ url, schema: NEWS_SCHEMA, max: 1, applicationName: APPLICATION })
     const { node } = options
-    this.#listening = listen({
-      url,
-      applicationName: APPLICATION,
+    // A name of a gateway, or `*` and that of the sender.
+    const isForUs = (payload: string) => payload === node || (payload[0] === '*' && payload !== `*${node}`)
+    const notices = {
       channels: [CHANNEL],
-      // A name of a gateway, or `*` and that of the sender.
-      onNotice: ({ payload }) => (payload === node || (payload[0] === '*' && payload !== `*${node}`)) && this.#look(),
-      onGap: () => this.#look(),
-    })
+      onNotice: (_: string, payload: string) => isForUs(payload) && this.#look(),
+    }
+    this.#pool = new PostgresPool({ url, schema: NEWS_SCHEMA, max: 1, applicationName: APPLICATION, notices })
     this.#timer = setInterval(() => this.#look(), NEWS_TIMES.look).unref()
     this.#removeLater()
     this.#look()
@@ -132,7 +128,7 @@ export class PostgresNews implements NewsStore {
     this.#isClosed = true
     clearInterval(this.#timer)
     clearTimeout(this.#removal)
-    await Promise.allSettled([this.#next ?? this.#settled, this.#listening.stop()])
+    await Promise.allSettled([this.#next ?? this.#settled])
     await this.#pool.close()
   }
 

@@ -25,7 +25,11 @@ export class ControlConnection {
   /** Until this time of the monotonic clock the database is not opened, because of the error. */
   #retry: { readonly at: number; readonly error: unknown } | null = null
 
-  constructor({ folder, database, settings, since, isKnown, hasKeys }: ControlThreadOptions) {
+  readonly #onNotice: () => void
+
+  /** `onNotice`: another process has written, which not all databases report. */
+  constructor({ folder, database, settings, since, isKnown, hasKeys }: ControlThreadOptions, onNotice: () => void) {
+    this.#onNotice = onNotice
     this.#place = { folder, database }
     this.#settings = settings
     this.seq = since
@@ -54,7 +58,7 @@ export class ControlConnection {
     if (this.#database) return this.#database
     if (this.#retry && performance.now() < this.#retry.at) throw this.#retry.error
     try {
-      this.#database = await ControlDatabase.open(this.#knownPlace(), this.#settings)
+      this.#database = await ControlDatabase.open(this.#knownPlace(), this.#settings, this.#onNotice)
       this.#isKnown = true
       return this.#database
     } catch (error) {

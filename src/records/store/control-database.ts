@@ -67,12 +67,13 @@ export class ControlDatabase {
     this.#file = JSON.stringify(fileRows(settings.file))
   }
 
-  /** Opens the database, or creates it with its schema unless it was there before (`isKnown`). */
+  /** Opens the database, or creates it with its schema unless it was there before (`isKnown`). `onNotice`: another process has written. */
   static async open(
     { folder, database, isKnown = false }: ControlPlace & { readonly isKnown?: boolean },
     settings: ControlSettings,
+    onNotice: () => void = () => {},
   ): Promise<ControlDatabase> {
-    const storage = database ? await openSharedStorage(database, isKnown) : openFileStorage(folder, isKnown)
+    const storage = database ? await openSharedStorage(database, isKnown, onNotice) : openFileStorage(folder, isKnown)
     return new ControlDatabase(storage, settings)
   }
 

@@ -34,6 +34,8 @@ class ControlThread {
   #problem: string | null | undefined
   #snapshotProblem: string | null = null
   #isClosing = false
+  /** A look for changes waits for the calls before. */
+  #isDue = false
 
   readonly methods = {
     run: ({ operation, context }: AskedOperation): Promise<ControlResult> =>
@@ -52,12 +54,23 @@ class ControlThread {
   constructor(options: ControlThreadOptions, emit: Emit<ControlEvents>) {
     const { folder, database } = options
     this.#emit = emit
-    this.#connection = new ControlConnection(options)
+    this.#connection = new ControlConnection(options, () => this.#noticed())
     this.#isShared = database !== null
     this.#snapshot = database?.snapshot
       ? new SnapshotKeeper({ folder, url: database.url, onProblem: (problem) => this.#snapshotState(problem) })
       : null
     void this.#queue(() => this.#look())
+  }
+
+  /** Looks for changes, once for the notices that come meanwhile. */
+  #noticed(): void {
+    if (this.#isDue) return
+    this.#isDue = true
+    void this.#queue(async () => {
+      this.#isDue = false
+      const { database } = this.#connection
+      if (database && !this.#isClosing) await this.#report(database)
+    })
   }
 
   /** After the calls before. */

@@ -13,12 +13,19 @@ export const CONTROL_CHANNEL = 'headgate_control'
 /** A table or column is missing: the schema is another one now. */
 const OTHER_SCHEMA = /^(?:3F000|42P01|42703)$/
 
-/** Connects. `isKnown`: it was there before; if it is missing, its keys are lost, and a new, empty one would open the gateway. */
-export const openSharedStorage = async (shared: SharedControl, isKnown: boolean): Promise<ControlStorage> => {
+/**
+ * Connects. `isKnown`: it was there before; if it is missing, its keys are lost, and a new, empty one would open the gateway.
+ * `onNotice`: there may be changes.
+ */
+export const openSharedStorage = async (
+  shared: SharedControl,
+  isKnown: boolean,
+  onNotice: () => void,
+): Promise<ControlStorage> => {
   const pool = await openShared(
     shared,
     { ...SHARED_CONTROL, mayCreate: !isKnown },
-    { max: 1, applicationName: 'headgate keys' },
+    { max: 1, applicationName: 'headgate keys', notices: { channels: [CONTROL_CHANNEL], onNotice } },
   )
   const store = new PostgresStore<ControlTables>(pool)
   let isLost = false

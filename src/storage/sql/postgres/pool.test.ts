@@ -4,7 +4,6 @@ import { createServer, type Socket } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import { type PgBouncer, skipPgBouncer, startPgBouncer } from '../../../../test/support/pgbouncer.ts'
 import { type PostgresServer, skipPostgres, startPostgres } from '../../../../test/support/postgres.ts'
-import { listen } from './listen.ts'
 import { PostgresPool, type PostgresPoolOptions } from './pool.ts'
 import { PostgresError } from './postgres-error.ts'
 
@@ -20,8 +19,12 @@ const problem = async (run: Promise<unknown>): Promise<PostgresError> => {
 describe('a pool of Postgres connections', { skip: skipPostgres, concurrency: false }, () => {
   let server: PostgresServer
   let pool: PostgresPool
-  const open = (options: Partial<PostgresPoolOptions> = {}) =>
-    new PostgresPool({ url: server.url, schema: 'things', max: 2, applicationName: 'headgate test', ...options })
+  let pools = 0
+  /** Each has connections of its own. */
+  const open = ({ url = server.url, ...options }: Partial<PostgresPoolOptions> = {}) => {
+    const own = `${url}${url.includes('?') ? '&' : '?'}test=${++pools}`
+    return new PostgresPool({ url: own, schema: 'things', max: 2, applicationName: 'headgate test', ...options })
+  }
   before(async () => {
     server = await startPostgres()
     pool = open()
@@ -222,44 +225,51 @@ describe('a pool of Postgres connections', { skip: skipPostgres, concurrency: fa
     proxy.close()
   })
 
-  test('notices arrive, and after a loss the listener reports a gap', async () => {
-    const notices: string[] = []
-    let gaps = 0
+  test('pools of one database share connections, each with its own settings', async () => {
+    const options = { url: `${server.url}?shared`, max: 1, applicationName: 'headgate shared' }
+    const [one, other] = ['things', 'public'].map((schema) => new PostgresPool({ ...options, schema }))
+    assert.ok(one && other)
+    const path = "SELECT current_setting('search_path') p, pg_backend_pid() pid"
+    const [first, second] = await Promise.all([one.query(path), other.query(path)])
+    assert.deepEqual([first.rows[0]?.p, second.rows[0]?.p], ['things', 'public'])
+    assert.equal(first.rows[0]?.pid, second.rows[0]?.pid)
+    await one.close()
+    assert.equal((await problem(one.query('SELECT 1'))).code, 'CLOSED')
+    assert.equal((await other.query(path)).rows[0]?.pid, first.rows[0]?.pid)
+    await other.close()
+  })
+
+  test('connections receive notices, also those that replace a lost one', async () => {
+    const received: string[] = []
     let wake = () => {}
-    const until = async (isDone: () => boolean) => {
-      while (!isDone())
+    const until = async (count: number) => {
+      while (received.length < count)
         await new Promise<void>((resolve) => {
           wake = resolve
         })
     }
-    const states: (string | null)[] = []
-    const listening = listen({
-      url: server.url,
-      applicationName: 'headgate listener',
-      channels: ['headgate_keys', 'headgate_cuts'],
-      onNotice: ({ channel, payload }) => {
-        notices.push(`${channel}:${payload}`)
+    const noticesOf = (channel: string) => ({
+      channels: [channel],
+      onNotice: (from: string, payload: string) => {
+        received.push(`${from}:${payload}`)
         wake()
       },
-      onGap: () => {
-        gaps++
-        wake()
-      },
-      onState: (state) => states.push(state),
     })
-    await until(() => gaps === 1)
+    const options = { url: `${server.url}?notices`, schema: 'things', max: 1, applicationName: 'headgate notices' }
+    const keys = new PostgresPool({ ...options, notices: noticesOf('headgate_keys') })
+    const pid = async () => (await keys.query('SELECT pg_backend_pid() pid')).rows[0]?.pid
+    const before = await pid()
     await pool.query("SELECT pg_notify('headgate_keys', '7')")
-    await until(() => notices.length === 1)
-    await pool.query(
-      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'headgate listener'",
-    )
-    await until(() => gaps === 2)
+    await until(1)
+    // A second pool adds its channel to the connection.
+    const cuts = new PostgresPool({ ...options, notices: noticesOf('headgate_cuts') })
+    assert.equal(await pid(), before)
+    await pool.query('SELECT pg_terminate_backend($1::int)', [Number(before)])
+    while ((await pid().catch(() => before)) === before);
     await pool.query('NOTIFY headgate_cuts')
-    await until(() => notices.length === 2)
-    assert.deepEqual(notices, ['headgate_keys:7', 'headgate_cuts:'])
-    assert.deepEqual(states, [null, 'Postgres is shutting down', null])
-    await listening.stop()
-    assert.equal(listening.isLive, false)
+    await until(2)
+    assert.deepEqual(received, ['headgate_keys:7', 'headgate_cuts:'])
+    await Promise.all([keys.close(), cuts.close()])
   })
 
   describe('behind PgBouncer in transaction mode', { skip: skipPgBouncer }, () => {

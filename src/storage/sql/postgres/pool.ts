@@ -4,8 +4,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { clientOf, errorFrom, PostgresClient } from './postgres-client.ts'
-import { PostgresError } from './postgres-error.ts'
+import { Connections, type NoticeReceiver } from './connections.ts'
+import { errorFrom } from './postgres-client.ts'
+import { CLOSED, PostgresError } from './postgres-error.ts'
 
 /** A list is an array of Postgres, such as `unnest` takes. */
 export type PostgresValue = null | boolean | number | bigint | string | Uint8Array | readonly PostgresValue[]
@@ -30,12 +31,14 @@ export type PostgresPoolOptions = {
   readonly url: string
   /** The schema in which names without one are found. */
   readonly schema: string
-  /** Connections. More transactions wait for them. */
+  /** Connections, of all pools that share them. More transactions wait for them. */
   readonly max: number
   /** Shown in `pg_stat_activity`. */
   readonly applicationName: string
   /** ms for a statement. Default 5 s. */
   readonly statementTimeout?: number
+  /** Notices that its connections receive, while there are any. */
+  readonly notices?: NoticeReceiver
 }
 
 /** By default each query sees what is committed before it; all queries of `repeatable read` see the same state. */
@@ -44,42 +47,34 @@ export type TransactionOptions = {
   readonly isolation?: 'read committed' | 'repeatable read' | 'serializable'
 }
 
-/** ms, but for `life` in s. `answer`: after the limit of a statement. `wait`: for a free connection. `idle`: until it is closed. */
-const TIMES = { statement: 5_000, answer: 1_000, wait: 10_000, idle: 30_000, life: 1_800 }
+/** ms. */
+const STATEMENT_TIMEOUT = 5_000
 /** Deadlocks and serialization failures: how often a transaction is tried, and the first pause in ms, which doubles. */
 const RETRY = { codes: new Set(['40P01', '40001']), tries: 6, pause: 10 }
 
+/** The pools of a thread for one database share their connections. */
 export class PostgresPool {
   readonly schema: string
-  readonly #pool: pg.Pool
+  readonly #connections: Connections
+  readonly #notices: NoticeReceiver | undefined
   readonly #settings: string
+  /** ms for an answer; longer than a statement may take: a server that works ends the statement first, and says so. */
+  readonly #answerTimeout: number
   #closing: Promise<void> | null = null
 
   /** The first call connects. Throws a `PostgresError` if the URL cannot be read. */
-  constructor({ url, schema, max, applicationName, statementTimeout = TIMES.statement }: PostgresPoolOptions) {
-    const options = { url, applicationName, answerTimeout: statementTimeout + TIMES.answer }
-    clientOf(options)
+  constructor({ schema, statementTimeout = STATEMENT_TIMEOUT, notices, ...options }: PostgresPoolOptions) {
     this.schema = schema
+    this.#connections = Connections.of(options)
+    this.#notices = notices
+    if (notices) this.#connections.add(notices)
+    this.#answerTimeout = statementTimeout + 1_000
     this.#settings = [
       `SET LOCAL search_path TO ${pg.escapeIdentifier(schema)}`,
       `SET LOCAL statement_timeout = ${statementTimeout}`,
       // A gateway whose host has failed in a transaction must not keep its rows locked.
       `SET LOCAL idle_in_transaction_session_timeout = ${2 * statementTimeout}`,
     ].join('; ')
-    this.#pool = new pg.Pool({
-      Client: class extends PostgresClient {
-        constructor() {
-          super(options)
-        }
-      },
-      max,
-      connectionTimeoutMillis: Math.max(TIMES.wait, 2 * statementTimeout),
-      idleTimeoutMillis: TIMES.idle,
-      maxLifetimeSeconds: TIMES.life,
-      allowExitOnIdle: true,
-    })
-    // An idle connection was lost: the next call makes another.
-    this.#pool.on('error', () => {})
   }
 
   /**
@@ -88,10 +83,11 @@ export class PostgresPool {
    * `isUncertain`, the transaction may have been committed.
    */
   async transaction<T>(run: (tx: PostgresSession) => Promise<T>, options: TransactionOptions = {}): Promise<T> {
+    if (this.#closing) throw new PostgresError({ message: '', code: CLOSED, isLost: true })
     const begin = `${beginOf(options)}; ${this.#settings}`
     for (let tries = 1; ; tries++) {
       try {
-        return await inTransaction(await this.#connect(), begin, run)
+        return await inTransaction(await this.#connections.take(), { begin, timeout: this.#answerTimeout, run })
       } catch (error) {
         const isRepeatable = error instanceof PostgresError && RETRY.codes.has(error.code ?? '')
         if (!isRepeatable || tries === RETRY.tries) throw error
@@ -107,16 +103,8 @@ export class PostgresPool {
 
   /** Resolves when the transactions that run have ended. */
   close(): Promise<void> {
-    this.#closing ??= this.#pool.end()
+    this.#closing ??= this.#connections.leave(this.#notices)
     return this.#closing
-  }
-
-  async #connect(): Promise<pg.PoolClient> {
-    try {
-      return await this.#pool.connect()
-    } catch (error) {
-      throw errorFrom(error)
-    }
   }
 }
 
@@ -126,8 +114,7 @@ const beginOf = ({ readOnly = false, isolation }: TransactionOptions): string =>
 /** Returns the connection to its pool, or closes it. `begin` is sent together with the first query. */
 const inTransaction = async <T>(
   client: pg.PoolClient,
-  begin: string,
-  run: (tx: PostgresSession) => Promise<T>,
+  { begin, timeout, run }: { begin: string; timeout: number; run: (tx: PostgresSession) => Promise<T> },
 ): Promise<T> => {
   /** Why the connection cannot be used any more. */
   let lost: PostgresError | null = null
@@ -141,7 +128,8 @@ const inTransaction = async <T>(
   const query = async (text: string, values: readonly PostgresValue[] = []): Promise<ServerResult> => {
     try {
       // The parsers return no other values. Several statements have several results, which are not read.
-      return (await client.query(text, values.map(storable))) as unknown as ServerResult
+      const sent = { text, values: values.map(storable), query_timeout: timeout }
+      return (await client.query(sent)) as unknown as ServerResult
     } catch (error) {
       throw failed(error)
     }

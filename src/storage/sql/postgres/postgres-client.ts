@@ -7,8 +7,6 @@ export type ClientOptions = {
   readonly url: string
   /** Shown in `pg_stat_activity`. */
   readonly applicationName: string
-  /** ms for an answer; longer than a statement may take: a server that works ends the statement first, and says so. */
-  readonly answerTimeout: number
 }
 
 /** ms to connect. */
@@ -29,14 +27,13 @@ const getTypeParser = (oid: number) =>
  * The constructor throws if the URL, or a file that it names, cannot be read.
  */
 export class PostgresClient extends pg.Client {
-  constructor({ url, applicationName, answerTimeout }: ClientOptions) {
+  constructor({ url, applicationName }: ClientOptions) {
     const hidden = hideLibpq()
     try {
       super({
         connectionString: url,
         application_name: applicationName,
         connectionTimeoutMillis: CONNECT_TIMEOUT,
-        query_timeout: answerTimeout,
         keepAlive: true,
         types: { getTypeParser },
         pipeline: true,

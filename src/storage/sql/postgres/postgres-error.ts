@@ -27,8 +27,11 @@ export const BAD_URL = 'BAD_URL'
 /** The code for a call that has waited too long for the others of its pool. */
 export const NO_FREE_CONNECTION = 'NO_FREE_CONNECTION'
 /** Messages for what an operator can change. https://www.postgresql.org/docs/current/errcodes-appendix.html */
+/** The code for a call after the pool was closed. */
+export const CLOSED = 'CLOSED'
 const TEXTS: { readonly [code: string]: string } = {
   [BAD_URL]: 'DATABASE_URL, or a file that it names, cannot be read',
+  [CLOSED]: 'the gateway is shutting down',
   [NO_FREE_CONNECTION]: 'all connections to Postgres are in use',
   ECONNREFUSED: 'Postgres refuses connections',
   ECONNRESET: 'the connection to Postgres was closed',

@@ -21,7 +21,7 @@ const TIMES = { statement: 600_000, lock: 4_000 }
 export const openShared = async (
   { url, migrate }: SharedDatabase,
   { name, versions, mayCreate }: SharedSchemaOptions,
-  options: Pick<PostgresPoolOptions, 'max' | 'applicationName' | 'statementTimeout'>,
+  options: Omit<PostgresPoolOptions, 'url' | 'schema'>,
 ): Promise<PostgresPool> => {
   const pool = new PostgresPool({ url, schema: name, ...options })
   try {

@@ -42,6 +42,7 @@ export const openAdmin = async (runtime: Runtime, handlers: Handlers) => {
     control: {
       run: runInAllProcesses(own, keys.run),
       isStored: keys.isStored,
+      lookUp: keys.lookUp,
       isOpen: () => !isKeyed(runtime),
       directory: keys.directory,
     },

@@ -15,7 +15,7 @@ import { createKey } from '../policy/accounts/client-key.ts'
 import { buildDirectory } from '../policy/accounts/directory.ts'
 import { pepperedDigest, plainDigest } from '../records/entities/secret-digest.ts'
 import type { AdminToken } from '../records/store/record-operations.ts'
-import { AccessRules } from './access-rules.ts'
+import { AccessRules, NOT_LOOKED_UP } from './access-rules.ts'
 import { FORWARDING, isLocal } from './local-request.ts'
 import { type ApiRoute, ROUTES } from './routes.ts'
 
@@ -112,6 +112,72 @@ test('access: a key of the database has the client of key and team, and owns its
   assert.deepEqual(client.access, [FULL_ACCESS, access])
   assert.equal(check(secret), client)
   assert.deepEqual(used, ['key_a'])
+})
+
+describe('access: a key that is not known is looked up once', () => {
+  const REQUEST = { route: ROUTES.chat as ApiRoute, version: '1.1' as const, address: '192.0.2.1', hosts: ['x'] }
+  const stored = (isRead = true) => {
+    const state = { directory: buildDirectory(NO_ACCOUNTS, { ...NO_ACCOUNTS, teams: [team()] }), now: NOW, lookUps: 0 }
+    const later: ClientKey[] = []
+    const rules = new AccessRules(
+      {
+        directory: () => state.directory,
+        tokens: () => [],
+        isNamed: () => true,
+        isUnavailable: () => false,
+        used() {},
+        async lookUp() {
+          state.lookUps++
+          state.directory = buildDirectory(NO_ACCOUNTS, { ...NO_ACCOUNTS, teams: [team()], keys: later })
+          return isRead
+        },
+      },
+      { now: () => state.now },
+    )
+    const settings = settingsSchema.parse({})
+    /** The ID of the client, or the kind of the failure. */
+    const ask = async (secret: string) => {
+      const request = { ...REQUEST, headers: (name: string) => (name === 'x-api-key' ? secret : undefined) }
+      const first = rules.check(settings, request)
+      const found = !first.ok && first.failure === NOT_LOOKED_UP ? await rules.lookUp(settings, request) : first
+      return found.ok ? found.value.id : found.failure.kind
+    }
+    return { state, later, ask }
+  }
+
+  test('one that another gateway has stored is valid at its first use, also after many wrong ones', async () => {
+    const { state, later, ask } = stored()
+    for (let n = 0; n < 30; n++) await ask(newKey())
+    assert.equal(await ask(newKey()), 'too_many_attempts')
+    const secret = newKey()
+    later.push(key(secret))
+    assert.equal(await ask(secret), 'key_a')
+    const { lookUps } = state
+    assert.equal(await ask(secret), 'key_a')
+    assert.equal(state.lookUps, lookUps)
+  })
+
+  test('one that was not found is refused without another look, for two seconds', async () => {
+    const { state, ask } = stored()
+    const secret = newKey()
+    assert.deepEqual([await ask(secret), await ask(secret)], ['unauthenticated', 'unauthenticated'])
+    assert.equal(state.lookUps, 1)
+    state.now += 2_000
+    await ask(secret)
+    assert.equal(state.lookUps, 2)
+  })
+
+  test('mistyped and short ones are not looked up', async () => {
+    const { state, ask } = stored()
+    const secret = newKey()
+    for (const wrong of [`${secret.slice(0, -1)}!`, 'short']) assert.equal(await ask(wrong), 'unauthenticated')
+    assert.equal(state.lookUps, 0)
+  })
+
+  test('while the database cannot be read, the answer is 503, not 401', async () => {
+    const { ask } = stored(false)
+    assert.equal(await ask(newKey()), 'keys_unavailable')
+  })
 })
 
 test('access: keys of auth.keys have the team default, and own their responses by the digest', () => {

@@ -16,6 +16,7 @@ import type { AdminToken } from '../records/store/record-operations.ts'
 import { CREDENTIALS, credentialsOf } from './client-formats.ts'
 import { FailedAttempts } from './failed-attempts.ts'
 import { isMistyped, KeyIndex, type KnownKey } from './key-index.ts'
+import { KeyLookUps } from './key-look-ups.ts'
 import { isLocal, type RequestOrigin } from './local-request.ts'
 import { maskPath } from './mask-path.ts'
 import type { ApiRoute } from './routes.ts'
@@ -29,6 +30,8 @@ export type KeySource = {
   readonly isNamed: () => boolean
   /** The database could not be found, opened or read: its keys are unknown. */
   readonly isUnavailable: () => boolean
+  /** Reads what others have stored, for a credential that is not known. Resolves with whether that was possible. Absent: there are no others. */
+  readonly lookUp?: () => Promise<boolean>
   /** A key was used, at most once an hour. `now`: ms since 1970. */
   readonly used: (key: string, now: number) => void
 }
@@ -65,6 +68,9 @@ type CurrentKeys = {
 
 const HOUR = 3_600_000
 
+/** The credential is not known so far: `lookUp` has the answer. */
+export const NOT_LOOKED_UP = fail('unauthenticated', 'The API key has not been looked up.')
+
 /** `now`: ms since 1970. */
 type AccessOptions = { readonly now?: () => number; readonly production?: boolean }
 
@@ -80,6 +86,7 @@ export class AccessRules {
   readonly #addresses = new WeakMap<Client, Pick<KeyAccessRules, 'ips'>>()
   /** The hour of the last use of each key. */
   readonly #used = new Map<string, number>()
+  readonly #lookUps: KeyLookUps
 
   /** `production`: requests of this machine need credentials too. */
   constructor(source: KeySource = NO_KEYS, { now = Date.now, production = false }: AccessOptions = {}) {
@@ -87,6 +94,7 @@ export class AccessRules {
     this.#now = now
     this.#production = production
     this.failed = new FailedAttempts(now)
+    this.#lookUps = new KeyLookUps(now)
   }
 
   /** Whether model calls need a key. */
@@ -94,7 +102,7 @@ export class AccessRules {
     return isKeyRequired(settings, this.#source)
   }
 
-  /** The client that has access to the route; anonymous where no client key is needed. */
+  /** The client that has access to the route; anonymous where no client key is needed. A failure may be `NOT_LOOKED_UP`. */
   check(settings: Settings, request: AccessRequest): Outcome<Client> {
     const { access } = request.route
     const current = this.#currentFor(settings)
@@ -113,6 +121,15 @@ export class AccessRules {
     // Clients of an open gateway often send a placeholder.
     if (!isRequired && !isOfGateway(presented)) return this.#admitUnkeyed(current, request)
     return this.#refuseUnknown(current, request, { presented, known })
+  }
+
+  /** The same, after `NOT_LOOKED_UP`: a key that was stored a moment ago must not be refused. */
+  async lookUp(settings: Settings, request: AccessRequest): Promise<Outcome<Client>> {
+    const isRead = await this.#source.lookUp?.()
+    const { presented } = credentialIn(this.#currentFor(settings).index, request.headers)
+    if (isRead && presented !== undefined) this.#lookUps.notFound(presented)
+    const found = this.check(settings, request)
+    return !found.ok && found.failure === NOT_LOOKED_UP ? bad(UNAVAILABLE) : found
   }
 
   /** Pages with the figures of all teams: without credentials where no other client can reach them, otherwise for all teams. */
@@ -217,6 +234,7 @@ export class AccessRules {
     request: AccessRequest,
     { presented, known }: { readonly presented: string; readonly known: KnownKey | undefined },
   ): Outcome<Client> {
+    if (known === undefined && this.#source.lookUp && this.#lookUps.isDue(presented)) return bad(NOT_LOOKED_UP)
     const refused = this.#refuse(current, request)
     const mayBeStored =
       this.#source.isUnavailable() && !isMistyped(presented) && known?.kind !== 'key' && known?.kind !== 'token'

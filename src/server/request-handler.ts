@@ -1,6 +1,6 @@
 /** One HTTP request from its header block to its response: checks, body, handler, accounting. */
-import { ANONYMOUS } from '../core/accounts.ts'
-import { type Failure, fail } from '../core/failure.ts'
+import { ANONYMOUS, type Client } from '../core/accounts.ts'
+import { type Failure, fail, type Outcome } from '../core/failure.ts'
 import type { IncomingRequest, RequestBody } from '../core/http-exchange.ts'
 import type { Settings } from '../core/settings.ts'
 import { type AccessPolicy, corsHeaders, preflightHeaders } from '../policy/access.ts'
@@ -8,7 +8,7 @@ import { type ShedReason, shedFailure } from '../policy/health/shed.ts'
 import { statusOf } from '../policy/reply/final-error.ts'
 import { errorText } from '../transport/server/error-text.ts'
 import type { HttpExchange, RequestProblem, ResponseHeaders } from '../transport/server/http-server.ts'
-import { challengeFor } from './access-rules.ts'
+import { challengeFor, NOT_LOOKED_UP } from './access-rules.ts'
 import { isAdminPath } from './admin-request.ts'
 import { type BodyListener, bodyProblem, collect } from './body.ts'
 import { canonicalPath, withDeployment } from './deployment-path.ts'
@@ -131,18 +131,22 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   }
 
   #admit(route: ApiRoute): void {
-    const { exchange } = this
-    const { version, headers, hosts } = exchange
-    const { admission } = this.server
-    const settings = this.settings
+    const { version, headers, hosts } = this.exchange
+    const { access } = this.server.admission
     this.#route = route
-    const admitted = admission.access.check(settings, {
-      route,
-      version,
-      address: this.connection.connection.address,
-      hosts,
-      headers,
-    })
+    const request = { route, version, address: this.connection.connection.address, hosts, headers }
+    const admitted = access.check(this.settings, request)
+    if (admitted.ok || admitted.failure !== NOT_LOOKED_UP) return this.#admitClient(route, admitted)
+    access.lookUp(this.settings, request).then(
+      (found) => this.#isActive && this.#admitClient(route, found),
+      (error) => this.broke(error),
+    )
+  }
+
+  #admitClient(route: ApiRoute, admitted: Outcome<Client>): void {
+    const { exchange, settings } = this
+    const { headers } = exchange
+    const { admission } = this.server
     if (!admitted.ok) return this.refuse(admitted.failure, challengeFor(admitted.failure))
     this.#client = admitted.value
     this.memory.owner = admission.memoryOwner(this.#client.id, this.connection.connection.address, headers)

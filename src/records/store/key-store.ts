@@ -12,6 +12,7 @@ import { problemOf } from '../../storage/sql/sqlite/sqlite-problem.ts'
 import type { OnStoreTime } from '../../storage/thread/on-store-time.ts'
 import { ControlClient } from './control-client.ts'
 import { controlSettings } from './control-settings.ts'
+import { FreshReads } from './fresh-reads.ts'
 import { KnownRecords } from './known-records.ts'
 import { CONTROL_FILE, readAtStart } from './read-accounts.ts'
 import type {
@@ -77,7 +78,7 @@ export class KeyStore {
     this.#options = options
     const { folder, database, file, auth, auditDays } = options
     this.#availability = new StoreAvailability(options)
-    const stored = this.#read()
+    const stored = storedAtStart(options, this.#availability)
     this.#availability.started(stored === null ? 'unread' : stored === NOTHING ? 'absent' : 'read')
     this.#known = new KnownRecords({ file, isShared: database !== null }, stored ?? NOTHING)
     this.#isNamed = stored?.isNamed === true
@@ -89,7 +90,10 @@ export class KeyStore {
         settings: () => controlSettings({ accounts: file(), auth: auth(), auditDays: auditDays() }),
         earlier: () => ({ isKnown: this.#availability.content !== 'absent', hasKeys: this.#known.hasKeys }),
         onChange: (change) => {
-          if (this.#known.isNews(change.seq)) this.#apply(change)
+          if (!this.#known.isNews(change.seq)) return
+          this.#known.apply(change)
+          this.#observe()
+          options.onChange?.(writtenRecords(change))
         },
         onComplete: (complete) => {
           if (this.#known.isNews(complete.seq)) this.#replace(complete)
@@ -144,6 +148,20 @@ export class KeyStore {
     if (isAsked || (this.isStored() && !this.#readAgain())) await this.run({ do: 'refresh' }, PROCESS)
   }
 
+  /**
+   * Reads what others have stored, for a credential that is not known. Resolves with whether that was possible, within 2 s; many
+   * calls are few reads.
+   */
+  readonly lookUp = async (): Promise<boolean> => {
+    const mayBeStored = this.#options.database !== null || this.isStored()
+    return !mayBeStored || (this.problem() === null && this.#fresh.read())
+  }
+  readonly #fresh = new FreshReads({
+    read: async () => (await this.run({ do: 'refresh' }, PROCESS)).ok,
+    now: () => performance.now(),
+    after: (ms, run) => void setTimeout(run, ms).unref(),
+  })
+
   readonly used = (id: string, now: number): void => this.#client.used(id, now)
 
   /** The current problem of the database, or null. */
@@ -184,16 +202,6 @@ export class KeyStore {
     this.#availability.checkMissing()
   }
 
-  #read(): StoredAccounts | null {
-    try {
-      const { read = readAtStart, database } = this.#options
-      return read(this.#options) ?? (database ? null : NOTHING)
-    } catch (error) {
-      this.#availability.report(problemOf(error))
-      return null
-    }
-  }
-
   /** Reads all rows, because the thread takes longer to start. Returns whether they could be read. */
   #readAgain(): boolean {
     const { read = readAtStart } = this.#options
@@ -208,12 +216,6 @@ export class KeyStore {
     }
   }
 
-  #apply(change: AccountsChange): void {
-    this.#known.apply(change)
-    this.#observe()
-    this.#options.onChange?.(writtenRecords(change))
-  }
-
   #replace(stored: StoredAccounts): void {
     this.#known.replace(stored)
     this.#availability.read()
@@ -221,6 +223,17 @@ export class KeyStore {
     this.#observe()
     this.#availability.report(null)
     this.#options.onChange?.([])
+  }
+}
+
+/** Null: the file could not be read, or there is no snapshot. */
+const storedAtStart = (options: KeyStoreOptions, availability: StoreAvailability): StoredAccounts | null => {
+  try {
+    const { read = readAtStart, database } = options
+    return read(options) ?? (database ? null : NOTHING)
+  } catch (error) {
+    availability.report(problemOf(error))
+    return null
   }
 }
 

@@ -2,11 +2,13 @@
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { accessProblem, isLoopbackHost, isLoopbackOrigin } from '../../policy/access.ts'
 import { usesHttps } from '../../policy/accounts/client-address.ts'
+import { keyKindOf } from '../../policy/accounts/client-key.ts'
 import { addressGroup } from '../../policy/health/shed.ts'
 import type { RunOperation } from '../../records/store/record-operations.ts'
 import type { AdminRequest } from '../admin-request.ts'
 import { credentialsOf } from '../client-formats.ts'
 import { FailedAttempts } from '../failed-attempts.ts'
+import { isMistyped } from '../key-index.ts'
 import { type AdminActor, BOOTSTRAP, LOCAL } from './actor.ts'
 import type { AdminTokens } from './admin-tokens.ts'
 import { isEqualSecret, type Session, Sessions, sealOf } from './sessions.ts'
@@ -30,6 +32,8 @@ export type AuthenticationOptions = {
   readonly run: RunOperation
   /** Whether there is a database in which sessions may be. */
   readonly isStored: () => boolean
+  /** Reads tokens that others have stored. */
+  readonly lookUp?: () => Promise<boolean>
 }
 
 export class Authentication {
@@ -48,6 +52,8 @@ export class Authentication {
   async authenticate(request: AdminRequest): Promise<Outcome<Authenticated>> {
     const presented = credentialsOf(request.headers)
     if (presented.length > 0) {
+      // Another gateway may have stored a token a moment ago.
+      if (presented.some((one) => this.#isUnknownToken(one))) await this.#options.lookUp?.()
       const actor = this.#actorOf(presented, request)
       return actor.ok ? good({ actor: actor.value }) : actor
     }
@@ -117,6 +123,10 @@ export class Authentication {
     if (!actor) return bad(MISSING)
     const isRead = method === 'GET' || method === 'HEAD'
     return isRead || isEqualSecret(headers(CSRF_HEADER) ?? '', csrf) ? good({ actor, session }) : bad(NO_CSRF)
+  }
+
+  #isUnknownToken(presented: string): boolean {
+    return keyKindOf(presented) === 'admin' && !isMistyped(presented) && !this.#options.tokens.actorOf(presented)
   }
 
   /** Several credentials: one may be of a sign-in in front of the gateway. */

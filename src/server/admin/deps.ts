@@ -98,6 +98,8 @@ export type Control = {
   readonly run: RunOperation
   /** Whether there is a database. */
   readonly isStored: () => boolean
+  /** Reads what others have stored, for a token that is not known. */
+  readonly lookUp: () => Promise<boolean>
   /** Whether model calls need no client key. */
   readonly isOpen: () => boolean
   readonly directory: () => Directory

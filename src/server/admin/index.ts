@@ -27,6 +27,7 @@ export const openAdminApi = ({ tokens, ...deps }: AdminOptions): AdminApi => {
     tokens: known,
     run: deps.control.run,
     isStored: deps.control.isStored,
+    lookUp: deps.control.lookUp,
   })
   const { control, gateway, handlers } = deps
   const dashboard = (source: string) => dashboardClient(control.directory(), source, now())

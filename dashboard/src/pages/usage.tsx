@@ -1,4 +1,6 @@
 /** What requests cost, by whom, and what the month will cost. */
+import { useSignal } from '@preact/signals'
+import type { EndUserReport } from '../../../src/usage/reading/queries.ts'
 import { placePath, toPage, valuesOf, withParam } from '../address.ts'
 import { apiPath, read, useResource } from '../api.ts'
 import { compact, count, csvOf, day, minute, money, percent, shareOf } from '../format.ts'
@@ -134,6 +136,7 @@ export const Page = () => {
         </>
       )}
       {unpriced.length > 0 && <Unpriced rows={unpriced} />}
+      <EndUsers />
       <Prices />
     </div>
   )
@@ -429,6 +432,62 @@ const OfBudget = ({ budget: { budget, spent } }: { readonly budget: OwnBudget })
       <SpentBar share={share} label={usageWords.spent(budget.name, percent(share))} />
       <span>{usageWords.ofBudget(percent(share), money(budget.amount), keysWords.periods[budget.period])}</span>
     </span>
+  )
+}
+
+/** By the end users that requests name. It is read when it is opened, because no sums are kept of them. */
+const EndUsers = () => {
+  const isOpen = useSignal(false)
+  const query = { ...rangeOf(), team: valuesOf(current.value, 'team'), key: valuesOf(current.value, 'key') }
+  const found = useResource(isOpen.value ? `end users ${JSON.stringify(query)}` : null, () =>
+    read<EndUserReport>('/usage/end-users', query),
+  )
+  const { value, problem } = found
+  const { endUsers: words } = usageWords
+  return (
+    <details
+      class="panel"
+      onToggle={({ currentTarget }) => {
+        isOpen.value = currentTarget.open
+      }}
+    >
+      <summary>{words.title}</summary>
+      {problem && <Failed problem={problem} retry={found.reload} />}
+      {!value && found.isLoading && <Loading />}
+      {value?.data.length === 0 && <p class="dim">{words.none}</p>}
+      {value && !value.is_complete && <p class="dim small">{words.since(minute(Date.parse(value.from)))}</p>}
+      {value && value.data.length > 0 && (
+        <table class="usage-table">
+          <caption class="sr-only">{words.title}</caption>
+          <thead>
+            <tr>
+              <th scope="col">{words.user}</th>
+              <th scope="col">{usageWords.head.cost}</th>
+              <th scope="col">{usageWords.requests}</th>
+              <th scope="col">{words.failed}</th>
+              <th scope="col">{words.tokens}</th>
+            </tr>
+          </thead>
+          <tbody>
+            {value.data.map(({ end_user, cost, requests, failed, input, output }) => (
+              <tr key={end_user}>
+                <th scope="row">
+                  <a href={placePath(withParam(toPage(current.value, 'requests'), 'end_user', [end_user]))}>
+                    <bdi>{end_user}</bdi>
+                  </a>
+                </th>
+                <td data-label={usageWords.head.cost}>
+                  <Amount text={cost} />
+                </td>
+                <td data-label={usageWords.requests}>{count(requests)}</td>
+                <td data-label={words.failed}>{count(failed)}</td>
+                <td data-label={words.tokens}>{[input, output].map(compact).join(' / ')}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </details>
   )
 }
 

@@ -47,6 +47,26 @@ export const USAGE_REPORT = z
   })
   .meta({ id: 'UsageReport' })
 
+export const END_USER_REPORT = z
+  .strictObject({
+    ...listOf(
+      z
+        .strictObject({
+          end_user: z.string(),
+          requests: count,
+          failed: count,
+          input: count,
+          output: count,
+          cost: dollars,
+        })
+        .meta({ id: 'EndUserUsage' }),
+    ).shape,
+    from: time.describe('Where reading began: later than asked for, if the range has too many requests'),
+    to: time,
+    is_complete: z.boolean().describe('All requests of the range were read'),
+  })
+  .meta({ id: 'EndUserReport' })
+
 /** The comparison with an invoice. */
 export const RECONCILIATION = z
   .strictObject({

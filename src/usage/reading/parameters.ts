@@ -10,6 +10,7 @@ import { ATTEMPT_FILTER } from './export-rows.ts'
 import {
   type CursorValues,
   DIMENSIONS,
+  type EndUsersQuery,
   type ExportQuery,
   REQUEST_SORTS,
   RESULTS,
@@ -195,6 +196,17 @@ export const USAGE_PARAMETERS = z
       tz: tz ?? null,
       limit,
       after: after ?? null,
+      filter: usageFilter(filter),
+    }),
+  )
+
+/** `GET /usage/end-users`. */
+export const END_USERS_PARAMETERS = z
+  .strictObject({ ...RANGE, team: USAGE_FILTER.team, key: USAGE_FILTER.key, limit: integer(1, 1_000).default(100) })
+  .transform(
+    ({ from, to, limit, ...filter }): Unbounded<EndUsersQuery> => ({
+      ...bounds(from, to),
+      limit,
       filter: usageFilter(filter),
     }),
   )

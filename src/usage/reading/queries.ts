@@ -115,6 +115,12 @@ export type RequestQuery = { readonly id: string; readonly key: string | null; r
 
 export type FacetsQuery = { readonly team: readonly string[] | null }
 
+/** The most expensive end users. */
+export type EndUsersQuery = TimeRange & {
+  readonly filter: Pick<UsageFilter, 'team' | 'key'>
+  readonly limit: number
+}
+
 /** `compare`: the range before, of the same length, is summarised too. */
 export type SummaryQuery = SharedQuery & TimeRange & { readonly filter: RequestFilter; readonly compare: boolean }
 
@@ -212,6 +218,11 @@ export type UsageReport = ListPage<UsageEntry> & {
 
 /** `names`: of the teams and keys in `data`, by ID; deleted ones included. */
 export type NamedUsageReport = UsageReport & { readonly names: { readonly [id: string]: string } }
+
+/** `from`: where reading began. `is_complete`: there was room for all requests of the range. */
+export type EndUserReport = ListPage<
+  Pick<UsageSums, 'requests' | 'failed' | 'input' | 'output' | 'cost'> & { readonly end_user: string }
+> & { readonly from: string; readonly to: string; readonly is_complete: boolean }
 
 export type AttemptEntry = {
   readonly n: number
@@ -477,6 +488,7 @@ type Reads = {
   readonly requests: readonly [RequestsQuery, RequestsPage]
   readonly request: readonly [RequestQuery, FoundRequest | null]
   readonly facets: readonly [FacetsQuery, Facets]
+  readonly end_users: readonly [EndUsersQuery, EndUserReport]
   readonly summary: readonly [SummaryQuery, Summary]
   readonly lanes: readonly [LanesQuery, Lanes]
   readonly activity: readonly [ActivityQuery, Activity]

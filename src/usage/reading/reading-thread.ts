@@ -3,6 +3,7 @@ import { PostgresError } from '../../storage/sql/postgres/postgres-error.ts'
 import { activityOf, runningOf } from './activity.ts'
 import { adjustmentsPage } from './adjustment-list.ts'
 import { BucketMemory } from './bucket-memory.ts'
+import { endUserReport } from './end-user-report.ts'
 import { exportPage } from './export-rows.ts'
 import { forecastsOf } from './forecast.ts'
 import { incidentsOf } from './incident-list.ts'
@@ -49,6 +50,8 @@ const run = (reads: LedgerReads, { name, query }: NamedQuery): Promise<ReadResul
       return oneRequest(reads, query)
     case 'facets':
       return facetsOf(reads, query)
+    case 'end_users':
+      return endUserReport(reads, query)
     case 'summary':
       return summaryOf(reads, query)
     case 'lanes':

@@ -14,6 +14,8 @@ import type {
   AdjustmentEntry,
   AdjustmentsQuery,
   CursorValues,
+  EndUserReport,
+  EndUsersQuery,
   ExportQuery,
   Facets,
   FacetsQuery,
@@ -140,6 +142,10 @@ export class UsageReader {
 
   facets(query: FacetsQuery): Promise<Outcome<Facets>> {
     return this.#read('facets', query)
+  }
+
+  endUsers(query: EndUsersQuery): Promise<Outcome<EndUserReport>> {
+    return this.#readFresh('end_users', query)
   }
 
   summary(query: SummaryQuery): Promise<Outcome<Summary>> {

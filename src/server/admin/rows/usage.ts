@@ -1,6 +1,6 @@
 import { good } from '../../../core/failure.ts'
-import { EXPORT_PARAMETERS, USAGE_PARAMETERS } from '../../../usage/reading/parameters.ts'
-import { USAGE_REPORT } from '../../answers/usage.ts'
+import { END_USERS_PARAMETERS, EXPORT_PARAMETERS, USAGE_PARAMETERS } from '../../../usage/reading/parameters.ts'
+import { END_USER_REPORT, USAGE_REPORT } from '../../answers/usage.ts'
 import { runFor } from '../control.ts'
 import { id } from '../fields.ts'
 import { row } from '../row.ts'
@@ -49,6 +49,33 @@ export const usageRows = [
     async handle(deps, { query, teams }) {
       const whole = scoped(deps, summed(query, deps.gateway.config()), 'usage', teams)
       return whole.ok ? shown(await deps.usage.usage(whole.value)) : whole
+    },
+  }),
+  row({
+    method: 'GET',
+    path: '/usage/end-users',
+    summary: 'Sum usage and cost by end user, the most expensive first',
+    about:
+      'Of the end users that requests name, if `usage.endUser` records them. The newest 100,000 requests of the range are read, by default those of the last 24 hours; `is_complete` says whether these are all.',
+    role: 'viewer',
+    scope: 'team',
+    query: END_USERS_PARAMETERS,
+    answer: END_USER_REPORT,
+    example: {
+      query: { limit: '10' },
+      answer: {
+        object: 'list',
+        data: [{ end_user: 'u-4711', requests: 31, failed: 0, input: 9_100, output: 1_200, cost: '0.184000000' }],
+        has_more: false,
+        next: null,
+        from: '2026-11-22T10:00:00.000Z',
+        to: '2026-11-23T10:00:00.000Z',
+        is_complete: true,
+      },
+    },
+    async handle(deps, { query, teams }) {
+      const whole = scoped(deps, query, 'requests', teams)
+      return whole.ok ? shown(await deps.usage.endUsers(whole.value)) : whole
     },
   }),
   row({

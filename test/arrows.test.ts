@@ -170,7 +170,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   ],
   // Messages between gateways.
   news: ['storage/sql'],
-  'process/fleet': ['news', 'storage/sql'],
+  'process/fleet': ['news', 'observe/live', 'storage/sql', 'usage/journal'],
   'process/workers': [
     'config',
     'limits',

@@ -14,19 +14,23 @@ import type { PageOptions } from '../server/pages/source.ts'
 import type { Handlers } from '../server/routes.ts'
 import { sharedDatabase } from '../storage/sql/shared-database.ts'
 import type { UsageReader } from '../usage/reading/usage-reader.ts'
+import { fleetOf, gatewayNumber, processName } from './fleet/fleet-place.ts'
 import { isKeyed, type Runtime } from './runtime.ts'
 import type { WorkerLink } from './workers/worker.ts'
 
 /** Loads the live events. */
-const openLive = async ({ current, gateway, keys, worker, started }: Runtime): Promise<LiveHub> => {
+const openLive = async (runtime: Runtime): Promise<LiveHub> => {
+  const { current, gateway, keys, worker, started } = runtime
   const { LiveHub } = await import('../observe/live/hub.ts')
+  const node = fleetOf(runtime)?.node
+  const name = worker ? `${worker.number}/${worker.of}` : null
   current.live ??= new LiveHub({
     date: gateway.world.date,
     keyOf: (id) => keys.directory().keys.get(id),
-    process: worker && `${worker.number}/${worker.of}`,
-    worker: worker?.number ?? 1,
+    process: (node === undefined ? name : processName(node, name)) ?? undefined,
+    worker: (node === undefined ? 0 : gatewayNumber(node)) + (worker?.number ?? 1),
     instance: worker?.instance ?? `${process.pid}-${started}`,
-    others: worker?.live ?? null,
+    others: worker?.live ?? current.fleetLive,
   })
   return current.live
 }

@@ -194,6 +194,7 @@ const currentOf = (config: Current['config'], warnings: Current['warnings']): Cu
   exporter: undefined,
   reader: undefined,
   fleet: null,
+  fleetLive: null,
   live: undefined,
   warnings,
 })

@@ -7,8 +7,8 @@ import { configEvent } from '../observe/live/live-event.ts'
 import { processViews } from './admin-parts.ts'
 import { openWarningOf, warnIfOpen } from './announce.ts'
 import { startExport } from './export.ts'
+import { fleetOf } from './fleet/fleet-place.ts'
 import type { Runtime } from './runtime.ts'
-import { fleetOf } from './supervised.ts'
 
 /** The alerts that gateways send together; null: this one shares no store. */
 const sharedAlerts = (runtime: Runtime): AlertStorage | null => {

@@ -33,6 +33,7 @@ import type { UsageLedger } from '../usage/bookkeeper/usage-ledger.ts'
 import type { UsageSink } from '../usage/export/usage-sink.ts'
 import type { UsageReader } from '../usage/reading/usage-reader.ts'
 import type { Fleet } from './fleet/fleet.ts'
+import type { FleetLive } from './fleet/fleet-live.ts'
 import type { WorkerLink } from './workers/worker.ts'
 
 export const terminal = process.stdout.isTTY === true
@@ -57,6 +58,7 @@ export type Current = {
   reader: UsageReader | undefined
   /** The other gateways. Null: this one shares no store, or the supervisor has the connection. */
   fleet: Fleet | null
+  fleetLive: FleetLive | null
   /** Undefined until something listens to live events. */
   live: LiveHub | undefined
   /** Problems of the configuration that do not prevent its use. */

@@ -13,6 +13,7 @@ export const drain = async (runtime: Runtime, server: Server, watching: Watching
   log.info('draining', { signal, delay, timeout })
   runtime.worker?.ending(delay + timeout)
   runtime.current.live?.close()
+  runtime.current.fleetLive?.close()
   const endStreams = () => {
     for (const call of [...gateway.activeCalls])
       call.cancel(fail('shutdown', 'The gateway is shutting down. Ask again in a moment.'))

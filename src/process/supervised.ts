@@ -1,10 +1,9 @@
 /** Connects a process with the others: a worker with its supervisor, an only process with other gateways. */
 import type { Watching } from '../config/watch.ts'
 import type { Server } from '../server/server.ts'
-import { sharedName } from '../usage/journal/node-name.ts'
 import { answerQuery, followLive } from './admin-parts.ts'
 import { announce } from './announce.ts'
-import { fleetLine, fleetPlace } from './fleet/fleet-place.ts'
+import { fleetLine, fleetOf } from './fleet/fleet-place.ts'
 import type { ReceivedNotice } from './fleet/notice.ts'
 import { logFormatOf, type Runtime } from './runtime.ts'
 
@@ -45,16 +44,13 @@ export const connectToSupervisor = (
   )
 }
 
-/** The store of the gateways and the name of this one; null: it shares none. */
-export const fleetOf = ({ current }: Runtime) => {
-  const { settings } = current.config
-  const place = fleetPlace(settings)
-  return place && { place, node: sharedName(settings.data.dir) }
-}
-
 /** Acts on what another process has found. */
-const onNotice = ({ gateway }: Runtime, { notice, age }: ReceivedNotice): void => {
+const onNotice = ({ gateway, current }: Runtime, received: ReceivedNotice): void => {
+  const { notice, age } = received
   switch (notice.kind) {
+    case 'live':
+    case 'live_events':
+      return current.fleetLive?.receive(received)
     case 'hints': {
       const { instances } = gateway.config()
       for (const hint of notice.hints) gateway.health.learn(hint, age, instances)
@@ -62,7 +58,7 @@ const onNotice = ({ gateway }: Runtime, { notice, age }: ReceivedNotice): void =
     }
     default:
       // Of a newer version.
-      notice.kind satisfies never
+      notice satisfies never
   }
 }
 
@@ -71,12 +67,19 @@ export const joinFleet = async (runtime: Runtime): Promise<void> => {
   const found = runtime.worker ? null : fleetOf(runtime)
   if (!found) return
   const { openFleet } = await import('./fleet/open-fleet.ts')
-  runtime.current.fleet = await openFleet(found, {
+  const { FleetLive } = await import('./fleet/fleet-live.ts')
+  const fleet = await openFleet(found, {
     answer: async (ask) => ({ of: 1, replies: [{ name: null, reply: await answerQuery(runtime, ask) }] }),
     onNotice: (received) => onNotice(runtime, received),
     onState(problem) {
       const [level, message] = fleetLine(problem)
       runtime.log[level]('gateways', { message })
     },
+  })
+  runtime.current.fleet = fleet
+  runtime.current.fleetLive = new FleetLive({
+    tell: (notice, to) => fleet.tell(notice, to),
+    onNeeded: (on) => void followLive(runtime, on),
+    onEvents: (batch) => runtime.current.live?.receive(batch),
   })
 }

@@ -241,6 +241,31 @@ for (const { name, skip, keys, env } of STORES)
       assert.deepEqual(stage.alerts, ['budget.threshold'])
     })
 
+    test('a listener of live events at one gateway receives the requests of all', async () => {
+      const [one] = stage.gateways
+      assert.ok(one)
+      const leaving = new AbortController()
+      const response = await fetch(`${one.url}/admin/api/v1/live?topics=requests`, {
+        headers: { authorization: `Bearer ${ADMIN}` },
+        signal: leaving.signal,
+      })
+      let text = ''
+      const read = async () => {
+        for await (const part of response.body ?? []) text += Buffer.from(part).toString()
+      }
+      const ended = read().catch(() => {})
+      const nodes = () =>
+        new Set([...text.matchAll(/^data: (.*"received_at".*)$/gm)].map(([, data = '']) => parseObject(data)?.node))
+      await until('events of all gateways', async () => {
+        for (const { base } of stage.gateways)
+          await post(`${base}/chat/completions`, { model: 'openai/m', messages: MESSAGES }, { connection: 'close' })
+        return nodes().size >= 4 ? true : undefined
+      })
+      assert.equal(nodes().size, 4, 'of two workers and two gateways')
+      leaving.abort()
+      await ended
+    })
+
     test('one that is killed leaves the list', { skip: !keys }, async () => {
       const [one, , last] = stage.gateways
       assert.ok(one && last)

@@ -1,8 +1,8 @@
 /** Collects events for the other workers, so that a message contains those of a moment. */
 import type { LiveEvent } from './live-event.ts'
 
-/** Events for the other workers. `lost`: events that are missing in between. */
-export type LiveBatch = { readonly events: readonly LiveEvent[]; readonly lost: number }
+/** Events for other processes. `lost`: events that are missing in between. `skipped`: requests that are not in the sample. */
+export type LiveBatch = { readonly events: readonly LiveEvent[]; readonly lost: number; readonly skipped?: number }
 
 /** Events are collected for this time in ms, and at most this many. */
 const BATCH = { ms: 100, events: 500 }

@@ -13,9 +13,9 @@ import { RequestSample } from './request-sample.ts'
 export type LiveHubOptions = LiveView & {
   /** Differs after a restart of the gateway; the same in all of its workers. */
   readonly instance: string
-  /** From 1. */
+  /** From 1; differs in all processes of all gateways that share a store. */
   readonly worker: number
-  /** The connection to the other workers; null: this is the only process. `on`: whether this one needs their events. */
+  /** The connection to the other workers and gateways; null: this is the only process. `on`: whether this one needs their events. */
   readonly others: { readonly follow: (on: boolean) => void; readonly send: (batch: LiveBatch) => void } | null
 }
 
@@ -77,9 +77,11 @@ export class LiveHub {
     if (this.#history.areKept) this.#add({ id: this.#nextId(), ...event })
   }
 
-  /** Events of the other workers. */
-  receive({ events, lost }: LiveBatch): void {
+  /** Events of other processes. */
+  receive({ events, lost, skipped = 0 }: LiveBatch): void {
     if (!this.#history.areKept) return
+    for (const listener of this.#listeners) listener.skip(skipped)
+    if (skipped > 0) this.#writeSoon(this.#options.date())
     if (lost > 0) for (const listener of this.#listeners) listener.gap(lost)
     for (const event of events) this.#add(event)
   }

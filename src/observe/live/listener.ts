@@ -66,9 +66,9 @@ export class LiveListener {
     return this.#teams === null && this.#options.sample
   }
 
-  /** Counts a request that is not in the sample. */
-  skip(): void {
-    if (this.topics.includes('requests')) this.#more++
+  /** Counts requests that are not in the sample. */
+  skip(count = 1): void {
+    if (this.topics.includes('requests')) this.#more += count
   }
 
   /** Takes an event if it concerns this client, for the next `flush`. `ofAll`: its `frameOf`. */

@@ -41,6 +41,3 @@ export const decodeMessage = (body: string): FleetMessage | null => {
     return null
   }
 }
-
-/** The name of a process for all gateways. */
-export const processName = (node: string, name: string | null): string => (name === null ? node : `${node} ${name}`)

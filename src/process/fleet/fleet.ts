@@ -14,7 +14,8 @@ import type {
 } from '../../core/fleet.ts'
 import { isObject, parseObject } from '../../core/json.ts'
 import type { News, NewsStore, NewsStoreOptions } from '../../news/news-store.ts'
-import { decodeMessage, encodeMessage, type FleetMessage, processName } from './fleet-messages.ts'
+import { decodeMessage, encodeMessage, type FleetMessage } from './fleet-messages.ts'
+import { processName } from './fleet-place.ts'
 import type { ProcessNotice, ReceivedNotice } from './notice.ts'
 
 export type FleetOptions = {
@@ -101,9 +102,9 @@ export class Fleet {
     return { of, replies }
   }
 
-  /** Sends a notice to all other gateways. Without the store it is lost: notices are hints. */
-  tell(notice: ProcessNotice): void {
-    this.#send({ is: 'notice', notice }).catch(() => {})
+  /** Sends a notice to all other gateways, or to one. Without the store it is lost: notices are hints. */
+  tell(notice: ProcessNotice, to: string | null = null): void {
+    this.#send({ is: 'notice', notice }, to).catch(() => {})
   }
 
   /** A role that one gateway has at a time, and what it has saved. Rejects while the store cannot be used. */
@@ -171,7 +172,7 @@ export class Fleet {
       case 'answer':
         return this.#onAnswer(from, message)
       case 'notice':
-        return this.#options.onNotice({ notice: message.notice, age })
+        return this.#options.onNotice({ notice: message.notice, from, age })
       default:
         // Of a newer version.
         message satisfies never

@@ -1,11 +1,16 @@
 /** News of one process for all others, of this gateway and of those that share a store. */
 import type { HealthHint } from '../../gateway/health/health-hint.ts'
+import type { LiveBatch } from '../../observe/live/event-batch.ts'
 
 /** Plain JSON data. */
-export type ProcessNotice = { readonly kind: 'hints'; readonly hints: readonly HealthHint[] }
+export type ProcessNotice =
+  | { readonly kind: 'hints'; readonly hints: readonly HealthHint[] }
+  /** Whether a gateway needs the live events of the others; repeated while it does. */
+  | { readonly kind: 'live'; readonly on: boolean }
+  | { readonly kind: 'live_events'; readonly batch: LiveBatch }
 
-/** A notice as it arrives. `age`: ms since it was sent. */
-export type ReceivedNotice = { readonly notice: ProcessNotice; readonly age: number }
+/** A notice as it arrives. `from`: the name of its gateway; empty: this one. `age`: ms since it was sent. */
+export type ReceivedNotice = { readonly notice: ProcessNotice; readonly from: string; readonly age: number }
 
 /** ms in which hints are collected, and how many. */
 const BATCH = { ms: 50, hints: 500 }

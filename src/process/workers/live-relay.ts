@@ -6,11 +6,13 @@ export type LiveWorker = { send(message: LiveFromSupervisor): void }
 
 export class LiveRelay {
   readonly #serving: () => readonly LiveWorker[]
+  readonly #gateways: LiveWorker
   readonly #needing = new Set<LiveWorker>()
 
-  /** `serving`: the workers that serve requests. */
-  constructor(serving: () => readonly LiveWorker[]) {
+  /** `serving`: the workers that serve requests. `gateways`: the other gateways, as one that neither serves nor keeps events. */
+  constructor(serving: () => readonly LiveWorker[], gateways: LiveWorker) {
     this.#serving = serving
+    this.#gateways = gateways
   }
 
   onMessage(worker: LiveWorker, message: LiveFromWorker): void {
@@ -19,7 +21,7 @@ export class LiveRelay {
         return this.#need(worker, message.on)
       case 'live_events':
         // Each worker keeps them, so that a client can continue its stream at any of them.
-        for (const other of this.#serving()) if (other !== worker) other.send(message)
+        for (const other of [...this.#serving(), this.#gateways]) if (other !== worker) other.send(message)
         return
       default:
         throw new Error(`unknown message ${JSON.stringify(message satisfies never)}`)
@@ -35,10 +37,17 @@ export class LiveRelay {
   }
 
   #need(worker: LiveWorker, on: boolean): void {
-    const before = this.#needing.size > 0
+    const before = this.#needs()
     if (on) this.#needing.add(worker)
     else this.#needing.delete(worker)
-    const isNeeded = this.#needing.size > 0
-    if (isNeeded !== before) for (const one of this.#serving()) one.send({ type: 'live', on: isNeeded })
+    const after = this.#needs()
+    if (after.all !== before.all) for (const one of this.#serving()) one.send({ type: 'live', on: after.all })
+    if (after.workers !== before.workers) this.#gateways.send({ type: 'live', on: after.workers })
+  }
+
+  /** Whether a worker or another gateway needs events, and whether a worker does: gateways must not need those of each other only. */
+  #needs(): { readonly all: boolean; readonly workers: boolean } {
+    const all = this.#needing.size
+    return { all: all > 0, workers: all > (this.#needing.has(this.#gateways) ? 1 : 0) }
   }
 }

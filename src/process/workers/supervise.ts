@@ -68,7 +68,7 @@ class Supervisor {
     () => Date.now(),
     () => this.#log,
   )
-  readonly #live = new LiveRelay(() => this.#serving())
+  readonly #live: LiveRelay
   readonly #terminal = isatty(1)
   /** Differs after a restart of the gateway. */
   readonly #instance = `${process.pid}-${Date.now()}`
@@ -102,7 +102,9 @@ class Supervisor {
       workers: options.workers,
       serving: () => this.#serving(),
       log: () => this.#log,
+      onLive: (message) => this.#live.onMessage(this.#fleet, message),
     })
+    this.#live = new LiveRelay(() => this.#serving(), this.#fleet)
   }
 
   run(): void {

@@ -2,10 +2,10 @@
 import type { NamedReply, OthersReplies, RoleCall } from '../../core/fleet.ts'
 import type { Log } from '../../observe/log.ts'
 import type { Fleet } from '../fleet/fleet.ts'
-import { processName } from '../fleet/fleet-messages.ts'
-import { fleetLine } from '../fleet/fleet-place.ts'
+import type { FleetLive } from '../fleet/fleet-live.ts'
+import { fleetLine, processName } from '../fleet/fleet-place.ts'
 import type { ProcessNotice, ReceivedNotice } from '../fleet/notice.ts'
-import type { FromWorker, Query, RoleReply } from './worker-messages.ts'
+import type { FromWorker, LiveFromSupervisor, LiveFromWorker, Query, RoleReply } from './worker-messages.ts'
 import type { WorkerProcess } from './worker-process.ts'
 import type { WorkerQueries } from './worker-queries.ts'
 
@@ -15,12 +15,15 @@ export type SupervisorFleetOptions = {
   readonly workers: number
   readonly serving: () => readonly WorkerProcess[]
   readonly log: () => Log | null
+  /** Other gateways need events, or send theirs. */
+  readonly onLive: (message: LiveFromWorker) => void
 }
 
 export class SupervisorFleet {
   readonly #options: SupervisorFleetOptions
   /** Null: this gateway shares no store with others. */
   #fleet: Fleet | null = null
+  #live: FleetLive | null = null
 
   constructor(options: SupervisorFleetOptions) {
     this.#options = options
@@ -30,14 +33,29 @@ export class SupervisorFleet {
   async join(fleet: Extract<FromWorker, { type: 'listening' }>['fleet']): Promise<void> {
     if (!fleet) return
     const { openFleet } = await import('../fleet/open-fleet.ts')
+    const { FleetLive } = await import('../fleet/fleet-live.ts')
     this.#fleet = await openFleet(fleet, {
       answer: (ask, within) => this.#options.queries.ask(ask, within),
-      onNotice: (received) => this.#toWorkers(received),
+      onNotice: (received) => {
+        if (received.notice.kind === 'hints') this.#toWorkers(received)
+        else this.#live?.receive(received)
+      },
       onState: (problem) => {
         const [level, message] = fleetLine(problem)
         this.#options.log()?.[level]('gateways', { message })
       },
     })
+    this.#live = new FleetLive({
+      tell: (notice, to) => this.#fleet?.tell(notice, to),
+      onNeeded: (on) => this.#options.onLive({ type: 'live', on }),
+      onEvents: (batch) => this.#options.onLive({ type: 'live_events', ...batch }),
+    })
+  }
+
+  /** A message of the relay of live events, to the other gateways. */
+  send(message: LiveFromSupervisor): void {
+    if (message.type === 'live') this.#live?.follow(message.on)
+    else this.#live?.send(message)
   }
 
   /** Runs the query of a worker. */
@@ -71,7 +89,7 @@ export class SupervisorFleet {
 
   /** Passes news of a worker to the others. */
   tell(worker: WorkerProcess, notice: ProcessNotice): void {
-    this.#toWorkers({ notice, age: 0 }, worker)
+    this.#toWorkers({ notice, from: '', age: 0 }, worker)
     this.#fleet?.tell(notice)
   }
 
@@ -80,6 +98,7 @@ export class SupervisorFleet {
   }
 
   async close(): Promise<void> {
+    this.#live?.close()
     await this.#fleet?.close()
   }
 }

@@ -9,12 +9,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ANONYMOUS, type Budget, type Client, DEFAULT_TEAM, NO_LIMITS } from '../src/core/accounts.ts'
-import type { JournalRecord } from '../src/core/journal.ts'
 import type { AccountsOptions } from '../src/gateway/accounts/accounts.ts'
 import { budgetScope } from '../src/policy/accounts/budget-scope.ts'
-import { encodeRecord } from '../src/usage/journal/journal-record.ts'
 import { JournalWriter } from '../src/usage/journal/journal-writer.ts'
 import { memoryJournal, testBudget } from '../test/support/accounts.ts'
+import { journalLines } from '../test/support/ledger-records.ts'
 import { CHUNKS, gatewayFor, serveOne, spentCpu, workloads } from './between.ts'
 
 const { values } = parseArgs({
@@ -102,11 +101,11 @@ const lowerBound = async (): Promise<Runner> => {
   const { records, journal } = memoryJournal({ later: (_ms, run) => clearImmediate.bind(null, setImmediate(run)) })
   const gateway = gatewayFor(workload, { budgets: () => budgets, journal: () => journal })
   await serveOne(gateway, workload, client)
-  const lines = records.map((record: JournalRecord) => JSON.parse(encodeRecord(record)) as object)
+  const lines = journalLines(records).map((line) => JSON.parse(line) as object)
   const fd = openSync(join(folder, 'lower-bound'), 'a')
   process.on('exit', () => closeSync(fd))
   return {
-    name: 'three records as text and one write for 20 requests, alone',
+    name: 'the records as text and one write for 20 requests, alone',
     run: async (requests) => {
       for (let served = 0; served < requests; served += GROUP) {
         let text = ''

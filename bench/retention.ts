@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { Bookkeeper } from '../src/usage/bookkeeper/bookkeeper.ts'
-import type { UsageLimits } from '../src/usage/bookkeeper/usage-database.ts'
+import type { UsageLimits } from '../src/usage/bookkeeper/ledger-store.ts'
 import { USAGE_FILE } from '../src/usage/journal/file.ts'
 import { thisProcess } from '../src/usage/journal/segment-files.ts'
 import { fillLedger } from '../test/support/usage-ledger.ts'
@@ -30,12 +30,12 @@ const cpuMs = () => {
 }
 
 /** The steps of one sweep, without the pauses between them. */
-const sweep = (bookkeeper: Bookkeeper, name: string, limits: UsageLimits): void => {
+const sweep = async (bookkeeper: Bookkeeper, name: string, limits: UsageLimits): Promise<void> => {
   const before = megabytes()
   const steps: { readonly ms: number; readonly cpu: number }[] = []
   for (let hasMore = true; hasMore; ) {
     const [start, cpu] = [performance.now(), cpuMs()]
-    hasMore = bookkeeper.sweep(limits, END)
+    hasMore = await bookkeeper.sweep(limits, END)
     steps.push({ ms: performance.now() - start, cpu: cpuMs() - cpu })
   }
   const figures = (of: 'ms' | 'cpu') => {
@@ -65,10 +65,10 @@ try {
   fillLedger(folder, { count: rows, end: END, days: DAYS })
   process.stdout.write(`${rows} requests in ${Math.round(megabytes())} MB\n`)
   const limits = { keepDays: DAYS + 1, keepHours: 90, maxMegabytes: 1_000_000 }
-  sweep(bookkeeper, 'nothing to delete', limits)
-  sweep(bookkeeper, `one day of ${DAYS}`, { ...limits, keepDays: DAYS - 1 })
-  sweep(bookkeeper, 'maxMegabytes: a tenth less', { ...limits, maxMegabytes: Math.floor(megabytes() - 1) })
+  await sweep(bookkeeper, 'nothing to delete', limits)
+  await sweep(bookkeeper, `one day of ${DAYS}`, { ...limits, keepDays: DAYS - 1 })
+  await sweep(bookkeeper, 'maxMegabytes: a tenth less', { ...limits, maxMegabytes: Math.floor(megabytes() - 1) })
 } finally {
-  bookkeeper.close()
+  await bookkeeper.close()
   rmSync(root, { recursive: true, force: true })
 }

@@ -10,7 +10,7 @@ import { CONTROL_SCHEMA, SHARED_CONTROL } from '../records/store/storage.ts'
 import type { SqlValue } from '../storage/sql/database.ts'
 import { readableVersion, type SchemaVersions } from '../storage/sql/migrate.ts'
 import { PostgresPool } from '../storage/sql/postgres/pool.ts'
-import { SHARED_USAGE, USAGE_SCHEMA } from '../usage/columns/usage-schema.ts'
+import { KEY_USAGE_KEY, MODEL_USAGE_KEY, SHARED_USAGE, USAGE_SCHEMA } from '../usage/columns/usage-schema.ts'
 import { USAGE_FILE } from '../usage/journal/file.ts'
 import { nodeName, storedNames } from '../usage/journal/node-name.ts'
 import { listSegments } from '../usage/journal/segment-files.ts'
@@ -54,8 +54,6 @@ type TableMove = {
 const LOCAL = 'local'
 const withNode = (row: Row, node: string): Row => (row.node === LOCAL ? { ...row, node } : row)
 
-const ROLLUP = ['node', 'team', 'key', 'provider', 'model', 'style', 'tag', 'route', 'client', 'outcome']
-
 const CONTROL: readonly TableMove[] = [
   { table: 'record', key: ['id'], replaces: true },
   { table: 'secret', key: ['digest'], replaces: true },
@@ -67,21 +65,20 @@ const CONTROL: readonly TableMove[] = [
 ]
 const USAGE: readonly TableMove[] = [
   { table: 'request', key: ['received', 'id'], amount: 'cost', convert: withNode },
-  { table: 'attempt', key: ['started', 'request', 'n'], amount: 'cost' },
-  { table: 'usage_hour', key: ['hour', ...ROLLUP], amount: 'cost', convert: withNode },
-  { table: 'usage_day', key: ['day', ...ROLLUP], amount: 'cost', convert: withNode },
+  { table: 'usage_key', key: KEY_USAGE_KEY, amount: 'cost' },
+  { table: 'usage_model', key: MODEL_USAGE_KEY, amount: 'cost' },
+  { table: 'budget_sum', key: ['counter', 'period_start'], amount: 'spent', replaces: true },
   {
-    table: 'budget_sum',
-    key: ['counter', 'period_start', 'node', 'process'],
+    table: 'process_sum',
+    key: ['process', 'counter', 'period_start'],
     amount: 'spent',
     // The processes that have spent it have ended.
-    rows: `SELECT counter, period_start, node, '' AS process, sum(spent) AS spent FROM budget_sum
-      GROUP BY counter, period_start, node`,
-    convert: withNode,
+    rows: "SELECT '' AS process, counter, period_start, spent FROM budget_sum",
+    convert: (row, node) => ({ ...row, process: storedNames(node, true).stored(String(row.process)) }),
     replaces: true,
   },
   { table: 'adjustment', key: ['id'], amount: 'amount' },
-  { table: 'facet', key: ['name', 'value'] },
+  { table: 'facet', key: ['team', 'name', 'value'] },
   {
     table: 'incident',
     key: ['id'],
@@ -195,7 +192,7 @@ const checkJournal = (source: DatabaseSync, journal: string): void => {
   const isUnread = listSegments(journal).some(
     ({ file }) => statSync(join(journal, file)).size > Number(position.get(file)?.position ?? 0),
   )
-  const open = source.prepare('SELECT 1 FROM attempt WHERE opened IS NOT NULL LIMIT 1').get()
+  const open = source.prepare('SELECT 1 FROM open_call LIMIT 1').get()
   if (isUnread || open)
     throw new MoveError(
       `The journal has records that are not in ${USAGE_FILE}. Start the gateway without DATABASE_URL, stop it after ten seconds, and repeat.`,
@@ -214,7 +211,7 @@ const checkTarget = async (
       file === CONTROL_FILE
         ? (await has("SELECT 1 FROM record WHERE id <> 'team_default' LIMIT 1")) ||
           (await has('SELECT 1 FROM audit LIMIT 1'))
-        : (await has('SELECT 1 FROM request LIMIT 1')) || (await has('SELECT 1 FROM usage_day LIMIT 1'))
+        : (await has('SELECT 1 FROM request LIMIT 1')) || (await has('SELECT 1 FROM usage_key LIMIT 1'))
     if (isUsed)
       throw new MoveError(`The schema ${schema} is not empty. Pass --resume to continue a move that was interrupted.`)
     return

@@ -5,7 +5,7 @@ import type { Budget } from '../core/accounts.ts'
 import { CounterAuthority } from '../gateway/accounts/authority.ts'
 import { type BudgetCell, BudgetCounters } from '../gateway/accounts/budget-counters.ts'
 import { type BudgetScope, budgetScope } from '../policy/accounts/budget-scope.ts'
-import type { LedgerSum } from '../usage/bookkeeper/usage-database.ts'
+import type { LedgerSum } from '../usage/bookkeeper/ledger-store.ts'
 import { RestoredBudgets } from './restored-budgets.ts'
 
 /** The beginning of a month and of a day. */

@@ -4,7 +4,7 @@
  */
 import type { Budget } from '../core/accounts.ts'
 import type { SpentSum } from '../gateway/accounts/budget-counters.ts'
-import type { LedgerSum } from '../usage/bookkeeper/usage-database.ts'
+import type { LedgerSum } from '../usage/bookkeeper/ledger-store.ts'
 import type { LedgerProblem } from '../usage/bookkeeper/usage-ledger.ts'
 import type { NodeSpent } from './counters-thread-messages.ts'
 import { READING, type RestoredBudgetsOptions, spentOf } from './restored-budgets.ts'

@@ -1,5 +1,6 @@
 /** Request IDs. */
 import { randomFillSync } from 'node:crypto'
+import { timeLetters } from '../core/request-time.ts'
 import { isKeyLike } from './mask-path.ts'
 
 const VALID = /^[\w.:-]{1,128}$/
@@ -7,8 +8,8 @@ const VALID = /^[\w.:-]{1,128}$/
 /** A key that was sent as an ID would be shown in headers, errors and the log. */
 const isUsable = (presented: string): boolean => VALID.test(presented) && !isKeyLike(presented)
 
-/** Letters of an ID: its time, so that neighbours in time are neighbours in the indexes of `usage.db`, then random ones. */
-const LETTERS = { time: 7, random: 13 }
+/** Random letters of an ID, after those of its time, by which the ledger finds its request. */
+const RANDOM = 13
 
 /** A new ID: `req_` and 20 letters. */
 export const newRequestId = (): string => `req_${own()}`
@@ -18,8 +19,9 @@ export const requestIds = (presented: string | undefined): { readonly id: string
   presented !== undefined && isUsable(presented) ? { id: presented, ownId: newRequestId() } : { id: newRequestId() }
 
 /** Random letters for many IDs at once: a system call costs more than the rest of an ID. */
-const pool = Buffer.alloc(200 * LETTERS.random)
+const pool = Buffer.alloc(200 * RANDOM)
 let used = pool.length
+let second = 0
 let time = ''
 
 /** The modulo makes some letters slightly more likely; about 61 bits of entropy remain. */
@@ -28,21 +30,14 @@ const own = (): string => {
     randomFillSync(pool)
     for (let at = 0; at < pool.length; at++) pool[at] = A + ((pool[at] ?? 0) % 26)
     used = 0
-    time = timeLetters(Date.now())
   }
-  used += LETTERS.random
-  return time + pool.toString('latin1', used - LETTERS.random, used)
+  const now = Date.now()
+  if (now - second >= 1_000 || now < second) {
+    second = now - (now % 1_000)
+    time = timeLetters(now)
+  }
+  used += RANDOM
+  return time + pool.toString('latin1', used - RANDOM, used)
 }
 
 const A = 97
-
-/** Seconds since 1970 as letters whose order is that of time. */
-const timeLetters = (ms: number): string => {
-  let letters = ''
-  let rest = Math.floor(ms / 1_000)
-  for (let at = 0; at < LETTERS.time; at++) {
-    letters = String.fromCharCode(A + (rest % 26)) + letters
-    rest = Math.floor(rest / 26)
-  }
-  return letters
-}

@@ -6,7 +6,7 @@ import { onEachEngine, onPostgres } from '../../test/support/ledger-engines.ts'
 import { NOON } from '../../test/support/ledger-records.ts'
 import type { Incident } from '../core/incident.ts'
 import type { IncidentNoted } from '../core/journal.ts'
-import { decodeRecord, encodeRecord } from './journal/journal-record.ts'
+import { decodeLine, encodeIncident } from './journal/journal-record.ts'
 import { UsageReader } from './reading/usage-reader.ts'
 
 const incident = (id: string, more: Partial<Incident> = {}): Incident => ({
@@ -35,11 +35,11 @@ const listed = async ({ folder, database, timezone }: Options, range = RANGE) =>
 
 test('incidents: a record is read as it was written, and its names are bounded', () => {
   const whole = noted('inc_a', { base_url: 'https://x.test/v1', end: NOON + 5, ended_by: 'recovered' })
-  assert.deepEqual(decodeRecord(encodeRecord(whole)), whole)
+  assert.deepEqual(decodeLine(encodeIncident(whole)), whole)
   const names = Array.from({ length: 500 }, () => 'm'.repeat(3_000))
-  const line = encodeRecord(noted('inc_b', { providers: names, models: names, cause: 'x'.repeat(9_000) }))
+  const line = encodeIncident(noted('inc_b', { providers: names, models: names, cause: 'x'.repeat(9_000) }))
   assert.ok(line.length < 32_000, String(line.length))
-  assert.ok(decodeRecord(line))
+  assert.ok(decodeLine(line))
 })
 
 onEachEngine((engine) => {
@@ -71,7 +71,7 @@ onEachEngine((engine) => {
       count(10_010).map((n) => noted(`inc_${n}`, { begin: NOON + n, end: NOON + n, ended_by: 'recovered' })),
     )
     await storeAll(bookkeeper)
-    bookkeeper.sweep(LIMITS, NOON)
+    await bookkeeper.sweep(LIMITS, NOON)
     const rows = reading((all) => all('SELECT count(*) n, min(began) first FROM incident'))
     assert.deepEqual(rows, [{ n: 10_000, first: NOON + 11 }])
   })

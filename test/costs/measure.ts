@@ -11,7 +11,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { decodeRecord } from '../../src/usage/journal/journal-record.ts'
+import { decodeLine } from '../../src/usage/journal/journal-record.ts'
 import { listSegments } from '../../src/usage/journal/segment-files.ts'
 import { MAIN } from '../e2e/support/process.ts'
 import { KINDS, type Kind } from './kinds.ts'
@@ -219,7 +219,7 @@ const journalBytes = (folder: string): ReadonlyMap<number, number> => {
   const bytes = new Map<number, number>()
   for (const { file } of listSegments(folder))
     for (const line of readFileSync(join(folder, file), 'utf8').split('\n').slice(0, -1)) {
-      const record = decodeRecord(line)
+      const record = decodeLine(line)
       if (record && 'call' in record) bytes.set(record.call, (bytes.get(record.call) ?? 0) + line.length + 1)
     }
   return bytes

@@ -11,13 +11,12 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import type { Browser, Page } from 'playwright-core'
 import { NO_TOKENS } from '../../src/core/journal.ts'
-import { encodeRecord } from '../../src/usage/journal/journal-record.ts'
 import { processName, segmentFile } from '../../src/usage/journal/segment-files.ts'
 import { post, type Started, start } from '../e2e/support/process.ts'
 import { fileOf } from '../e2e/support/stage.ts'
 import { answerWith, failWith } from '../support/answers.ts'
 import { isLong } from '../support/lane.ts'
-import { closedRecord, endedRecord, openedRecord } from '../support/ledger-records.ts'
+import { closedRecord, endedRecord, journalLines, openedRecord } from '../support/ledger-records.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
 import { SHOTS, THEMES, withDashboard } from './support/dashboard.ts'
@@ -67,11 +66,12 @@ const writePast = (data: string, { ids }: Scene): void => {
         const of = { key: ids.get(key) ?? null, team: ids.get(team) ?? null }
         const how = { request: `req_past${call}`, model, provider, route: null }
         const tokens = { ...NO_TOKENS, input: 1_800 + 37 * (at % 40), output: 240 + 11 * (at % 30) }
-        lines.push(
-          encodeRecord(openedRecord(call, { ...how, ...of, at: received + 1, charges: [] })),
-          encodeRecord(closedRecord(call, { at: received + 1_900, tokens, cost: cost + 9_000 * (at % 50) })),
-          encodeRecord(endedRecord(call, { ...how, ...of, received, at: received + 1_901, asked: model })),
-        )
+        const records = [
+          openedRecord(call, { ...how, ...of, at: received + 1, charges: [] }),
+          closedRecord(call, { at: received + 1_900, tokens, cost: cost + 9_000 * (at % 50) }),
+          endedRecord(call, { ...how, ...of, received, at: received + 1_901, asked: model }),
+        ]
+        lines.push(...journalLines(records))
       }
     }
   const journal = join(data, 'journal')

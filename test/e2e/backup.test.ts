@@ -72,9 +72,7 @@ for (const workers of [0, 2])
       const statuses = await Promise.all(Array.from({ length: CALLS }, () => ask(gateway, key)))
       // Until a worker knows the new key it refuses it.
       const served = statuses.filter((status) => status === 200).length
-      await untilStored(data, 'every call', ({ attempts }) => {
-        return attempts.length === served && attempts.every(({ opened }) => opened === null)
-      })
+      await untilStored(data, 'every call', ({ attempts, openCalls }) => attempts.length === served && openCalls === 0)
       await admin(gateway, `/budgets/${encodeURIComponent(id)}/adjust`, { amount: '1.25', reason: 'test' })
       const [from, to] = [Date.now() - 86_400_000, Date.now() + 86_400_000].map((at) => new Date(at).toISOString())
       const days = `from=${from}&to=${to}`

@@ -135,10 +135,7 @@ describe('the file and the database', { concurrency: false }, () => {
     for (const [name, sum] of spent) spent.set(name, sum + COST)
   }
   const untilAllStored = () =>
-    untilStored(data, `${calls} calls`, ({ attempts }) => {
-      const complete = attempts.filter(({ opened }) => opened === null)
-      return complete.length === calls && attempts.length === calls
-    })
+    untilStored(data, `${calls} calls`, ({ attempts, openCalls }) => attempts.length === calls && openCalls === 0)
 
   /** Both sides are as expected: each record once, with its ID and its version. */
   const check = async (kind: Kind) => {

@@ -160,7 +160,7 @@ describe('a full disk', { skip }, () => {
     await assertRows(data, from)
     const filler = fill(data)
     // More than the 10,000 records that wait in memory.
-    assert.deepEqual(statusesOf(await askMany(gateway, 3_600)), [200])
+    assert.deepEqual(statusesOf(await askMany(gateway, 5_400)), [200])
     const health = await untilLedger(gateway, false)
     assert.equal(health.status, 'degraded')
     assert.match(health.problems?.find(({ component }) => component === 'ledger')?.reason ?? '', /full|space|ENOSPC/i)

@@ -14,7 +14,7 @@ import { type PostgresServer, skipPostgres, startPostgres } from '../support/pos
 import { startUpstream, type Upstream, until } from '../support/upstream.ts'
 import { post, type Started, start } from './support/process.ts'
 import { fileOf } from './support/stage.ts'
-import { checkStoredUsage, untilStored } from './support/stored-usage.ts'
+import { checkStoredUsage, untilComplete, untilStored } from './support/stored-usage.ts'
 
 const get = async (url: string, headers: Readonly<Record<string, string>> = {}) => {
   const answer = await fetch(url, { headers: { connection: 'close', ...headers } })
@@ -123,9 +123,7 @@ describe('a ledger in Postgres', { skip: skipPostgres }, () => {
       const rows = countsOf(usage.attempts.map(({ request }) => request))
       return [...calls].every(([id, count]) => (rows.get(id) ?? 0) >= count)
     })
-    const { attempts } = await untilStored(server.url, 'every request is complete', (usage) =>
-      usage.attempts.every(({ opened }) => opened === null),
-    )
+    const { attempts } = await untilComplete(server.url)
     const unknown = new Set(attempts.filter(({ outcome }) => outcome === 'unknown').map(({ request }) => request))
     for (const [id, count] of countsOf(attempts.map(({ request }) => request))) {
       const most = (calls.get(id) ?? 0) + (unknown.has(id) ? 1 : 0)

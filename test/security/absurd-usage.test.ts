@@ -13,8 +13,9 @@ import { decodeAnswer as ofGemini } from '../../src/protocols/gemini/decode-answ
 import { decodeAnswer as ofOllama } from '../../src/protocols/ollama/decode-answer.ts'
 import { decodeAnswer as ofChat } from '../../src/protocols/openai-chat/decode-answer.ts'
 import { decodeAnswer as ofResponses } from '../../src/protocols/openai-responses/decode-answer.ts'
-import { decodeRecord, encodeRecord } from '../../src/usage/journal/journal-record.ts'
-import { closedRecord, openedRecord } from '../support/ledger-records.ts'
+import { LISTED } from '../../src/usage/columns/usage-schema.ts'
+import { decodeLine, RecordEncoder } from '../../src/usage/journal/journal-record.ts'
+import { closedRecord, endedRecord, openedRecord } from '../support/ledger-records.ts'
 
 const TEXT = 'word '.repeat(500)
 const ESTIMATE = { input: 70, output: 600 }
@@ -167,8 +168,11 @@ test('amounts beyond a journal line: a cost of more than a million dollars is un
     0.5,
     -(2 ** 60),
   ]) {
-    const closed = decodeRecord(encodeRecord(closedRecord(1, { cost: amount })).trimEnd())
-    assert.equal(closed?.type === 'attempt_closed' && closed.cost, amount === MAX_COST ? MAX_COST : null, `${amount}`)
-    assert.equal(decodeRecord(encodeRecord(openedRecord(1, { reserved: amount })).trimEnd())?.type, 'attempt_opened')
+    const encoder = new RecordEncoder()
+    assert.equal(decodeLine(encoder.open(openedRecord(1, { reserved: amount })).trimEnd())?.type, 'opened')
+    encoder.close(closedRecord(1, { cost: amount }))
+    const ended = decodeLine(encoder.end(endedRecord(1)).trimEnd())
+    const stored = ended?.type === 'ended' ? ended.attempts[0]?.[LISTED.indexOf('cost')] : undefined
+    assert.equal(stored, amount === MAX_COST ? MAX_COST : null, `${amount}`)
   }
 })

@@ -7,10 +7,10 @@ import { join } from 'node:path'
 import { after } from 'node:test'
 import type { JournalRecord } from '../../src/core/journal.ts'
 import { Bookkeeper, type BookkeeperEvent, type BookkeeperOptions } from '../../src/usage/bookkeeper/bookkeeper.ts'
-import { encodeRecord } from '../../src/usage/journal/journal-record.ts'
+import { RecordEncoder } from '../../src/usage/journal/journal-record.ts'
 import { processName, segmentFile, thisProcess } from '../../src/usage/journal/segment-files.ts'
 import type { LedgerEngine } from './ledger-engines.ts'
-import { closedRecord, endedRecord, openedRecord } from './ledger-records.ts'
+import { closedRecord, endedRecord, journalLines, openedRecord } from './ledger-records.ts'
 
 /** Run after all tests, the last one first. */
 export const closers: (() => unknown)[] = []
@@ -38,7 +38,9 @@ export const storeAll = async (bookkeeper: Bookkeeper) => {
   assert.equal(bookkeeper.problem, null)
 }
 
-const SUMS = 'sum(input) input, sum(output) output, sum(cache_read) cached, coalesce(sum(cost), 0) cost'
+const SUMS = ['input', 'output', 'cache_read', 'reasoning', 'cost']
+  .map((name) => `coalesce(sum(${name}), 0) ${name}`)
+  .join(', ')
 
 /** A folder whose journals a bookkeeper stores, and an empty database. */
 export const given = (engine: LedgerEngine) => {
@@ -68,12 +70,21 @@ export const folderOf = (engine: LedgerEngine, changes: Partial<BookkeeperOption
     closers.push(() => bookkeeper.close())
     return bookkeeper
   }
-  const write = (process: string, records: readonly (JournalRecord | string)[], number = 1) =>
-    writeFileSync(
-      join(journal, segmentFile(process, number)),
-      records.map((record) => (typeof record === 'string' ? record : encodeRecord(record))).join(''),
-      { flag: 'a' },
-    )
+  const encoders = new Map<string, RecordEncoder>()
+  /** Records of a process, and texts as they are. */
+  const write = (process: string, records: readonly (JournalRecord | string)[], number = 1) => {
+    const encoder = encoders.get(process) ?? new RecordEncoder()
+    encoders.set(process, encoder)
+    const parts: (string | JournalRecord[])[] = []
+    for (const record of records) {
+      const last = parts.at(-1)
+      if (typeof record === 'string') parts.push(record)
+      else if (Array.isArray(last)) last.push(record)
+      else parts.push([record])
+    }
+    const texts = parts.map((part) => (typeof part === 'string' ? part : journalLines(part, encoder).join('')))
+    writeFileSync(join(journal, segmentFile(process, number)), texts.join(''), { flag: 'a' })
+  }
   const reading = <T>(read: Parameters<typeof engine.reading<T>>[1]) => engine.reading(folder, read)
   return { root, folder, journal, options, events, open, write, reading, checkSums: () => checkSums(engine, folder) }
 }
@@ -81,17 +92,21 @@ export const folderOf = (engine: LedgerEngine, changes: Partial<BookkeeperOption
 /** Checks that every sum equals that of the rows, and that the file is intact. */
 export const checkSums = (engine: LedgerEngine, folder: string) =>
   engine.reading(folder, (all) => {
-    const attempts = all(`SELECT count(*) attempts, ${SUMS} FROM attempt WHERE outcome <> 'open'`)[0]
-    const [requests] = all('SELECT count(*) requests, sum(saved) saved, coalesce(sum(total_ms), 0) total FROM request')
-    for (const table of ['usage_hour', 'usage_day']) {
-      assert.deepEqual(all(`SELECT sum(attempts) attempts, ${SUMS} FROM ${table}`)[0], attempts, table)
+    const attempts = all(`SELECT count(*) attempts, ${SUMS} FROM attempt`)[0]
+    const [requests] = all(
+      'SELECT count(*) requests, coalesce(sum(saved), 0) saved, coalesce(sum(total_ms), 0) total FROM request',
+    )
+    assert.deepEqual(all(`SELECT coalesce(sum(attempts), 0) attempts, ${SUMS} FROM request`)[0], attempts, 'requests')
+    for (const table of ['usage_key', 'usage_model']) {
+      assert.deepEqual(all(`SELECT coalesce(sum(attempts), 0) attempts, ${SUMS} FROM ${table}`)[0], attempts, table)
       assert.deepEqual(
-        all(`SELECT sum(requests) requests, sum(saved) saved, sum(total_sum) total FROM ${table}`)[0],
+        all(
+          `SELECT coalesce(sum(requests), 0) requests, coalesce(sum(saved), 0) saved, coalesce(sum(total_sum), 0) total FROM ${table}`,
+        )[0],
         requests,
       )
     }
-    assert.equal(all('SELECT sum(cost) cost FROM request')[0]?.cost, attempts?.cost)
-    assert.equal(all('SELECT sum(spent) spent FROM budget_sum')[0]?.spent, attempts?.cost)
+    assert.equal(all('SELECT coalesce(sum(spent), 0) spent FROM budget_sum')[0]?.spent, attempts?.cost)
     if (engine.name === 'SQLite') assert.deepEqual(all('PRAGMA integrity_check'), [{ integrity_check: 'ok' }])
     return { attempts: Number(attempts?.attempts), requests: Number(requests?.requests), cost: Number(attempts?.cost) }
   })

@@ -3,9 +3,11 @@ import {
   type AttemptClosed,
   type AttemptOpened,
   budgetCharge,
+  type JournalRecord,
   NO_TOKENS,
   type RequestEnded,
 } from '../../src/core/journal.ts'
+import { decodeLine, encodeIncident, type JournalLine, RecordEncoder } from '../../src/usage/journal/journal-record.ts'
 
 /** 2026-11-22, 10:00 UTC. */
 export const NOON = 1_795_341_600_000
@@ -83,6 +85,61 @@ export const endedRecord = (call: number, changes: Partial<RequestEnded> = {}): 
   clientRequestId: null,
   ...changes,
 })
+
+/**
+ * The lines of records, as a writer makes them. Ends of attempts without their request's end in the list are lines of their
+ * own. `encoder`: that of the process.
+ */
+export const journalLines = (
+  records: readonly JournalRecord[],
+  encoder: RecordEncoder = new RecordEncoder(),
+): readonly string[] => {
+  const lines: string[] = []
+  const ends = new Set(records.flatMap((record) => (record.type === 'request_ended' ? [record.call] : [])))
+  for (const record of records)
+    switch (record.type) {
+      case 'attempt_opened':
+        lines.push(encoder.open(record))
+        break
+      case 'attempt_closed':
+        if (!encoder.close(record)) lines.push(...unknownEnd(record))
+        else if (!ends.has(record.call)) lines.push(...encoder.takeHeld())
+        break
+      case 'request_ended':
+        lines.push(encoder.end(record))
+        break
+      case 'incident':
+        lines.push(encodeIncident(record))
+    }
+  return [...lines, ...encoder.takeHeld()]
+}
+
+/** The line of an attempt whose beginning is unknown. */
+const unknownEnd = (record: AttemptClosed): readonly string[] => {
+  const encoder = new RecordEncoder()
+  encoder.open(openedRecord(record.call, { attempt: record.attempt }))
+  encoder.close(record)
+  return encoder.takeHeld()
+}
+
+/** Decoded lines of records. Throws if one is malformed. */
+export const decodedLines = (records: readonly JournalRecord[], encoder?: RecordEncoder): readonly JournalLine[] =>
+  journalLines(records, encoder).map((line) => {
+    const decoded = decodeLine(line.slice(0, -1))
+    if (!decoded) throw new TypeError(`malformed: ${line}`)
+    return decoded
+  })
+
+/** What a line states, as the records that it was made of. */
+export const eventsOf = (
+  line: JournalLine,
+): readonly { readonly type: JournalRecord['type']; readonly call: number }[] => {
+  if (line.type === 'incident') return []
+  const { call } = line
+  if (line.type === 'opened') return [{ type: 'attempt_opened', call }]
+  if (line.type === 'closed') return [{ type: 'attempt_closed', call }]
+  return [...line.attempts.map(() => ({ type: 'attempt_closed', call }) as const), { type: 'request_ended', call }]
+}
 
 /** A record without a null and without the value of another member. A new member of a record needs a value here. */
 type Filled<Record> = { readonly [Name in keyof Record]-?: NonNullable<Record[Name]> }

@@ -1,7 +1,7 @@
 /** Messages between the workers and their supervisor about limits, budgets and usage. */
 import type { Budget } from '../../core/accounts.ts'
 import type { CounterFigures } from '../../gateway/accounts/budget-counters.ts'
-import type { Adjusted, Adjustment } from '../../usage/bookkeeper/usage-database.ts'
+import type { Adjusted, Adjustment } from '../../usage/bookkeeper/ledger-store.ts'
 import type { SharedLedgerOptions, SharedLedgerState } from '../../usage/bookkeeper/usage-ledger.ts'
 import type { CounterAnswer, CounterOperation } from '../counter-messages.ts'
 import type { CountersState } from '../counters-thread-messages.ts'

@@ -1,6 +1,6 @@
 /** Limits, budgets and usage in a worker: messages to the supervisor, which has them for all workers. */
 
-import type { Adjusted, Adjustment } from '../../usage/bookkeeper/usage-database.ts'
+import type { Adjusted, Adjustment } from '../../usage/bookkeeper/ledger-store.ts'
 import type { SharedBookkeeper } from '../../usage/bookkeeper/usage-ledger.ts'
 import type { CountersState } from '../counters-thread-messages.ts'
 import { isUnknown, REDIS_TIMEOUT, SharedAuthority, SUPERVISOR_TIMEOUT } from '../shared-authority.ts'

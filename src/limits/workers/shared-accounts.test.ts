@@ -25,6 +25,7 @@ const LEDGER: AccountsFromWorker = {
     node: 'local',
     timezone: 'UTC',
     syncs: false,
+    interval: 250,
     limits: { keepDays: 90, keepHours: 30, maxMegabytes: 1_024 },
   },
 }
@@ -82,7 +83,7 @@ const ADJUSTMENT = {
 /** What this process has spent looks like that of one that has ended. */
 const endProcess = () => {
   const database = new DatabaseSync(join(folder, USAGE_FILE))
-  database.exec("UPDATE budget_sum SET process = '1.1-0'")
+  database.exec("UPDATE process_sum SET process = '1.1-0'")
   database.close()
 }
 

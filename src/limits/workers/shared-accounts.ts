@@ -4,9 +4,9 @@
  */
 import type { CounterSpend } from '../../core/journal.ts'
 import type { LedgerClient } from '../../usage/bookkeeper/ledger-client.ts'
+import type { LedgerSum } from '../../usage/bookkeeper/ledger-store.ts'
 import type { CountedPeriodOf } from '../../usage/bookkeeper/period-count.ts'
 import { type BookkeeperProgress, COMMIT, NO_PROGRESS } from '../../usage/bookkeeper/progress.ts'
-import type { LedgerSum } from '../../usage/bookkeeper/usage-database.ts'
 import type { SharedLedgerOptions, SharedLedgerState } from '../../usage/bookkeeper/usage-ledger.ts'
 import type { MalformedSegment } from '../../usage/journal/malformed-segment.ts'
 import type { CountersState } from '../counters-thread-messages.ts'

@@ -1,7 +1,7 @@
 /** Stores adjustments: corrections of what budgets have spent, or of costs. Each is a row of the ledger; no row is changed. */
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { randomLetters } from '../../gateway/call/ids.ts'
-import type { Adjusted, Adjustment } from '../../usage/bookkeeper/usage-database.ts'
+import type { Adjusted, Adjustment } from '../../usage/bookkeeper/ledger-store.ts'
 import type { AdminDeps } from './deps.ts'
 import { lettersOf } from './letters.ts'
 import type { AdminCall } from './row.ts'

@@ -9,9 +9,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises'
-import { closedRecord, endedRecord, openedRecord } from '../../../test/support/ledger-records.ts'
+import {
+  closedRecord,
+  endedRecord,
+  eventsOf,
+  journalLines,
+  openedRecord,
+} from '../../../test/support/ledger-records.ts'
 import type { JournalRecord } from '../../core/journal.ts'
-import { decodeRecord, encodeRecord } from '../journal/journal-record.ts'
+import { decodeLine } from '../journal/journal-record.ts'
 import { type JournalOptions, JournalWriter } from '../journal/journal-writer.ts'
 import { listSegments } from '../journal/segment-files.ts'
 
@@ -19,8 +25,9 @@ const CODES = ['EIO', 'ENOSPC', 'EDQUOT', 'EROFS', 'EACCES', 'EMFILE', 'EFBIG'] 
 const CALLS = ['mkdirSync', 'readdirSync', 'openSync', 'writeSync', 'fdatasyncSync', 'fstatSync'] as const
 /** Bytes of a write that include the first of its attempts: five calls have ended before. */
 const WITH_ATTEMPT = Buffer.byteLength(
-  [1, 2, 3, 4, 5].flatMap((call) => [encodeRecord(closedRecord(call)), encodeRecord(endedRecord(call))]).join('') +
-    encodeRecord(openedRecord(6)),
+  [1, 2, 3, 4, 5]
+    .flatMap((call) => journalLines([openedRecord(call), closedRecord(call), endedRecord(call)]).slice(1))
+    .join('') + journalLines([openedRecord(6)]).join(''),
 )
 type CallName = (typeof CALLS)[number]
 type Fault = {
@@ -71,12 +78,12 @@ const inject = (context: TestContext, name: CallName): Faults => {
 }
 
 /** All records of the journal. A torn line may only be the last of its segment. */
-const recordsIn = (folder: string): readonly JournalRecord[] =>
+const recordsIn = (folder: string) =>
   listSegments(folder).flatMap(({ file }) =>
     readFileSync(join(folder, file), 'utf8')
       .split('\n')
       .slice(0, -1)
-      .map((line) => decodeRecord(line) ?? assert.fail(`a line is torn in ${file}: ${line}`)),
+      .flatMap((line) => eventsOf(decodeLine(line) ?? assert.fail(`a line is torn in ${file}: ${line}`))),
   )
 
 const faults: readonly Fault[] = CALLS.flatMap((call) =>
@@ -162,7 +169,7 @@ const runFault = async (faults: Faults, fault: Fault, whenUnwritable: JournalOpt
     }
     const ofType = (type: JournalRecord['type']) =>
       recordsIn(folder)
-        .flatMap((one) => (one.type === type && 'call' in one ? [one.call] : []))
+        .flatMap((one) => (one.type === type ? [one.call] : []))
         .toSorted((a, b) => a - b)
     const all = Array.from({ length: last }, (_, at) => at + 1)
     const kept = all.filter((call) => accepted.has(call) || unsynced.has(call))

@@ -5,13 +5,15 @@
 import type { CounterSpend } from '../../core/journal.ts'
 import { ThreadClient } from '../../storage/thread/connect-thread.ts'
 import type { BookkeeperEvent, BookkeeperOptions } from './bookkeeper.ts'
+import type { Adjusted, Adjustment, LedgerSum, UsageLimits } from './ledger-store.ts'
 import type { program } from './ledger-thread.ts'
 import type { CountedPeriodOf } from './period-count.ts'
 import { type BookkeeperProgress, NO_PROGRESS } from './progress.ts'
-import type { Adjusted, Adjustment, LedgerSum, UsageLimits } from './usage-database.ts'
 
 export type LedgerClientOptions = BookkeeperOptions & {
   readonly limits: () => UsageLimits
+  /** ms between two looks at the journal. */
+  readonly interval: number
   readonly report: (event: BookkeeperEvent) => void
   readonly onProgress?: (progress: BookkeeperProgress) => void
 }

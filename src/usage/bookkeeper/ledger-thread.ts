@@ -1,16 +1,20 @@
 /** Runs the bookkeeper in a thread: at intervals, on request, and until everything is stored. */
 import type { Emit } from '../../storage/thread/thread-program.ts'
 import { Bookkeeper, type BookkeeperEvent, type BookkeeperOptions } from './bookkeeper.ts'
+import type { Adjustment, UsageLimits } from './ledger-store.ts'
 import type { CountedPeriodOf } from './period-count.ts'
 import { type BookkeeperProgress, isSameProgress, NO_PROGRESS } from './progress.ts'
-import type { Adjustment, UsageLimits } from './usage-database.ts'
 
-type LedgerThreadOptions = BookkeeperOptions & { readonly limits: UsageLimits }
+type LedgerThreadOptions = BookkeeperOptions & {
+  readonly limits: UsageLimits
+  /** ms between two looks at the journal. */
+  readonly interval: number
+}
 
 type LedgerEvents = { readonly event: BookkeeperEvent; readonly progress: BookkeeperProgress }
 
-/** ms between two looks at the journal, and after an error. */
-const INTERVAL = { usual: 250, failed: 1_000 }
+/** ms until the next try after an error. */
+const RETRY = 1_000
 /** ms between reports of progress. */
 const PROGRESS = 1_000
 /** ms between two batches of a sweep, and between two sweeps. */
@@ -21,6 +25,7 @@ export const program = (options: LedgerThreadOptions, emit: Emit<LedgerEvents>) 
 class LedgerThread {
   readonly #emit: Emit<LedgerEvents>
   readonly #bookkeeper: Bookkeeper
+  readonly #interval: number
   #limits: UsageLimits
   #isRunning = false
   #timer: NodeJS.Timeout | undefined
@@ -48,8 +53,9 @@ class LedgerThread {
     },
   }
 
-  constructor({ limits, ...options }: LedgerThreadOptions, emit: Emit<LedgerEvents>) {
+  constructor({ limits, interval, ...options }: LedgerThreadOptions, emit: Emit<LedgerEvents>) {
     this.#emit = emit
+    this.#interval = interval
     this.#limits = limits
     this.#bookkeeper = new Bookkeeper(options, (event) => emit('event', event))
     this.run()
@@ -92,11 +98,12 @@ class LedgerThread {
     this.#reportProgress(waiting.length > 0)
     if (hasMore) this.#waiting.unshift(...waiting)
     else for (const serve of waiting) await serve(problem)
-    this.#isRunning = false
     if (isClosing && !hasMore) return this.#close()
     // Records and messages that have come meanwhile are served first.
-    const isDue = this.#waiting.length > 0 || this.#isClosing || hasMore
-    this.#timer = setTimeout(() => this.run(), isDue ? 0 : this.#pause(problem))
+    const isDue = () => this.#waiting.length > 0 || this.#isClosing || hasMore
+    const pause = isDue() ? 0 : await this.#pause(problem)
+    this.#isRunning = false
+    this.#timer = setTimeout(() => this.run(), isDue() ? 0 : pause)
   }
 
   #reportProgress(isDue: boolean): void {
@@ -109,17 +116,19 @@ class LedgerThread {
     this.#emit('progress', progress)
   }
 
-  #pause(problem: string | null): number {
-    if (problem !== null) return INTERVAL.failed
+  /** Sweeps if that is due. Returns the ms until the next look at the journal. */
+  async #pause(problem: string | null): Promise<number> {
+    if (problem !== null) return RETRY
     const now = Date.now()
-    if (now < this.#sweepAt) return INTERVAL.usual
-    const hasMore = this.#bookkeeper.sweep(this.#limits, now)
-    if (!hasMore) this.#sweepAt = now + SWEEP.next
-    return hasMore ? SWEEP.pause : INTERVAL.usual
+    if (now < this.#sweepAt) return this.#interval
+    const hasMore = await this.#bookkeeper.sweep(this.#limits, now)
+    // The limits may have changed meanwhile.
+    if (!hasMore && now >= this.#sweepAt) this.#sweepAt = now + SWEEP.next
+    return hasMore ? SWEEP.pause : this.#interval
   }
 
-  #close(): void {
-    this.#bookkeeper.close()
+  async #close(): Promise<void> {
+    await this.#bookkeeper.close()
     this.#closed.resolve()
   }
 }

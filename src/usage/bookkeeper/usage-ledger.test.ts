@@ -3,9 +3,8 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { closedRecord, endedRecord, openedRecord } from '../../../test/support/ledger-records.ts'
+import { closedRecord, endedRecord, journalLines, openedRecord } from '../../../test/support/ledger-records.ts'
 import { defaultSettings } from '../../../test/support/settings.ts'
-import { encodeRecord } from '../journal/journal-record.ts'
 import { segmentFile } from '../journal/segment-files.ts'
 import { type LedgerEvent, UsageLedger } from './usage-ledger.ts'
 
@@ -87,7 +86,7 @@ test('usage ledger: the records of a killed process are stored after a start, be
     const segment = join(journal, segmentFile('a.999999999-0', 1))
     if (hasRecords) {
       mkdirSync(journal)
-      writeFileSync(segment, [openedRecord(1), closedRecord(1), endedRecord(1)].map(encodeRecord).join(''))
+      writeFileSync(segment, journalLines([openedRecord(1), closedRecord(1), endedRecord(1)]).join(''))
     }
     const settings = { ...defaultSettings, data: { ...defaultSettings.data, dir } }
     const ledger = new UsageLedger({ settings: () => settings, date: () => 1_000, report() {} })

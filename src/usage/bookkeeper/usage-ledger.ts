@@ -12,9 +12,9 @@ import { USAGE_FILE } from '../journal/file.ts'
 import type { JournalWriter } from '../journal/journal-writer.ts'
 import type { BookkeeperEvent } from './bookkeeper.ts'
 import type { LedgerClient, LedgerClientOptions } from './ledger-client.ts'
+import type { Adjusted, Adjustment, LedgerSum, UsageLimits } from './ledger-store.ts'
 import type { CountedPeriodOf } from './period-count.ts'
 import { type BookkeeperProgress, COMMIT, NO_PROGRESS } from './progress.ts'
-import type { Adjusted, Adjustment, LedgerSum, UsageLimits } from './usage-database.ts'
 
 /** `unwritable`: the journal itself cannot be written. `behind`: records are stored this much later than they are written. */
 export type LedgerEvent =
@@ -46,7 +46,7 @@ export type SharedBookkeeper = {
 /** The options of the bookkeeper that the configuration determines. */
 export type SharedLedgerOptions = Pick<
   LedgerClientOptions,
-  'folder' | 'journal' | 'database' | 'node' | 'timezone' | 'syncs'
+  'folder' | 'journal' | 'database' | 'node' | 'timezone' | 'syncs' | 'interval'
 > & {
   readonly limits: UsageLimits
 }
@@ -311,5 +311,6 @@ const bookkeeperOptions = (settings: Pick<Settings, 'data' | 'database' | 'ledge
     node: database ? null : NODE,
     timezone: settings.usage.timezone,
     syncs: settings.ledger.sync !== 'never',
+    interval: settings.ledger.interval,
   }
 }

@@ -1,33 +1,35 @@
 /**
  * Tables of the ledger, in `usage.db` or in Postgres. Times are ms since 1970, amounts whole nano-dollars, texts without a
- * value null. Sums (`usage_hour`, `usage_day`, `budget_sum`) contain what a node has counted. In Postgres, where several
- * gateways are nodes, names of processes and of segments begin with that of their node (`node-name.ts`).
+ * value null. A request is one row with its attempts inside, inserted once when it is complete; the view `attempt` has a row
+ * for each attempt. In Postgres, where several gateways are nodes, names of processes and of segments begin with that of
+ * their node (`node-name.ts`).
  */
-
-import type { BudgetCharge } from '../../core/journal.ts'
+import { POSTGRES_TYPES } from '../../storage/sql/column-types.ts'
 import { type Migration, migrationOf, type SchemaVersions } from '../../storage/sql/migrate.ts'
 import type { SharedSchema } from '../../storage/sql/postgres/shared-schema.ts'
 import { USAGE_FILE } from '../journal/file.ts'
 
 export type UsageTables = {
   readonly request: RequestRow
+  /** A view. */
   readonly attempt: AttemptRow
-  readonly usage_hour: Omit<RollupRow<number>, 'period'> & { readonly hour: number }
-  readonly usage_day: Omit<RollupRow<string>, 'period'> & { readonly day: string }
+  readonly open_call: OpenCallRow
+  readonly usage_key: KeyUsage
+  readonly usage_model: ModelUsage
   readonly budget_sum: BudgetSumRow
+  readonly process_sum: ProcessSumRow
   readonly adjustment: AdjustmentRow
   readonly journal: JournalRow
   readonly facet: FacetRow
   readonly incident: IncidentRow
 }
 
-export type RequestRow = {
-  /** The gateway's own ID, which no other request has. */
+/** What the record of a request's end states. */
+type EndedRow = {
+  /** The gateway's own ID, which begins with its time (`request-id.ts`). */
   readonly id: string
   /** The ID that the client gave the request (`x-request-id`), which others may have too. */
   readonly client_request_id: string | null
-  /** Number of the call (`callNumber`). */
-  readonly call: number
   readonly received: number
   readonly ended: number | null
   readonly style: string
@@ -45,11 +47,12 @@ export type RequestRow = {
   readonly client: string | null
   /** JSON, at most 1 KB. */
   readonly tags: string | null
+  /** The value of the tag by which usage is grouped. */
+  readonly tag: string | null
   readonly outcome: string
   readonly status: number
   readonly code: string | null
   readonly message: string | null
-  readonly attempts: number
   readonly trail: string | null
   /** JSON of a `RoutingDecision`, at most 8 KB. */
   readonly decision: string | null
@@ -57,53 +60,61 @@ export type RequestRow = {
   readonly first_content_ms: number | null
   readonly total_ms: number | null
   readonly overhead_us: number | null
-  readonly input: number | null
-  readonly output: number | null
-  readonly cache_read: number | null
-  readonly cache_write: number | null
-  readonly reasoning: number | null
-  readonly cost: number | null
   readonly saved: number
-  readonly usage_source: string | null
   readonly trace: string | null
-  readonly node: string
 }
 
-export type AttemptRow = {
-  /** ID of the request, and number of the call. */
-  readonly request: string
-  readonly call: number
+export type RequestRow = EndedRow & {
+  readonly node: string
+  /** Number of attempts, and of those that failed or were interrupted. */
+  readonly attempts: number
+  readonly failed_attempts: number
+  /** Sums of the attempts. `cost` null: that of an attempt is unknown, and the others cost nothing. */
+  readonly input: number
+  readonly output: number
+  readonly cache_read: number
+  readonly cache_write: number
+  readonly reasoning: number
+  readonly usage_source: string
+  readonly cost: number | null
+  /** What budgets were charged (`chargedCost`). */
+  readonly charged: number
+  /** JSON of the attempts, each a list of `LISTED`, in the order of their ends; null: there was none. */
+  readonly attempt_list: string | null
+}
+
+/** An attempt in `attempt_list`, in this order. */
+export type StoredEnd = {
   readonly n: number
   readonly started: number
   readonly ended: number | null
-  readonly key: string | null
-  readonly team: string | null
   readonly provider: string
   readonly model: string
   readonly credential: string
   readonly hedge: number
-  /** `open` until its end is known. */
   readonly outcome: string
   readonly kind: string | null
   readonly status: number | null
   readonly message: string | null
   readonly first_content_ms: number | null
-  readonly input: number | null
-  readonly output: number | null
-  readonly cache_read: number | null
-  readonly cache_write: number | null
-  readonly cache_write_1h: number | null
-  readonly reasoning: number | null
-  readonly audio_input: number | null
-  readonly audio_output: number | null
+  readonly input: number
+  readonly output: number
+  readonly cache_read: number
+  readonly cache_write: number
+  readonly cache_write_1h: number
+  readonly reasoning: number
+  readonly audio_input: number
+  readonly audio_output: number
+  readonly usage_source: string
   readonly reserved: number
   readonly cost: number | null
-  readonly usage_source: string
+  readonly charged: number
   readonly price_source: string
   readonly price_version: string | null
-  /** JSON of `OpenedColumn` until the request is complete, from which a restarted bookkeeper continues. */
-  readonly opened: string | null
 }
+
+/** `request`: the ID of its request, whose columns follow. */
+export type AttemptRow = StoredEnd & { readonly request: string } & Pick<EndedRow, (typeof OF_REQUEST)[number]>
 
 /** A list that has every name; the type of another one states which it lacks. */
 type EveryName<Name, List extends readonly Name[]> = [Exclude<Name, List[number]>] extends [never]
@@ -116,10 +127,10 @@ export const columnsOf =
   <const List extends readonly (keyof Row)[]>(columns: List & EveryName<keyof Row, List>): readonly (keyof Row)[] =>
     columns
 
-/** Columns of the table `request`, in the order of exports. */
-export const REQUEST_COLUMNS = columnsOf<RequestRow>()([
+/** The columns that the record of a request's end states, in its order and that of the table. */
+export const ENDED_COLUMNS = columnsOf<EndedRow>()([
   'id',
-  'call',
+  'client_request_id',
   'received',
   'ended',
   'style',
@@ -134,39 +145,45 @@ export const REQUEST_COLUMNS = columnsOf<RequestRow>()([
   'end_user',
   'client',
   'tags',
+  'tag',
   'outcome',
   'status',
   'code',
   'message',
-  'attempts',
   'trail',
   'decision',
   'cache',
   'first_content_ms',
   'total_ms',
   'overhead_us',
-  'input',
-  'output',
-  'cache_read',
-  'cache_write',
-  'reasoning',
-  'usage_source',
-  'cost',
   'saved',
   'trace',
-  'node',
-  'client_request_id',
 ])
 
-/** Columns of the table `attempt` but `opened`, in the order of exports. */
-export const ATTEMPT_COLUMNS = columnsOf<Omit<AttemptRow, 'opened'>>()([
-  'request',
-  'call',
+/** Columns of the table `request`, in its order. */
+export const REQUEST_COLUMNS: readonly (keyof RequestRow)[] = [
+  ...ENDED_COLUMNS,
+  ...columnsOf<Omit<RequestRow, keyof EndedRow>>()([
+    'node',
+    'attempts',
+    'failed_attempts',
+    'input',
+    'output',
+    'cache_read',
+    'cache_write',
+    'reasoning',
+    'usage_source',
+    'cost',
+    'charged',
+    'attempt_list',
+  ]),
+]
+
+/** The items of an attempt in `attempt_list`. */
+export const LISTED = columnsOf<StoredEnd>()([
   'n',
   'started',
   'ended',
-  'key',
-  'team',
   'provider',
   'model',
   'credential',
@@ -187,49 +204,40 @@ export const ATTEMPT_COLUMNS = columnsOf<Omit<AttemptRow, 'opened'>>()([
   'usage_source',
   'reserved',
   'cost',
+  'charged',
   'price_source',
   'price_version',
 ])
 
-/** What budgets are charged for a row of `attempt a`: `chargedCost` in SQL. */
-export const CHARGED = 'coalesce(a.cost, a.reserved)'
-
-/** What the end of an attempt is counted by. */
-export type OpenedColumn = {
-  /** The process that made the attempt, and the number of the call in it. */
+/** A call that is open at the end of a batch, such as a stream: a restarted bookkeeper continues from its records. */
+export type OpenCallRow = {
+  /** The process, and the number of the call in it. */
   readonly process: string
   readonly call: number
-  readonly key: string | null
+  /** When its first attempt began. */
+  readonly started: number
   readonly team: string | null
-  readonly style: string
-  readonly tag: string | null
-  readonly route: string | null
-  readonly client: string | null
-  readonly charges: readonly BudgetCharge[]
-  /** Absent: the attempt was stored by an earlier version. */
-  readonly clientRequestId?: string | null
-  /** The time of receipt of the request, after its end. */
-  readonly ended: number | null
+  /** Number of attempts in progress. */
+  readonly running: number
+  /** Its records so far, as lines of the journal. */
+  readonly records: string
 }
 
-/** Empty texts stand for no value. `outcome` is that of an attempt or of a request, which are counted separately. */
-export type RollupKey = {
-  readonly node: string
-  readonly team: string
-  readonly key: string
-  readonly provider: string
-  readonly model: string
-  readonly style: string
-  readonly tag: string
-  readonly route: string
-  readonly client: string
-  readonly outcome: string
-}
-
-/** `period`: the start of a UTC hour, or a date in the zone of daily sums. */
-export type RollupRow<Period> = RollupKey & {
-  readonly period: Period
+/** Counts of requests, and of attempts. Both are counted when the request is complete, at the time of its receipt. */
+export type TotalCounts = {
   readonly requests: number
+  /** Requests by outcome; the others were answered. */
+  readonly refused: number
+  readonly interrupted: number
+  readonly client_gone: number
+  readonly unknown: number
+  /** Answered after an attempt that failed, and from a cache. */
+  readonly fell_back: number
+  readonly cached: number
+  readonly saved: number
+  readonly first_content_sum: number
+  readonly first_content_count: number
+  readonly total_sum: number
   readonly attempts: number
   readonly input: number
   readonly output: number
@@ -237,18 +245,25 @@ export type RollupRow<Period> = RollupKey & {
   readonly cache_write: number
   readonly reasoning: number
   readonly cost: number
-  readonly saved: number
+  /** The part of `cost` that attempts without a delivered answer had. */
+  readonly lost: number
   /** Attempts whose usage is estimated, and attempts without a price. */
   readonly estimated: number
   readonly unpriced: number
-  readonly first_content_sum: number
-  readonly first_content_count: number
-  readonly total_sum: number
 }
 
-/** The counts of a row without any. */
-export const NO_COUNTS: Omit<RollupRow<never>, 'period' | keyof RollupKey> = {
+export const NO_COUNTS: TotalCounts = {
   requests: 0,
+  refused: 0,
+  interrupted: 0,
+  client_gone: 0,
+  unknown: 0,
+  fell_back: 0,
+  cached: 0,
+  saved: 0,
+  first_content_sum: 0,
+  first_content_count: 0,
+  total_sum: 0,
   attempts: 0,
   input: 0,
   output: 0,
@@ -256,22 +271,45 @@ export const NO_COUNTS: Omit<RollupRow<never>, 'period' | keyof RollupKey> = {
   cache_write: 0,
   reasoning: 0,
   cost: 0,
-  saved: 0,
+  lost: 0,
   estimated: 0,
   unpriced: 0,
-  first_content_sum: 0,
-  first_content_count: 0,
-  total_sum: 0,
 }
+// These are the members of the object.
+export const COUNT_COLUMNS = Object.keys(NO_COUNTS) as readonly (keyof TotalCounts)[]
 
-export type BudgetSumRow = {
-  readonly counter: string
-  readonly period_start: number
-  readonly node: string
-  /** The process that has spent it, whose own counters contain it too. Empty: processes that have ended. */
-  readonly process: string
-  readonly spent: number
+/** Usage of a day in the zone of daily sums, by who used it. Empty texts stand for no value; `OTHER` for many. */
+export type KeyUsage = TotalCounts & {
+  readonly day: string
+  readonly team: string
+  readonly key: string
+  readonly tag: string
 }
+export const KEY_USAGE_KEY = ['day', 'team', 'key', 'tag'] as const
+
+/**
+ * Usage of an hour, by what was used. `hour`: the start of the UTC hour; 0: a day whose hours are summed up, because they are
+ * older than `usage.keepHours`. An hour of two days, in zones that differ from UTC by half hours, has rows of both.
+ */
+export type ModelUsage = TotalCounts & {
+  readonly day: string
+  readonly hour: number
+  readonly provider: string
+  readonly model: string
+  readonly style: string
+  readonly route: string
+  readonly client: string
+}
+export const MODEL_USAGE_KEY = ['day', 'hour', 'provider', 'model', 'style', 'route', 'client'] as const
+
+/** The value of keys, tags, models, routes and clients above the number of rows that a day or an hour may have. */
+export const OTHER = 'other'
+
+/** What all gateways have spent of a counter in a period. */
+export type BudgetSumRow = { readonly counter: string; readonly period_start: number; readonly spent: number }
+
+/** The part of it that a process has spent, whose own counters contain it too. Rows of processes that have ended are deleted. */
+export type ProcessSumRow = BudgetSumRow & { readonly process: string }
 
 /** A correction. With a counter, its amount is part of what the counter has spent in that period. */
 export type AdjustmentRow = {
@@ -290,8 +328,13 @@ export type AdjustmentRow = {
 /** Position up to which a segment is stored. `malformed`: number of its lines that were skipped. */
 export type JournalRow = { readonly segment: string; readonly position: number; readonly malformed: number }
 
-/** A value that filter menus show. */
-export type FacetRow = { readonly name: string; readonly value: string; readonly last_seen: number }
+/** A value that filter menus show. `team`: of the requests of a team; empty: of all. */
+export type FacetRow = {
+  readonly team: string
+  readonly name: string
+  readonly value: string
+  readonly last_seen: number
+}
 
 /** An outage of providers that one process had. */
 export type IncidentRow = {
@@ -306,93 +349,97 @@ export type IncidentRow = {
   readonly details: string
 }
 
-const ROLLUP_KEY = 'node, team, key, provider, model, style, tag'
-const ROLLUP = `node TEXT NOT NULL, team TEXT NOT NULL, key TEXT NOT NULL, provider TEXT NOT NULL, model TEXT NOT NULL,
-  style TEXT NOT NULL, tag TEXT NOT NULL, route TEXT NOT NULL, client TEXT NOT NULL, outcome TEXT NOT NULL,
-  requests INTEGER NOT NULL, attempts INTEGER NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL,
-  cache_read INTEGER NOT NULL, cache_write INTEGER NOT NULL, reasoning INTEGER NOT NULL, cost INTEGER NOT NULL,
-  saved INTEGER NOT NULL, estimated INTEGER NOT NULL, unpriced INTEGER NOT NULL,
-  first_content_sum INTEGER NOT NULL, first_content_count INTEGER NOT NULL, total_sum INTEGER NOT NULL`
+const COUNTS = COUNT_COLUMNS.map((column) => `${column} INTEGER NOT NULL`).join(', ')
 
-const USAGE_HOUR = `CREATE TABLE usage_hour (hour INTEGER NOT NULL, ${ROLLUP},
-    PRIMARY KEY (hour, ${ROLLUP_KEY}, route, client, outcome)) WITHOUT ROWID`
-const USAGE_DAY = `CREATE TABLE usage_day (day TEXT NOT NULL, ${ROLLUP},
-    PRIMARY KEY (day, ${ROLLUP_KEY}, route, client, outcome)) WITHOUT ROWID`
-const BUDGET_SUM = `CREATE TABLE budget_sum (counter TEXT NOT NULL, period_start INTEGER NOT NULL, node TEXT NOT NULL,
-    process TEXT NOT NULL, spent INTEGER NOT NULL, PRIMARY KEY (counter, period_start, node, process)) WITHOUT ROWID`
-
-const FIRST = [
+const TABLES = [
   `CREATE TABLE request (
-    id TEXT NOT NULL, call INTEGER NOT NULL, received INTEGER NOT NULL, ended INTEGER, style TEXT NOT NULL, stream INTEGER NOT NULL,
+    id TEXT NOT NULL, client_request_id TEXT, received INTEGER NOT NULL, ended INTEGER, style TEXT NOT NULL, stream INTEGER NOT NULL,
     asked TEXT NOT NULL, route TEXT, provider TEXT, model TEXT,
-    key TEXT, team TEXT, person TEXT, end_user TEXT, client TEXT, tags TEXT,
-    outcome TEXT NOT NULL, status INTEGER NOT NULL, code TEXT, message TEXT, attempts INTEGER NOT NULL, trail TEXT, decision TEXT, cache TEXT NOT NULL,
-    first_content_ms INTEGER, total_ms INTEGER, overhead_us INTEGER,
-    input INTEGER, output INTEGER, cache_read INTEGER, cache_write INTEGER, reasoning INTEGER,
-    cost INTEGER, saved INTEGER NOT NULL DEFAULT 0, usage_source TEXT, trace TEXT, node TEXT NOT NULL,
+    key TEXT, team TEXT, person TEXT, end_user TEXT, client TEXT, tags TEXT, tag TEXT,
+    outcome TEXT NOT NULL, status INTEGER NOT NULL, code TEXT, message TEXT, trail TEXT, decision TEXT, cache TEXT NOT NULL,
+    first_content_ms INTEGER, total_ms INTEGER, overhead_us INTEGER, saved INTEGER NOT NULL, trace TEXT, node TEXT NOT NULL,
+    attempts INTEGER NOT NULL, failed_attempts INTEGER NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL,
+    cache_read INTEGER NOT NULL, cache_write INTEGER NOT NULL, reasoning INTEGER NOT NULL, usage_source TEXT NOT NULL,
+    cost INTEGER, charged INTEGER NOT NULL, attempt_list TEXT,
     PRIMARY KEY (received, id)) WITHOUT ROWID`,
-  'CREATE INDEX request_id ON request (id)',
-  'CREATE INDEX request_key ON request (key, received)',
-  `CREATE TABLE attempt (
-    request TEXT NOT NULL, call INTEGER NOT NULL, n INTEGER NOT NULL, started INTEGER NOT NULL, ended INTEGER,
-    key TEXT, team TEXT, provider TEXT NOT NULL, model TEXT NOT NULL, credential TEXT NOT NULL, hedge INTEGER NOT NULL DEFAULT 0,
-    outcome TEXT NOT NULL, kind TEXT, status INTEGER, message TEXT, first_content_ms INTEGER,
-    input INTEGER, output INTEGER, cache_read INTEGER, cache_write INTEGER, cache_write_1h INTEGER, reasoning INTEGER,
-    audio_input INTEGER, audio_output INTEGER,
-    reserved INTEGER NOT NULL, cost INTEGER, usage_source TEXT NOT NULL, price_source TEXT NOT NULL, price_version TEXT,
-    opened TEXT,
-    PRIMARY KEY (started, request, n)) WITHOUT ROWID`,
-  'CREATE INDEX attempt_request ON attempt (request)',
-  'CREATE INDEX attempt_unfinished ON attempt (started) WHERE opened IS NOT NULL',
-  USAGE_HOUR,
-  USAGE_DAY,
-  BUDGET_SUM,
+  // Most requests have no ID of the client, and add nothing to it.
+  'CREATE INDEX request_client_id ON request (client_request_id, received) WHERE client_request_id IS NOT NULL',
+  `CREATE TABLE open_call (process TEXT NOT NULL, call INTEGER NOT NULL, started INTEGER NOT NULL, team TEXT,
+    running INTEGER NOT NULL, records TEXT NOT NULL, PRIMARY KEY (process, call)) WITHOUT ROWID`,
+  `CREATE TABLE usage_key (day TEXT NOT NULL, team TEXT NOT NULL, key TEXT NOT NULL, tag TEXT NOT NULL, ${COUNTS},
+    PRIMARY KEY (${KEY_USAGE_KEY.join(', ')})) WITHOUT ROWID`,
+  `CREATE TABLE usage_model (day TEXT NOT NULL, hour INTEGER NOT NULL, provider TEXT NOT NULL, model TEXT NOT NULL,
+    style TEXT NOT NULL, route TEXT NOT NULL, client TEXT NOT NULL, ${COUNTS},
+    PRIMARY KEY (${MODEL_USAGE_KEY.join(', ')})) WITHOUT ROWID`,
+  `CREATE TABLE budget_sum (counter TEXT NOT NULL, period_start INTEGER NOT NULL, spent INTEGER NOT NULL,
+    PRIMARY KEY (counter, period_start)) WITHOUT ROWID`,
+  `CREATE TABLE process_sum (process TEXT NOT NULL, counter TEXT NOT NULL, period_start INTEGER NOT NULL,
+    spent INTEGER NOT NULL, PRIMARY KEY (process, counter, period_start)) WITHOUT ROWID`,
   `CREATE TABLE adjustment (id TEXT PRIMARY KEY, at INTEGER NOT NULL, budget TEXT, counter TEXT,
     period_start INTEGER, key TEXT, amount INTEGER NOT NULL,
     reason TEXT NOT NULL, actor TEXT NOT NULL) WITHOUT ROWID`,
-  `CREATE TABLE journal (segment TEXT PRIMARY KEY, position INTEGER NOT NULL, malformed INTEGER NOT NULL) WITHOUT ROWID`,
-  `CREATE TABLE facet (name TEXT NOT NULL, value TEXT NOT NULL, last_seen INTEGER NOT NULL,
-    PRIMARY KEY (name, value)) WITHOUT ROWID`,
-]
-
-/** Before, clients gave requests the IDs under which they are stored. */
-const CLIENT_REQUEST_ID = [
-  'ALTER TABLE request ADD COLUMN client_request_id TEXT',
-  'CREATE INDEX request_client_id ON request (client_request_id, received) WHERE client_request_id IS NOT NULL',
-]
-
-const INCIDENT = [
+  'CREATE TABLE journal (segment TEXT PRIMARY KEY, position INTEGER NOT NULL, malformed INTEGER NOT NULL) WITHOUT ROWID',
+  `CREATE TABLE facet (team TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, last_seen INTEGER NOT NULL,
+    PRIMARY KEY (team, name, value)) WITHOUT ROWID`,
   `CREATE TABLE incident (id TEXT PRIMARY KEY, began INTEGER NOT NULL, ended INTEGER, ended_by TEXT, node TEXT NOT NULL,
     process TEXT NOT NULL, details TEXT NOT NULL) WITHOUT ROWID`,
   'CREATE INDEX incident_began ON incident (began)',
-]
-
-/** The second version adds a table in Postgres, so that both have the same numbers. */
-const NOTHING = migrationOf([])
-
-/** Raw SQL: kysely's schema builder has no `WITHOUT ROWID`. */
-const MIGRATIONS: readonly Migration[] = [
-  migrationOf(FIRST),
-  NOTHING,
-  migrationOf(CLIENT_REQUEST_ID),
-  migrationOf(INCIDENT),
 ]
 
 /**
  * The gateways that store usage, and when they have done so last, by the clock of the database. `since`: when it was opened
  * last.
  */
-const GATEWAY = `CREATE TABLE gateway (node TEXT PRIMARY KEY, since INTEGER NOT NULL, seen INTEGER NOT NULL)`
+const GATEWAY = 'CREATE TABLE gateway (node TEXT PRIMARY KEY, since INTEGER NOT NULL, seen INTEGER NOT NULL)'
 
-const SHARED_MIGRATIONS: readonly Migration[] = [
-  migrationOf(FIRST),
-  migrationOf([GATEWAY]),
-  migrationOf(CLIENT_REQUEST_ID),
-  migrationOf(INCIDENT),
-]
+const TEXTS: ReadonlySet<keyof StoredEnd> = new Set([
+  'provider',
+  'model',
+  'credential',
+  'outcome',
+  'kind',
+  'message',
+  'usage_source',
+  'price_source',
+  'price_version',
+])
 
-export const USAGE_SCHEMA: SchemaVersions = { file: USAGE_FILE, migrations: MIGRATIONS, oldestReader: 1, read: 4 }
+const OF_REQUEST = [
+  'received',
+  'asked',
+  'key',
+  'team',
+  'person',
+  'end_user',
+  'tags',
+  'tag',
+  'style',
+  'route',
+  'client',
+] as const satisfies readonly (keyof EndedRow)[]
+
+/** A row for each attempt of each request. A range of `received` finds them fast. */
+const attemptView = (isPostgres: boolean): string => {
+  const item = (name: keyof StoredEnd, index: number) => {
+    const value = `(one.value ->> ${index})`
+    return `${isPostgres && !TEXTS.has(name) ? `CAST(${value} AS BIGINT)` : value} AS ${name}`
+  }
+  const list = isPostgres ? 'jsonb_array_elements(CAST(attempt_list AS jsonb))' : 'json_each(attempt_list)'
+  return `CREATE VIEW attempt AS SELECT request.id AS request, ${OF_REQUEST.map((name) => `request.${name} AS ${name}`).join(', ')}, ${LISTED.map(item).join(', ')}
+    FROM request, ${list} AS one${isPostgres ? ' (value)' : ''} WHERE attempts > 0`
+}
+
+/** The tables, and what reads them. */
+const tables =
+  (statements: readonly string[]): Migration =>
+  (types) => [...migrationOf(statements)(types), attemptView(types === POSTGRES_TYPES)]
+
+export const USAGE_SCHEMA: SchemaVersions = {
+  file: USAGE_FILE,
+  migrations: [tables(TABLES)],
+  oldestReader: 1,
+}
 export const SHARED_USAGE: SharedSchema = {
   name: 'headgate_usage',
-  versions: { file: USAGE_FILE, migrations: SHARED_MIGRATIONS, oldestReader: 2, read: 4 },
+  versions: { file: USAGE_FILE, migrations: [tables([...TABLES, GATEWAY])], oldestReader: 1 },
 }

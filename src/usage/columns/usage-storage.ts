@@ -14,8 +14,8 @@ export type UsageStorage = {
   readonly isStale: () => boolean
   /** Bytes that rows and indexes take. `isShrinking`: since the last call only rows were deleted. */
   readonly used: (isShrinking: boolean) => number
-  /** Rows were deleted. Returns a part of their space to the file system; whether more is left. */
-  readonly release: (deleted: { readonly requests: number; readonly attempts: number }) => boolean
+  /** Rows of requests were deleted. Returns a part of their space to the file system; whether more is left. */
+  readonly release: (requests: number) => boolean
   /** Waits until the disk has what was stored. */
   readonly checkpoint: () => void
 }
@@ -75,11 +75,10 @@ const openPostgres = async <T>(shared: SharedDatabase, use: (storage: UsageStora
 const TABLES_SIZE = `SELECT coalesce(sum(pg_total_relation_size(oid)), 0) AS bytes FROM pg_class
   WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'`
 const LIVE_ROWS = `SELECT n_live_tup AS rows FROM pg_stat_user_tables WHERE schemaname = current_schema() AND relname = ?`
-const newestBytes = (table: 'request' | 'attempt', time: string) =>
-  `SELECT coalesce(avg(pg_column_size(newest.*)), 0) AS bytes
-    FROM (SELECT * FROM ${table} ORDER BY ${time} DESC LIMIT 200) AS newest`
+const NEWEST_BYTES = `SELECT coalesce(avg(pg_column_size(newest.*)), 0) AS bytes
+  FROM (SELECT * FROM request ORDER BY received DESC LIMIT 200) AS newest`
 /** Bytes of a row's entries in the indexes, and of its place in a page. */
-const OVERHEAD = 220
+const OVERHEAD = 120
 
 /**
  * Files of tables do not shrink: Postgres uses the space of deleted rows again. So the size is that of the files, or an
@@ -89,24 +88,19 @@ const OVERHEAD = 220
 const sizeOf = (database: PostgresDatabase): Pick<UsageStorage, 'used' | 'release'> => {
   const number = (row: { readonly [name in string]: unknown } | undefined, name: string) => Number(row?.[name] ?? 0)
   let used = 0
-  let bytes = { requests: 0, attempts: 0 }
+  let bytes = 0
   const measured = (): number => {
-    const rowsOf = (table: string) => number(database.prepare(LIVE_ROWS).get(table), 'rows')
-    const bytesOf = (sql: string) => Math.round(number(database.prepare(sql).get(), 'bytes')) + OVERHEAD
-    bytes = {
-      requests: bytesOf(newestBytes('request', 'received')),
-      attempts: bytesOf(newestBytes('attempt', 'started')),
-    }
+    bytes = Math.round(number(database.prepare(NEWEST_BYTES).get(), 'bytes')) + OVERHEAD
     const files = number(database.prepare(TABLES_SIZE).get(), 'bytes')
-    return Math.min(files, rowsOf('request') * bytes.requests + rowsOf('attempt') * bytes.attempts)
+    return Math.min(files, number(database.prepare(LIVE_ROWS).get('request'), 'rows') * bytes)
   }
   return {
     used(isShrinking) {
       if (!isShrinking) used = measured()
       return used
     },
-    release({ requests, attempts }) {
-      used -= requests * bytes.requests + attempts * bytes.attempts
+    release(requests) {
+      used -= requests * bytes
       return false
     },
   }

@@ -3,17 +3,29 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { closedRecord, endedRecord, openedRecord } from '../../../test/support/ledger-records.ts'
+import {
+  closedRecord,
+  decodedLines,
+  endedRecord,
+  journalLines,
+  openedRecord,
+} from '../../../test/support/ledger-records.ts'
 import { readJournal } from './journal-reader.ts'
-import { encodeRecord } from './journal-record.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'headgate-reader-'))
 after(() => rmSync(folder, { recursive: true, force: true }))
 const path = join(folder, 'segment')
 const write = (text: string) => writeFileSync(path, text)
 
-const records = [openedRecord(1, { model: 'größer' }), closedRecord(1), endedRecord(1, { asked: '😀' })]
-const text = records.map(encodeRecord).join('')
+const written = [
+  openedRecord(1, { model: 'größer' }),
+  closedRecord(1),
+  endedRecord(1, { asked: '😀' }),
+  openedRecord(2),
+]
+const lines = journalLines(written)
+const records = decodedLines(written)
+const text = lines.join('')
 
 test('journal reader: reads on from an offset, a few records at a time', () => {
   write(text)
@@ -40,7 +52,7 @@ test('journal reader: a torn last line is not read, wherever it is cut, and is r
 })
 
 test('journal reader: a malformed line is skipped and its offset reported', () => {
-  const [first = '', ...rest] = records.map(encodeRecord)
+  const [first = '', ...rest] = lines
   write(`${first}["o"\n${rest.join('')}`)
   const read = readJournal(path, 0, 100)
   assert.deepEqual(read.records, records)

@@ -1,10 +1,9 @@
 /** Reads a segment of the journal from an offset. */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
-import type { JournalRecord } from '../../core/journal.ts'
-import { decodeRecord } from './journal-record.ts'
+import { decodeLine, type JournalLine } from './journal-record.ts'
 
 export type JournalRead = {
-  readonly records: readonly JournalRecord[]
+  readonly records: readonly JournalLine[]
   /** Offset after the last complete line read. */
   readonly position: number
   /** Offsets of malformed lines, which are skipped. */
@@ -18,7 +17,7 @@ const CHUNK = 256 * 1024
 const NEWLINE = 10
 
 /** One reader per thread: the buffer is reused. */
-const buffer = Buffer.allocUnsafe(CHUNK)
+const buffer = Buffer.allocUnsafeSlow(CHUNK)
 
 /**
  * Reads at most `most` records from `position`. A last line without its newline is not read: its writer has not finished
@@ -41,13 +40,13 @@ const readLines = (
   { most, isLast }: { readonly most: number; readonly isLast: boolean },
 ): JournalRead => {
   const chunk = buffer.subarray(0, length)
-  const records: JournalRecord[] = []
+  const records: JournalLine[] = []
   const malformed: number[] = []
   let start = 0
   while (records.length < most) {
     const end = chunk.indexOf(NEWLINE, start)
     if (end === -1) break
-    const record = decodeRecord(chunk.toString('utf8', start, end))
+    const record = decodeLine(chunk.toString('utf8', start, end))
     if (record) records.push(record)
     else malformed.push(position + start)
     start = end + 1

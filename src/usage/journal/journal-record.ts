@@ -1,27 +1,25 @@
 /**
- * Records of the usage journal: each is one line, a JSON list whose first item is the type. Each request writes at least
- * three, and lists take half the time and bytes of objects. A new item is added at the end: readers ignore items that they
- * do not know. Amounts are whole nano-dollars, times are ms since 1970.
+ * Records of the usage journal: each is one line, a JSON list whose first item is the type. Lists take half the time and bytes
+ * of objects. Amounts are whole nano-dollars, times are ms since 1970. The types:
+ * - `o`: an attempt begins. Its text is kept, and decoded only if its end is never recorded.
+ * - `e`: a request ends, with the ends of its attempts. It contains all that its row has.
+ * - `c`: an attempt has ended, and its request goes on.
+ * - `i`: an incident.
  */
-import type { PriceSource, UsageSource } from '../../core/accounts.ts'
 import type { Incident } from '../../core/incident.ts'
 import {
   type AttemptClosed,
   type AttemptOpened,
   type BudgetCharge,
-  type CacheResult,
   type IncidentNoted,
-  type JournalRecord,
+  NO_TOKENS,
   parseCharge,
-  type RecordedOutcome,
   type RequestEnded,
-  type RequestOutcome,
 } from '../../core/journal.ts'
 import { MAX_COST } from '../../core/money.ts'
+import { chargedCost } from '../../policy/accounts/charge.ts'
 
-// ── Encoding ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-const [OPENED, CLOSED, ENDED, INCIDENT] = ['o', 'c', 'r', 'i'] as const
+const [OPENED, CLOSED, ENDED, INCIDENT] = ['o', 'c', 'e', 'i'] as const
 
 /** Maximum characters of a text of `tags` and of `decision`. A record then takes less than 32 KB. */
 const MAX_TEXT = 512
@@ -31,30 +29,120 @@ const MAX_DECISION = 8_192
 const MAX_LISTED = 50
 const MAX_NAME = 100
 
-/** One line with its newline. */
-export const encodeRecord = (record: JournalRecord): string => `${JSON.stringify(listOf(record))}\n`
+/** The values of a row in the order of its columns. */
+export type RecordValues = readonly (string | number | null)[]
 
-const listOf = (record: JournalRecord): readonly unknown[] => {
-  switch (record.type) {
-    case 'attempt_opened':
-      return openedList(record)
-    case 'attempt_closed':
-      return closedList(record)
-    case 'request_ended':
-      return endedList(record)
-    case 'incident':
-      return incidentList(record)
-    default:
-      throw new Error(`unknown record ${JSON.stringify(record satisfies never)}`)
+/** Budget charges, each followed by its amount. */
+export type Spends = readonly (BudgetCharge | number)[]
+
+// ── Encoding ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+type EncodedEnd = { readonly attempt: number; readonly text: string; readonly spends: Spends }
+
+type EncodedCall = {
+  /** Attempts that have begun and not ended. */
+  readonly open: AttemptOpened[]
+  /** Ends of attempts that no line contains yet. */
+  ends: readonly EncodedEnd[]
+  isEnded: boolean
+}
+
+/** Makes the lines of a process's records. Ends of attempts are held until their request ends or `takeHeld` is called. */
+export class RecordEncoder {
+  readonly #calls = new Map<number, EncodedCall>()
+  /** Calls with ends that are held. */
+  readonly #held = new Set<number>()
+
+  /** The line of an attempt that begins. */
+  open(record: AttemptOpened): string {
+    const call = this.#calls.get(record.call)
+    if (call) call.open.push(record)
+    else this.#calls.set(record.call, { open: [record], ends: NO_ENDS, isEnded: false })
+    return `${JSON.stringify(openedList(record))}\n`
+  }
+
+  /** The attempt is not made after all, or its record cannot be written. */
+  forget(record: AttemptOpened): void {
+    const call = this.#calls.get(record.call)
+    const at = call?.open.indexOf(record) ?? -1
+    if (at >= 0) call?.open.splice(at, 1)
+  }
+
+  /** Holds the end of an attempt. Returns whether its beginning is known. */
+  close(record: AttemptClosed): boolean {
+    const call = this.#calls.get(record.call)
+    const at = call ? call.open.findIndex(({ attempt }) => attempt === record.attempt) : -1
+    const opened = call?.open[at]
+    if (!call || !opened) return false
+    if (call.open.length === 1) call.open.pop()
+    else call.open.splice(at, 1)
+    const charged = chargedCost(written(record.cost), written(opened.reserved) ?? 0)
+    const text = JSON.stringify(clean(endList(opened, record, charged)))
+    const spends = opened.charges.length === 0 ? NO_SPENDS : opened.charges.flatMap((charge) => [charge, charged])
+    const end = { attempt: record.attempt, text, spends }
+    call.ends = call.ends.length === 0 ? [end] : [...call.ends, end]
+    this.#held.add(record.call)
+    return true
+  }
+
+  /** The line of a request that ends, with the ends of its attempts that are held. */
+  end(record: RequestEnded): string {
+    const call = this.#calls.get(record.call)
+    const ends = call?.ends ?? NO_ENDS
+    if (call && call.open.length > 0) {
+      call.isEnded = true
+      call.ends = NO_ENDS
+    } else this.#calls.delete(record.call)
+    this.#held.delete(record.call)
+    const [first = NO_END] = ends
+    const list = ends.length > 1 ? ends.map(({ text }) => text).join() : first.text
+    const spends = ends.length > 1 ? ends.flatMap((end) => end.spends) : first.spends
+    return `["${ENDED}",${record.call},${spends.length === 0 ? '[]' : JSON.stringify(spends)},${list.length},${JSON.stringify(endedList(record))},[${list}]]\n`
+  }
+
+  /** Lines of the ends that are held. */
+  takeHeld(): readonly string[] {
+    const lines: string[] = []
+    for (const number of this.#held) {
+      const call = this.#calls.get(number)
+      for (const { attempt, text, spends } of call?.ends ?? NO_ENDS)
+        lines.push(`["${CLOSED}",${number},${attempt},${JSON.stringify(spends)},${text}]\n`)
+      if (call) call.ends = NO_ENDS
+      if (call?.isEnded && call.open.length === 0) this.#calls.delete(number)
+    }
+    this.#held.clear()
+    return lines
   }
 }
+
+const NO_ENDS: readonly EncodedEnd[] = []
+const NO_SPENDS: Spends = []
+const NO_END: EncodedEnd = { attempt: 0, text: '', spends: NO_SPENDS }
+
+export const encodeIncident = ({ at, incident }: IncidentNoted): string =>
+  `${JSON.stringify([
+    INCIDENT,
+    at,
+    incident.id,
+    incident.providers.slice(0, MAX_LISTED).map((one) => truncated(one, MAX_NAME)),
+    incident.models.slice(0, MAX_LISTED).map((one) => truncated(one, MAX_NAME)),
+    optional(incident.base_url),
+    incident.begin,
+    incident.end,
+    incident.ended_by,
+    truncated(incident.cause),
+    optional(incident.request),
+    incident.failures,
+    incident.rerouted,
+    incident.lost,
+  ])}\n`
 
 const truncated = (text: string, most = MAX_TEXT): string => (text.length > most ? text.slice(0, most) : text)
 const optional = (text: string | null, most?: number): string | null => (text === null ? null : truncated(text, most))
 
 /** An amount that can be read again; null: unknown. */
 const written = (value: number | null): number | null => (value !== null && isAmount(value) ? value : null)
-const isAmount = (value: number): boolean => Number.isSafeInteger(value) && Math.abs(value) <= MAX_COST
+const isAmount = (value: unknown): boolean => Number.isSafeInteger(value) && Math.abs(Number(value)) <= MAX_COST
 
 const openedList = (record: AttemptOpened) => [
   OPENED,
@@ -77,34 +165,53 @@ const openedList = (record: AttemptOpened) => [
   optional(record.clientRequestId),
 ]
 
-const closedList = (record: AttemptClosed) => [
-  CLOSED,
-  record.call,
-  record.attempt,
-  record.at,
-  record.outcome,
-  optional(record.kind),
-  record.status,
-  optional(record.message),
-  record.firstContentMs,
-  record.tokens.input,
-  record.tokens.output,
-  record.tokens.cacheRead,
-  record.tokens.cacheWrite,
-  record.tokens.cacheWrite1h,
-  record.tokens.reasoning,
-  record.tokens.audioInput,
-  record.tokens.audioOutput,
-  record.usageSource,
-  written(record.cost),
-  record.priceSource,
-  optional(record.priceVersion),
-]
+/** `at` null: when is unknown. */
+type KnownEnd = Omit<AttemptClosed, 'type' | 'call' | 'attempt' | 'at'> & { readonly at: number | null }
 
+/** The items of `LISTED`. */
+const endList = (opened: AttemptOpened, record: KnownEnd, charged: number): RecordValues => {
+  const { tokens } = record
+  return [
+    opened.attempt,
+    opened.at,
+    record.at,
+    truncated(opened.provider),
+    truncated(opened.model),
+    truncated(opened.credential),
+    opened.hedge ? 1 : 0,
+    record.outcome,
+    optional(record.kind),
+    record.status,
+    optional(record.message),
+    record.firstContentMs,
+    tokens.input,
+    tokens.output,
+    tokens.cacheRead,
+    tokens.cacheWrite,
+    tokens.cacheWrite1h,
+    tokens.reasoning,
+    tokens.audioInput,
+    tokens.audioOutput,
+    record.usageSource,
+    written(opened.reserved) ?? 0,
+    written(record.cost),
+    charged,
+    record.priceSource,
+    optional(record.priceVersion),
+  ]
+}
+
+/** Postgres has no JSON with half a surrogate pair or a null character, and the list of attempts is JSON there. */
+const clean = (values: RecordValues): RecordValues => (values.some(isUnclean) ? values.map(cleaned) : values)
+const isUnclean = (value: unknown): boolean =>
+  typeof value === 'string' && (value.includes('\0') || !value.isWellFormed())
+const cleaned = (value: RecordValues[number]): RecordValues[number] =>
+  typeof value === 'string' ? value.toWellFormed().replaceAll('\0', '\ufffd') : value
+
+/** The items of `ENDED_COLUMNS`. */
 const endedList = (record: RequestEnded) => [
-  ENDED,
-  record.call,
   truncated(record.request),
+  optional(record.clientRequestId),
   record.received,
   record.at,
   truncated(record.style),
@@ -117,6 +224,7 @@ const endedList = (record: RequestEnded) => [
   optional(record.team),
   optional(record.person),
   optional(record.endUser),
+  optional(record.client),
   optional(record.tags, MAX_TAGS),
   optional(record.tag),
   record.outcome,
@@ -128,78 +236,118 @@ const endedList = (record: RequestEnded) => [
   record.decision === null || record.decision.length > MAX_DECISION ? null : record.decision,
   record.cache,
   record.firstContentMs,
+  Math.max(0, record.at - record.received),
   record.overheadUs,
   written(record.saved) ?? 0,
   optional(record.trace),
-  optional(record.client),
-  optional(record.clientRequestId),
-]
-
-const incidentList = ({ at, incident }: IncidentNoted) => [
-  INCIDENT,
-  at,
-  incident.id,
-  incident.providers.slice(0, MAX_LISTED).map((one) => truncated(one, MAX_NAME)),
-  incident.models.slice(0, MAX_LISTED).map((one) => truncated(one, MAX_NAME)),
-  optional(incident.base_url),
-  incident.begin,
-  incident.end,
-  incident.ended_by,
-  truncated(incident.cause),
-  optional(incident.request),
-  incident.failures,
-  incident.rerouted,
-  incident.lost,
 ]
 
 // ── Decoding ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const ATTEMPT_OUTCOMES: readonly RecordedOutcome[] = [
-  'ok',
-  'failed',
-  'interrupted',
-  'client_gone',
-  'abandoned',
-  'unknown',
-]
-const REQUEST_OUTCOMES: readonly RequestOutcome[] = ['answered', 'refused', 'interrupted', 'client_gone', 'unknown']
-const USAGE_SOURCES: readonly UsageSource[] = ['exact', 'estimated']
-const PRICE_SOURCES: readonly PriceSource[] = ['upstream', 'override', 'catalogue', 'assumed', 'none']
-const CACHE_RESULTS: readonly CacheResult[] = ['off', 'bypass', 'miss', 'hit', 'shared']
+/** A decoded line. `text`: the line without its newline. `at`: ms since 1970. */
+export type JournalLine = OpenedLine | ClosedLine | EndedLine | IncidentNoted
+
+export type OpenedLine = {
+  readonly type: 'opened'
+  readonly call: number
+  readonly attempt: number
+  readonly at: number
+  readonly text: string
+}
+
+/** The end of an attempt, in the order of `LISTED`. */
+export type ListedValues = RecordValues
+
+export type ClosedLine = {
+  readonly type: 'closed'
+  readonly call: number
+  readonly attempt: number
+  readonly at: number
+  readonly end: ListedValues
+  readonly spends: Spends
+  readonly text: string
+}
+
+/** `values`: in the order of `ENDED_COLUMNS`. `list`: the text of the attempts, without brackets. */
+export type EndedLine = {
+  readonly type: 'ended'
+  readonly call: number
+  readonly at: number
+  readonly values: RecordValues
+  readonly spends: Spends
+  readonly attempts: readonly ListedValues[]
+  readonly list: string
+  readonly text: string
+}
 
 /** Decodes a line without its newline. Undefined if it is malformed. */
-export const decodeRecord = (line: string): JournalRecord | undefined => {
+export const decodeLine = (text: string): JournalLine | undefined => {
   try {
-    const [type, ...items] = list(JSON.parse(line))
-    return decoderOf(type)(items)
+    return text.startsWith(OPENED, 2) ? openedLine(text) : decodedLine(text, JSON.parse(text))
   } catch {
     return undefined
   }
 }
 
-const decoderOf = (type: unknown): ((items: readonly unknown[]) => JournalRecord) => {
-  switch (type) {
-    case OPENED:
-      return decodeOpened
+const OPENED_START = /^\["o",(\d{1,16}),(\d{1,9}),(\d{1,16}),/
+
+const openedLine = (text: string): OpenedLine | undefined => {
+  const found = OPENED_START.exec(text)
+  if (!found || !text.endsWith(']')) return undefined
+  return { type: 'opened', call: Number(found[1]), attempt: Number(found[2]), at: Number(found[3]), text }
+}
+
+const decodedLine = (text: string, value: unknown): JournalLine => {
+  const items = list(value)
+  switch (items[0]) {
     case CLOSED:
-      return decodeClosed
+      return closedLine(text, items)
     case ENDED:
-      return decodeEnded
+      return endedLine(text, items)
     case INCIDENT:
-      return decodeIncident
+      return decodeIncident(items.slice(1))
     default:
       throw new TypeError('unknown type of record')
   }
 }
 
-const decodeOpened = (items: readonly unknown[]): AttemptOpened => {
-  const [call, attempt, at, request, key, team, style, tag, ...target] = items
+const closedLine = (text: string, [, call, attempt, spends, end]: readonly unknown[]): ClosedLine => {
+  const values = checked(list(end), LISTED_KINDS)
+  const at = typeof values[2] === 'number' ? values[2] : 0
+  return {
+    type: 'closed',
+    call: integer(call),
+    attempt: integer(attempt),
+    at,
+    end: values,
+    spends: spendsOf(spends),
+    text,
+  }
+}
+
+const endedLine = (text: string, [, call, spends, length, row, attempts]: readonly unknown[]): EndedLine => {
+  const values = checked(list(row), ENDED_KINDS)
+  return {
+    type: 'ended',
+    call: integer(call),
+    at: Number(values[3]),
+    values,
+    spends: spendsOf(spends),
+    attempts: list(attempts).map((one) => checked(list(one), LISTED_KINDS)),
+    list: text.slice(-integer(length) - 2, -2),
+    text,
+  }
+}
+
+/** Decodes the line of an attempt that began. Throws if it is malformed. */
+export const decodeOpened = (text: string): AttemptOpened => {
+  const [, call, attempt, at, request, key, team, style, tag, ...target] = list(JSON.parse(text))
   const [provider, model, credential, hedge, reserved, charges, route, client, clientRequestId] = target
   return {
     type: 'attempt_opened',
     call: integer(call),
     attempt: integer(attempt),
-    at: time(at),
+    at: integer(at),
     request: string(request),
     key: optionalText(key),
     team: optionalText(team),
@@ -208,106 +356,53 @@ const decodeOpened = (items: readonly unknown[]): AttemptOpened => {
     provider: string(provider),
     model: string(model),
     credential: string(credential),
-    hedge: flag(hedge),
-    reserved: amount(reserved),
-    charges: list(charges).map(charge),
+    hedge: hedge === 1,
+    reserved: integer(reserved),
+    charges: list(charges).map((one) => string(one)),
     route: optionalText(route),
     client: optionalText(client),
     clientRequestId: optionalText(clientRequestId),
   }
 }
 
-const charge = (value: unknown): BudgetCharge => {
-  const found = string(value)
-  parseCharge(found)
-  return found
-}
-
-const decodeClosed = (items: readonly unknown[]): AttemptClosed => {
-  const [call, attempt, at, outcome, kind, status, message, firstContentMs, ...charge] = items
-  const [input, output, cacheRead, cacheWrite, cacheWrite1h, reasoning, audioInput, audioOutput, ...costs] = charge
-  const [usageSource, cost, priceSource, priceVersion] = costs
-  return {
-    type: 'attempt_closed',
-    call: integer(call),
-    attempt: integer(attempt),
-    at: time(at),
-    outcome: oneOf(ATTEMPT_OUTCOMES, outcome),
-    kind: optionalText(kind),
-    status: optionalInteger(status),
-    message: optionalText(message),
-    firstContentMs: optionalInteger(firstContentMs),
-    tokens: {
-      input: amount(input),
-      output: amount(output),
-      cacheRead: amount(cacheRead),
-      cacheWrite: amount(cacheWrite),
-      cacheWrite1h: amount(cacheWrite1h),
-      reasoning: amount(reasoning),
-      audioInput: amount(audioInput),
-      audioOutput: amount(audioOutput),
-    },
-    usageSource: oneOf(USAGE_SOURCES, usageSource),
-    cost: cost === null ? null : amount(cost),
-    priceSource: oneOf(PRICE_SOURCES, priceSource),
-    priceVersion: optionalText(priceVersion),
-  }
-}
-
-const decodeEnded = (items: readonly unknown[]): RequestEnded => {
-  const [call, request, received, at, style, stream, asked, route, provider, model, ...owner] = items
-  const [key, team, person, endUser, tags, tag, ...result] = owner
-  const [outcome, status, code, message, trail, decision, cache, ...figures] = result
-  const [firstContentMs, overheadUs, saved, trace, client, clientRequestId] = figures
-  return {
-    type: 'request_ended',
-    call: integer(call),
-    request: string(request),
-    received: time(received),
-    at: time(at),
-    style: string(style),
-    stream: flag(stream),
-    asked: string(asked),
-    route: optionalText(route),
-    provider: optionalText(provider),
-    model: optionalText(model),
-    key: optionalText(key),
-    team: optionalText(team),
-    person: optionalText(person),
-    endUser: optionalText(endUser),
-    tags: optionalText(tags),
-    tag: optionalText(tag),
-    outcome: oneOf(REQUEST_OUTCOMES, outcome),
-    status: integer(status),
-    code: optionalText(code),
-    message: optionalText(message),
-    trail: optionalText(trail),
-    decision: optionalText(decision),
-    cache: oneOf(CACHE_RESULTS, cache),
-    firstContentMs: optionalInteger(firstContentMs),
-    overheadUs: optionalInteger(overheadUs),
-    saved: amount(saved),
-    trace: optionalText(trace),
-    client: optionalText(client),
-    clientRequestId: optionalText(clientRequestId),
-  }
+/** The end of an attempt whose process ended: when is unknown, and its provider may bill what was reserved. */
+export const lostEnd = (text: string): Pick<ClosedLine, 'end' | 'spends'> => {
+  const opened = decodeOpened(text)
+  const charged = chargedCost(null, opened.reserved)
+  const closed = {
+    at: null,
+    outcome: 'unknown',
+    kind: null,
+    status: null,
+    message: null,
+    firstContentMs: null,
+    tokens: NO_TOKENS,
+    usageSource: 'estimated',
+    cost: charged,
+    priceSource: 'none',
+    priceVersion: null,
+  } as const
+  const end = clean(endList(opened, closed, charged))
+  return { end, spends: opened.charges.flatMap((charge) => [charge, charged]) }
 }
 
 const ENDED_BY: readonly NonNullable<Incident['ended_by']>[] = ['recovered', 'operator', 'restart', 'removed']
 
 const decodeIncident = (items: readonly unknown[]): IncidentNoted => {
   const [at, id, providers, models, base_url, begin, end, ended_by, cause, request, failures, rerouted, lost] = items
+  const by = ENDED_BY.find((one) => one === ended_by)
+  if (by === undefined && ended_by !== null) throw new TypeError('unknown value')
   return {
     type: 'incident',
-    at: time(at),
+    at: integer(at),
     incident: {
       id: string(id),
       providers: list(providers).map(string),
       models: list(models).map(string),
       base_url: optionalText(base_url),
-      begin: time(begin),
-      end: end === null ? null : time(end),
-      ended_by: ended_by === null ? null : oneOf(ENDED_BY, ended_by),
+      begin: integer(begin),
+      end: end === null ? null : integer(end),
+      ended_by: by ?? null,
       cause: string(cause),
       request: optionalText(request),
       failures: integer(failures),
@@ -317,22 +412,47 @@ const decodeIncident = (items: readonly unknown[]): IncidentNoted => {
   }
 }
 
+/**
+ * Kinds of values, one letter each: `t` a text, `i` an integer, `a` an amount, `d` a time; in capitals, or null. An unknown
+ * text is stored as it is: the writer is this program.
+ */
+const LISTED_KINDS = 'idDtttitTITIaaaaaaaataAatT'
+const ENDED_KINDS = 'tTdDtitTTTTTTTTTTtiTTTTtIIIaT'
+
+/** The range of JavaScript's dates (ECMA-262, section 21.4.1.1). */
+const LATEST = 8.64e15
+
+const checked = (values: readonly unknown[], kinds: string): RecordValues => {
+  for (let at = 0; at < kinds.length; at++)
+    if (!isOfKind(values[at], kinds.charCodeAt(at))) throw new TypeError('malformed')
+  // Checked above.
+  return values as RecordValues
+}
+
+const NULLABLE = 97
+const [TEXT, INTEGER, AMOUNT] = ['T', 'I', 'A'].map((letter) => letter.charCodeAt(0))
+
+const isOfKind = (value: unknown, letter: number): boolean => {
+  if (value === null) return letter < NULLABLE
+  const kind = letter < NULLABLE ? letter : letter - 32
+  if (kind === TEXT) return typeof value === 'string'
+  if (!Number.isSafeInteger(value)) return false
+  return kind === INTEGER || Math.abs(value as number) <= (kind === AMOUNT ? MAX_COST : LATEST)
+}
+
+const spendsOf = (value: unknown): Spends => {
+  const found = list(value)
+  for (let at = 0; at < found.length; at += 2) {
+    parseCharge(string(found[at]))
+    if (!isAmount(found[at + 1])) throw new TypeError('not an amount')
+  }
+  // Checked above.
+  return found as Spends
+}
+
 const integer = (value: unknown): number => {
   if (typeof value === 'number' && Number.isSafeInteger(value)) return value
   throw new TypeError('not an integer')
-}
-
-const amount = (value: unknown): number => {
-  const found = integer(value)
-  if (Math.abs(found) <= MAX_COST) return found
-  throw new TypeError('not an amount')
-}
-
-/** The range of JavaScript's dates (ECMA-262, section 21.4.1.1). */
-const time = (value: unknown): number => {
-  const found = integer(value)
-  if (Math.abs(found) <= 8.64e15) return found
-  throw new TypeError('not a time')
 }
 
 const string = (value: unknown): string => {
@@ -340,22 +460,9 @@ const string = (value: unknown): string => {
   throw new TypeError('not a text')
 }
 
-const flag = (value: unknown): boolean => {
-  if (value === 0 || value === 1) return value === 1
-  throw new TypeError('not a flag')
-}
-
 const list = (value: unknown): readonly unknown[] => {
   if (Array.isArray(value)) return value
   throw new TypeError('not a list')
 }
 
-const optionalInteger = (value: unknown): number | null => (value === null ? null : integer(value))
-/** Undefined: an item that was added after the record was written. */
-const optionalText = (value: unknown): string | null => (value === null || value === undefined ? null : string(value))
-
-const oneOf = <T extends string>(values: readonly T[], value: unknown): T => {
-  const found = values.find((one) => one === value)
-  if (found === undefined) throw new TypeError('unknown value')
-  return found
-}
+const optionalText = (value: unknown): string | null => (value === null ? null : string(value))

@@ -3,8 +3,6 @@
  * of the process by any signal. Records of attempts are written before the attempt is sent; those of one turn of the event
  * loop share a write.
  */
-import { closeSync, fdatasyncSync, fstatSync, openSync, unlinkSync, writeSync } from 'node:fs'
-import { join } from 'node:path'
 import type {
   AttemptClosed,
   AttemptOpened,
@@ -14,16 +12,10 @@ import type {
   JournalResult,
   RequestEnded,
 } from '../../core/journal.ts'
-import { makeFolder } from '../../storage/files/folder.ts'
-import { problemOf } from '../../storage/sql/sqlite/sqlite-problem.ts'
-import { encodeRecord } from './journal-record.ts'
-import { journalSize, segmentFile } from './segment-files.ts'
+import { encodeIncident, RecordEncoder } from './journal-record.ts'
+import { type Appended, SegmentWriter, type SegmentWriterOptions } from './segment-writer.ts'
 
-export type JournalOptions = {
-  /** Created with the first record. */
-  readonly folder: string
-  /** Name of the process (`processName`). */
-  readonly process: string
+export type JournalOptions = Pick<SegmentWriterOptions, 'folder' | 'process' | 'spoolBytes'> & {
   /**
    * When records reach the disk. `dispatch`: before the attempt is sent. `interval`: the bookkeeper flushes them each
    * second. `never`: when the operating system does.
@@ -31,8 +23,6 @@ export type JournalOptions = {
   readonly sync: 'interval' | 'dispatch' | 'never'
   /** `serve`: records wait in memory, and those of requests beyond `MEMORY` are dropped. `refuse`: attempts are refused. */
   readonly whenUnwritable: 'serve' | 'refuse'
-  /** Maximum size of the segments of all processes. */
-  readonly spoolBytes: number
   readonly changed: (change: JournalChange) => void
   readonly segmentBytes?: number
 }
@@ -43,40 +33,33 @@ export type JournalChange = { readonly status: 'degraded'; readonly reason: stri
 const SEGMENT = 64 * 1_048_576
 /** Records of attempts that are written at once, without waiting for the end of the turn. */
 const GROUP = 64
-/** When buffered records of ends are written: characters, ms. */
+/** When records of ends are written: characters, ms. */
 const DEFERRED = { characters: 65_536, ms: 50 }
 /** Records that wait in memory while the journal cannot be written. Those of requests already recorded may exceed it. */
 const MEMORY = 10_000
 /** ms between attempts to write while it fails. */
 const RETRY = 1_000
-/** ms between checks whether the open segment was deleted. */
-const CHECK = 1_000
-const NEWLINE = 10
 
-/** How many lines are in the file completely, and how many of them are so safe that an attempt may rely on them. */
-type Appended = { readonly written: number; readonly safe: number }
-const NOTHING: Appended = { written: 0, safe: 0 }
+const NOTHING: Appended = { written: 0, safe: 0, problem: null }
 
-type OpenSegment = { readonly fd: number; readonly path: string; size: number }
+/** A line of an attempt that begins, and who waits for it. */
+type WaitingAttempt = { readonly line: string; readonly record: AttemptOpened; readonly listener: JournalListener }
 
 export class JournalWriter implements Journal {
   readonly #options: JournalOptions
-  readonly #segmentBytes: number
-  #segment: OpenSegment | null = null
-  #number = 0
-  #checkAt = 0
+  readonly #segments: SegmentWriter
+  readonly #encoder = new RecordEncoder()
   /** Lines that could not be written, oldest first. */
   #backlog: string[] = []
-  /** Ends of attempts and requests: nothing waits for them. */
+  /** Ends of requests: nothing waits for them. */
   #deferred: string[] = []
   #deferredCharacters = 0
-  #opened: string[] = []
+  #opened: WaitingAttempt[] = []
   /**
    * Requests that have made an attempt: whether their records are kept. The costs of requests and attempts would differ if
    * some records of a request were dropped.
    */
   readonly #kept = new Map<number, boolean>()
-  #listeners: JournalListener[] = []
   /** Results of attempts whose listeners are not called yet. */
   #results: { readonly listener: JournalListener; readonly result: JournalResult }[] = []
   #isScheduled = false
@@ -84,15 +67,15 @@ export class JournalWriter implements Journal {
   #problem: string | null = null
   #retryAt = 0
   #closed = false
-  /** Reused for each write. */
-  readonly #buffer = Buffer.allocUnsafe(4 * DEFERRED.characters)
   /** Records dropped because the journal could not be written. */
   dropped = 0
 
   constructor(options: JournalOptions) {
     this.#options = options
+    const { folder, process, spoolBytes, sync } = options
     // A quarter, so that stored segments are deleted before the limit is reached.
-    this.#segmentBytes = options.segmentBytes ?? Math.min(SEGMENT, options.spoolBytes / 4)
+    const segmentBytes = options.segmentBytes ?? Math.min(SEGMENT, spoolBytes / 4)
+    this.#segments = new SegmentWriter({ folder, process, spoolBytes, segmentBytes, syncs: sync === 'dispatch' })
   }
 
   /** Why records cannot be written, or null. */
@@ -105,8 +88,7 @@ export class JournalWriter implements Journal {
     const isKept = this.#isKept(record.call)
     this.#kept.set(record.call, isKept)
     if (isKept) {
-      this.#opened.push(encodeRecord(record))
-      this.#listeners.push(listener)
+      this.#opened.push({ line: this.#encoder.open(record), record, listener })
       if (this.#opened.length >= GROUP) this.#write()
     } else {
       // Listeners are called in order.
@@ -118,7 +100,7 @@ export class JournalWriter implements Journal {
     this.#schedule()
   }
 
-  /** Buffers the record until the next attempt, for at most 50 ms. */
+  /** Holds the end of an attempt until its request ends, and buffers others until the next attempt, for at most 50 ms. */
   append(record: AttemptClosed | RequestEnded | IncidentNoted): void {
     const isKept = record.type === 'incident' ? this.#hasRoom() : this.#isKept(record.call)
     if (record.type === 'request_ended') this.#kept.delete(record.call)
@@ -126,7 +108,11 @@ export class JournalWriter implements Journal {
       this.dropped++
       return
     }
-    const line = encodeRecord(record)
+    if (record.type === 'attempt_closed') {
+      if (this.#encoder.close(record)) this.#writeLater(DEFERRED.ms)
+      return
+    }
+    const line = record.type === 'incident' ? encodeIncident(record) : this.#encoder.end(record)
     this.#deferred.push(line)
     this.#deferredCharacters += line.length
     if (this.#deferredCharacters >= DEFERRED.characters) this.#write()
@@ -135,20 +121,20 @@ export class JournalWriter implements Journal {
 
   /** Writes what waits for other records. */
   flush(): void {
-    if (!this.#closed) this.#write()
+    if (!this.#closed) this.#writeAll()
   }
 
   /** Writes everything and closes the file. What cannot be written is dropped and counted. */
   close(): void {
     if (this.#closed) return
     this.#retryAt = 0
-    this.#write()
+    this.#writeAll()
     this.#closed = true
     if (this.#timer) clearTimeout(this.#timer)
     this.#timer = null
     this.dropped += this.#backlog.length
     this.#backlog = []
-    this.#closeSegment()
+    this.#segments.close()
   }
 
   #isKept(call: number): boolean {
@@ -176,7 +162,7 @@ export class JournalWriter implements Journal {
     if (this.#timer || this.#closed) return
     this.#timer = setTimeout(() => {
       this.#timer = null
-      this.#write()
+      this.#writeAll()
     }, ms).unref()
   }
 
@@ -186,21 +172,31 @@ export class JournalWriter implements Journal {
     for (const { listener, result } of results) listener.onJournaled(result)
   }
 
+  /** With the ends of attempts whose requests go on. */
+  #writeAll(): void {
+    this.#deferred.push(...this.#encoder.takeHeld())
+    this.#write()
+  }
+
   #write(): void {
-    const [deferred, opened, listeners] = [this.#deferred, this.#opened, this.#listeners]
-    const lines = deferred.length === 0 ? opened : [...deferred, ...opened]
-    if (lines.length === 0 && this.#backlog.length === 0) return
+    const [deferred, opened] = [this.#deferred, this.#opened]
+    if (deferred.length === 0 && opened.length === 0 && this.#backlog.length === 0) return
     this.#deferred = []
     this.#deferredCharacters = 0
     this.#opened = []
-    this.#listeners = []
+    const lines = deferred
+    const ends = deferred.length
+    for (const { line } of opened) lines.push(line)
     const appended = this.#writeAfterBacklog(lines)
     const { written } = appended
     const isServing = this.#options.whenUnwritable === 'serve'
-    for (const [index, listener] of listeners.entries())
-      this.#results.push({ listener, result: isServing ? 'accepted' : resultAt(deferred.length + index, appended) })
+    for (const [index, { listener, record }] of opened.entries()) {
+      const result = isServing ? 'accepted' : resultAt(ends + index, appended)
+      if (result === 'refused') this.#encoder.forget(record)
+      this.#results.push({ listener, result })
+    }
     // Those of refused attempts are not kept.
-    const keptUntil = isServing ? lines.length : Math.max(written, deferred.length)
+    const keptUntil = isServing ? lines.length : Math.max(written, ends)
     if (this.#closed) this.dropped += keptUntil - written
     else for (let at = written; at < keptUntil; at++) this.#backlog.push(lines[at] ?? '')
     if (this.#backlog.length > 0) this.#writeLater(RETRY)
@@ -210,105 +206,24 @@ export class JournalWriter implements Journal {
     const now = performance.now()
     if (this.#closed || (this.#problem !== null && now < this.#retryAt)) return NOTHING
     const backlog = this.#backlog
-    if (backlog.length === 0) return this.#append(lines, now)
-    const { written, safe } = this.#append([...backlog, ...lines], now)
+    const appended = this.#segments.append(backlog.length === 0 ? lines : [...backlog, ...lines], now)
+    this.#note(appended.problem, now)
+    if (backlog.length === 0) return appended
+    const { written, safe } = appended
     this.#backlog = backlog.slice(written)
-    return { written: Math.max(0, written - backlog.length), safe: Math.max(0, safe - backlog.length) }
+    return { ...appended, written: Math.max(0, written - backlog.length), safe: Math.max(0, safe - backlog.length) }
   }
 
-  // ── The file ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-  #append(lines: readonly string[], now: number): Appended {
-    let done = 0
-    let bytes: Buffer = this.#buffer
-    try {
-      bytes = this.#bytesOf(lines)
-      const segment = this.#openSegment(now)
-      while (done < bytes.length) {
-        const count = writeSync(segment.fd, bytes, done, bytes.length - done)
-        done += count
-        segment.size += count
-      }
-      if (this.#options.sync === 'dispatch') fdatasyncSync(segment.fd)
-      if (this.#problem !== null) this.#recover()
-      return { written: lines.length, safe: lines.length }
-    } catch (error) {
-      // Nothing may follow a torn line, and another error than a full disk may concern this file only.
-      if ((done > 0 && bytes[done - 1] !== NEWLINE) || !isDiskFull(error)) this.#closeSegment()
-      this.#fail(problemOf(error), now)
-      const written = countLines(bytes.subarray(0, done))
-      return { written, safe: this.#options.sync === 'dispatch' ? 0 : written }
-    }
-  }
-
-  #bytesOf(lines: readonly string[]): Buffer {
-    const text = lines.length === 1 ? (lines[0] ?? '') : lines.join('')
-    // A UTF-16 unit takes at most three bytes.
-    if (text.length * 3 > this.#buffer.length) return Buffer.from(text)
-    return this.#buffer.subarray(0, this.#buffer.write(text))
-  }
-
-  #openSegment(now: number): OpenSegment {
-    const segment = this.#segment
-    if (segment && segment.size < this.#segmentBytes && !this.#isDeleted(segment, now)) return segment
-    this.#closeSegment()
-    const { folder, process, spoolBytes } = this.#options
-    makeFolder(folder)
-    const size = journalSize(folder)
-    if (size + this.#segmentBytes > spoolBytes)
-      throw new Error(`the journal has ${size} bytes that are not stored yet (limit ${spoolBytes} bytes)`)
-    const path = join(folder, segmentFile(process, this.#number + 1))
-    const fd = openSync(path, 'ax', 0o600)
-    this.#number++
-    this.#checkAt = now + CHECK
-    this.#segment = { fd, path, size: 0 }
-    return this.#segment
-  }
-
-  /** A deleted file accepts writes and loses them. */
-  #isDeleted({ fd }: OpenSegment, now: number): boolean {
-    if (now < this.#checkAt) return false
-    this.#checkAt = now + CHECK
-    return fstatSync(fd).nlink === 0
-  }
-
-  #closeSegment(): void {
-    const segment = this.#segment
-    this.#segment = null
-    if (!segment) return
-    try {
-      closeSync(segment.fd)
-      if (segment.size === 0) unlinkSync(segment.path)
-    } catch {
-      // The disk has failed, or the file was deleted.
-    }
-  }
-
-  // ── Health ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-  #fail(reason: string, now: number): void {
-    this.#retryAt = now + RETRY
-    const isNew = this.#problem === null
-    this.#problem = reason
-    if (isNew) this.#options.changed({ status: 'degraded', reason })
-  }
-
-  #recover(): void {
-    this.#problem = null
-    this.#options.changed({ status: 'ok' })
+  #note(problem: string | null, now: number): void {
+    const before = this.#problem
+    this.#problem = problem
+    if (problem !== null) this.#retryAt = now + RETRY
+    if (problem !== null && before === null) this.#options.changed({ status: 'degraded', reason: problem })
+    if (problem === null && before !== null) this.#options.changed({ status: 'ok' })
   }
 }
-
-const isDiskFull = (error: unknown): boolean =>
-  error instanceof Error && 'code' in error && (error.code === 'ENOSPC' || error.code === 'EDQUOT')
 
 const resultAt = (line: number, { written, safe }: Appended): JournalResult => {
   if (line < safe) return 'accepted'
   return line < written ? 'unsynced' : 'refused'
-}
-
-const countLines = (bytes: Buffer): number => {
-  let count = 0
-  for (let at = bytes.indexOf(NEWLINE); at !== -1; at = bytes.indexOf(NEWLINE, at + 1)) count++
-  return count
 }

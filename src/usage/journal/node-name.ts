@@ -72,6 +72,8 @@ export type StoredNames = {
   readonly stored: (name: string) => string
   /** The name within the gateway; null: of another gateway, or of none. */
   readonly own: (stored: string) => string | null
+  /** The gateway of a stored name. */
+  readonly nodeOf: (stored: string) => string
   /** Whether rows with this node are of this gateway. */
   readonly isOwn: (node: string) => boolean
   /** Its names are in this range, in the order of bytes; the end is exclusive. */
@@ -80,23 +82,21 @@ export type StoredNames = {
 
 export const storedNames = (node: string, isShared: boolean): StoredNames => {
   if (!isShared)
-    return { node, stored: (name) => name, own: (name) => name || null, isOwn: () => true, range: ['', '\u{10ffff}'] }
+    return {
+      node,
+      stored: (name) => name,
+      own: (name) => name || null,
+      nodeOf: () => node,
+      isOwn: () => true,
+      range: ['', '\u{10ffff}'],
+    }
   const prefix = node + SEPARATOR
   return {
     node,
     stored: (name) => prefix + name,
     own: (stored) => (stored.startsWith(prefix) ? stored.slice(prefix.length) : null),
+    nodeOf: (stored) => stored.slice(0, stored.indexOf(SEPARATOR)),
     isOwn: (other) => other === node,
     range: [prefix, node + AFTER_SEPARATOR],
   }
-}
-
-/**
- * What is added to the numbers of a gateway's calls. Gateways may share IDs of requests if one sends them to another, and
- * their calls may have the same numbers.
- */
-export const callOffset = (node: string): number => {
-  let hash = 0
-  for (const character of node) hash = (hash * 31 + (character.codePointAt(0) ?? 0)) % 1_021
-  return hash * 2 ** 30
 }

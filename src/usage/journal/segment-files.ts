@@ -38,9 +38,6 @@ const parseProcess = (name: string): JournalProcess => {
 /** Whether the process is one of several that serve the same port. */
 export const isWorker = (name: string): boolean => parseProcess(name).worker > 0
 
-/** The number of a call among those of all processes that run at one time. */
-export const callNumber = (process: string, call: number): number => parseProcess(process).worker * 2 ** 40 + call
-
 /** Whether a process is this one, or one of its workers. */
 export const isOfRun = (name: string, own: JournalProcess): boolean => {
   const { start, worker } = parseProcess(name)

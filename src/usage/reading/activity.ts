@@ -1,6 +1,8 @@
 /** What all providers did in a range, and the attempts that are in progress. */
 import { sql } from 'kysely'
 import { KINDS } from '../../core/failure.ts'
+import type { AttemptOpened } from '../../core/journal.ts'
+import { decodeLine, decodeOpened } from '../journal/journal-record.ts'
 import type { LedgerReads } from './ledger-source.ts'
 import { bucketWidth, countWhere } from './outcome-counts.ts'
 import type {
@@ -14,8 +16,8 @@ import type {
 } from './queries.ts'
 import { isoTime } from './request-shape.ts'
 
-/** Providers of a result, latencies that are read for one, kinds of errors for one, and attempts in progress. */
-const MOST = { providers: 200, sample: 1_000, errors: 20, running: 100 }
+/** Providers of a result, latencies that are read for one, kinds of errors for one, attempts in progress, and calls with those. */
+const MOST = { providers: 200, sample: 1_000, errors: 20, running: 100, open: 10_000 }
 /** Rate limits and quotas. */
 export const LIMITED = ['rate_limited', 'token_rate', 'quota']
 /** Failures that a circuit counts, and broken streams. */
@@ -26,8 +28,17 @@ const BOUNDS = Array.from({ length: 14 }, (_, power) => 16 * 2 ** power)
 /** The kind of an error. */
 const KIND = sql`coalesce(kind, outcome)`
 
-const attemptsIn = ({ db }: LedgerReads, { from, to }: TimeRange) =>
-  db.selectFrom('attempt').where('started', '>=', from).where('started', '<', to)
+/** ms before the range at which requests were received whose attempts are looked for. */
+const BEFORE = 3_600_000
+
+/** Attempts of complete requests that began in the range. */
+export const attemptsIn = ({ db }: LedgerReads, { from, to }: TimeRange) =>
+  db
+    .selectFrom('attempt')
+    .where('received', '>=', from - BEFORE)
+    .where('received', '<', to)
+    .where('started', '>=', from)
+    .where('started', '<', to)
 
 export const activityOf = async (reads: LedgerReads, query: ActivityQuery): Promise<Activity> => {
   const { from, to } = query
@@ -50,7 +61,7 @@ export const activityOf = async (reads: LedgerReads, query: ActivityQuery): Prom
     .execute()
   reads.checkTime()
   const providers = new Map<string, ActivityCell[]>()
-  for (const { provider, start, ...cell } of cells) {
+  for (const { provider, start, ...cell } of withOpen(cells, await openIn(reads, query), width)) {
     const known = providers.get(provider)
     if (known) known.push({ start: isoTime(start), ...cell })
     else if (providers.size < MOST.providers) providers.set(provider, [{ start: isoTime(start), ...cell }])
@@ -70,6 +81,33 @@ export const activityOf = async (reads: LedgerReads, query: ActivityQuery): Prom
     })
   }
   return { object: 'activity', from: isoTime(from), to: isoTime(to), seconds: width / 1_000, data }
+}
+
+type CountedCell = Omit<ActivityCell, 'start'> & { readonly provider: string; readonly start: number }
+
+/** Adds attempts in progress to the cells in which they began. */
+const withOpen = (
+  cells: readonly CountedCell[],
+  open: readonly AttemptOpened[],
+  width: number,
+): readonly CountedCell[] => {
+  if (open.length === 0) return cells
+  const found = new Map(cells.map((cell) => [`${cell.start} ${cell.provider}`, cell]))
+  for (const { provider, at } of open) {
+    const start = Math.floor(at / width) * width
+    const known = found.get(`${start} ${provider}`)
+    const cell = known ?? { provider, start, attempts: 0, failed: 0, limited: 0, slowest_ms: null }
+    found.set(`${start} ${provider}`, { ...cell, attempts: cell.attempts + 1 })
+  }
+  return [...found.values()].sort((one, other) =>
+    one.provider === other.provider ? one.start - other.start : one.provider < other.provider ? -1 : 1,
+  )
+}
+
+/** Attempts in progress that began in the range. */
+export const openIn = async ({ db }: LedgerReads, { from, to }: TimeRange): Promise<readonly AttemptOpened[]> => {
+  const calls = await db.selectFrom('open_call').select('records').where('running', '>', 0).limit(MOST.open).execute()
+  return calls.flatMap(({ records }) => runningIn(records)).filter(({ at }) => at >= from && at < to)
 }
 
 /** Of the newest completed attempts. */
@@ -131,27 +169,44 @@ const errorsOf = (reads: LedgerReads, range: TimeRange, provider: string) =>
 
 /** The longest first, with the number of all requests that have one. */
 export const runningOf = async ({ db }: LedgerReads, { teams }: OngoingQuery): Promise<OngoingAttempts> => {
-  let attempts = db.selectFrom('attempt').where('opened', 'is not', null).where('outcome', '=', 'open')
-  if (teams !== null) attempts = attempts.where('team', 'in', teams)
-  const rows = await attempts
-    .select(['request', 'n', 'started', 'provider', 'model', 'credential', 'key', 'team'])
+  let calls = db.selectFrom('open_call').where('running', '>', 0)
+  if (teams !== null) calls = calls.where('team', 'in', teams)
+  const rows = await calls
+    .select('records')
     .orderBy('started')
     .limit(MOST.running + 1)
     .execute()
-  const counted =
+  const total =
     rows.length > MOST.running
-      ? await attempts.select(sql<number>`count(DISTINCT request)`.as('total')).executeTakeFirst()
-      : { total: new Set(rows.map(({ request }) => request)).size }
+      ? await calls.select(sql<number>`count(*)`.as('total')).executeTakeFirst()
+      : { total: rows.length }
+  const attempts = rows.flatMap(({ records }) => runningIn(records)).sort((one, other) => one.at - other.at)
   return {
     object: 'list',
-    data: rows.slice(0, MOST.running).map(({ started, key, team, ...row }) => ({
-      ...row,
-      started_at: isoTime(started),
+    data: attempts.slice(0, MOST.running).map(({ request, attempt, at, provider, model, credential, key, team }) => ({
+      request,
+      n: attempt,
+      started_at: isoTime(at),
+      provider,
+      model,
+      credential,
       key: key === null ? null : { id: key, name: null },
       team: team === null ? null : { id: team, name: null },
     })),
-    total: Number(counted?.total ?? 0),
-    has_more: rows.length > MOST.running,
+    total: Number(total?.total ?? 0),
+    has_more: attempts.length > MOST.running,
     next: null,
   }
+}
+
+/** The attempts in progress that the records of an open call state. */
+const runningIn = (records: string): readonly AttemptOpened[] => {
+  const running = new Map<number, string>()
+  for (const text of records.split('\n')) {
+    const line = decodeLine(text)
+    if (line?.type === 'opened') running.set(line.attempt, text)
+    if (line?.type === 'closed') running.delete(line.attempt)
+    if (line?.type === 'ended') for (const [n] of line.attempts) running.delete(Number(n))
+  }
+  return [...running.values()].map(decodeOpened)
 }

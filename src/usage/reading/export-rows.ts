@@ -1,6 +1,5 @@
 /** Rows of an export, oldest first, in pages of bounded size. */
 import { sql } from 'kysely'
-import { ATTEMPT_COLUMNS, REQUEST_COLUMNS } from '../columns/usage-schema.ts'
 import { decodeCursor } from './cursor.ts'
 import { csvLine, type ExportCell } from './export-text.ts'
 import { requestCondition } from './filters.ts'
@@ -44,8 +43,39 @@ const exported = (column: string): string => (TIMES.has(column) ? `${column}_at`
 const TIMES: ReadonlySet<string> = new Set(['received', 'started', 'ended'])
 
 const COLUMNS = {
-  request: REQUEST_COLUMNS.map(exported),
-  attempt: ATTEMPT_COLUMNS.map(exported),
+  request: [
+    ...['id', 'received', 'ended', 'style', 'stream', 'asked', 'route', 'provider', 'model', 'key', 'team', 'person'],
+    ...['end_user', 'client', 'tags', 'outcome', 'status', 'code', 'message', 'attempts', 'trail', 'decision', 'cache'],
+    ...['first_content_ms', 'total_ms', 'overhead_us', 'input', 'output', 'cache_read', 'cache_write', 'reasoning'],
+    ...['usage_source', 'cost', 'saved', 'trace', 'node', 'client_request_id'],
+  ].map(exported),
+  attempt: [
+    ...[
+      'request',
+      'n',
+      'started',
+      'ended',
+      'key',
+      'team',
+      'provider',
+      'model',
+      'credential',
+      'hedge',
+      'outcome',
+      'kind',
+    ],
+    ...['status', 'message', 'first_content_ms', 'input', 'output', 'cache_read', 'cache_write', 'cache_write_1h'],
+    ...[
+      'reasoning',
+      'audio_input',
+      'audio_output',
+      'usage_source',
+      'reserved',
+      'cost',
+      'price_source',
+      'price_version',
+    ],
+  ].map(exported),
   day: [
     'day',
     'team',
@@ -104,15 +134,14 @@ const requests = async ({ db }: LedgerReads, { from, to, filter, after }: Export
   }
 }
 
-/** Attempts that have ended. Of the filter those members apply that attempts have. */
+/** Attempts of complete requests, in the order of those. Of the filter those members apply that attempts have. */
 const attempts = async ({ db }: LedgerReads, { from, to, filter, after }: ExportQuery): Promise<ExportRows> => {
   let query = db
     .selectFrom('attempt')
     .selectAll()
-    .where('started', '>=', from)
-    .where('started', '<', to)
-    .where('outcome', '<>', 'open')
-    .orderBy('started')
+    .where('received', '>=', from)
+    .where('received', '<', to)
+    .orderBy('received')
     .orderBy('request')
     .orderBy('n')
     .limit(PAGE)
@@ -120,7 +149,7 @@ const attempts = async ({ db }: LedgerReads, { from, to, filter, after }: Export
     const values = filter[column]
     if (values) query = query.where(column, 'in', values)
   }
-  if (after) query = query.where(sql<boolean>`(started, request, n) > (${sql.join(after)})`)
+  if (after) query = query.where(sql<boolean>`(received, request, n) > (${sql.join(after)})`)
   const found = await query.execute()
   const last = found.at(-1)
   return {
@@ -133,7 +162,7 @@ const attempts = async ({ db }: LedgerReads, { from, to, filter, after }: Export
         cost: dollars(row.cost),
       }),
     ),
-    last: found.length === PAGE && last ? [last.started, last.request, last.n] : null,
+    last: found.length === PAGE && last ? [last.received, last.request, last.n] : null,
   }
 }
 

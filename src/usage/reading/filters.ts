@@ -71,8 +71,7 @@ const statusIs = (eb: Requests, status: string): Expression<SqlBool> => {
 const NOT_DEMO = sql<SqlBool>`coalesce(provider, '') <> ${sql.lit(DEMO)}`
 const IS_CACHED = sql<SqlBool>`cache IN ('hit', 'shared')`
 /** An attempt failed. Several attempts alone may be those of a hedge. */
-const HAS_FAILED = sql<SqlBool>`(attempts > 1 AND EXISTS (SELECT 1 FROM attempt WHERE attempt.request = request.id
-  AND attempt.call = request.call AND attempt.started BETWEEN request.received AND request.ended AND attempt.outcome IN ('failed', 'interrupted')))`
+const HAS_FAILED = sql<SqlBool>`(attempts > 1 AND failed_attempts > 0)`
 /** Answered after an attempt that failed. */
 export const FELL_BACK = sql<SqlBool>`(outcome = 'answered' AND NOT ${IS_CACHED} AND ${HAS_FAILED})`
 const RESULT: { readonly [result in ResultName]: Expression<SqlBool> } = {
@@ -102,14 +101,15 @@ const contains = (column: string, text: string): Expression<SqlBool> => {
 
 /** The text is in the error of an attempt or in its kind. */
 const failedWith = (text: string): Expression<SqlBool> =>
-  sql<SqlBool>`(attempts > 0 AND EXISTS (SELECT 1 FROM attempt WHERE attempt.request = request.id AND attempt.call = request.call
-    AND attempt.started BETWEEN request.received AND request.ended AND attempt.kind IS NOT NULL AND (${contains('attempt.message', text)} OR ${contains('attempt.kind', text)})))`
+  sql<SqlBool>`(attempts > 0 AND ${contains('attempt_list', text)} AND EXISTS (SELECT 1 FROM attempt
+    WHERE attempt.received = request.received AND attempt.request = request.id AND attempt.kind IS NOT NULL
+      AND (${contains('attempt.message', text)} OR ${contains('attempt.kind', text)})))`
 
 /** The sums of a filter. They have an empty text where there is no value. */
-export const usageCondition =
-  (filter: UsageFilter) =>
-  (eb: ExpressionBuilder<UsageTables, 'usage_hour' | 'usage_day'>): Expression<SqlBool> =>
-    eb.and([
-      ...DIMENSIONS.flatMap((name) => (filter[name] ? [eb(name, 'in', filter[name])] : [])),
-      ...(filter.demo === false ? [NOT_DEMO] : []),
-    ])
+export const usageCondition = (filter: UsageFilter): Expression<SqlBool> => {
+  const conditions = DIMENSIONS.flatMap((name) =>
+    filter[name] ? [sql<SqlBool>`${sql.ref(name)} IN (${sql.join(filter[name])})`] : [],
+  )
+  if (filter.demo === false) conditions.push(NOT_DEMO)
+  return conditions.length === 0 ? sql<SqlBool>`1 = 1` : sql<SqlBool>`(${sql.join(conditions, sql` AND `)})`
+}

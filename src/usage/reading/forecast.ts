@@ -5,8 +5,8 @@ import { countsTarget, nameRule } from '../../policy/accounts/key-access.ts'
 import type { LedgerReads } from './ledger-source.ts'
 import type { Forecast, ForecastQuery, ForecastsQuery } from './queries.ts'
 import { isoTime } from './request-shape.ts'
+import { HOUR, hoursIn } from './usage-source.ts'
 
-const HOUR = 3_600_000
 const WEEK = 168
 /** Spenders whose budgets are remembered during a query. */
 const MOST_KNOWN = 50_000
@@ -26,12 +26,18 @@ export const forecastsOf = async (
 ): Promise<readonly Forecast[]> => {
   const since = budgets.some(({ by }) => by === 'week') ? await firstHour(reads, now) : null
   const counted = budgets.map((budget) => ({ budget, costs: new Map<number, number>() }))
-  if (since !== null)
+  if (since !== null) {
+    const hours = { since, end: Math.floor(now / HOUR) + 1 }
+    const weekly = counted.filter(({ budget }) => budget.by === 'week')
+    const isOfAll = ({ budget }: Counted) => budget.teams === null && budget.keys === null
+    await addCosts(reads, weekly.filter(isOfAll), hours, costsOfModels)
     await addCosts(
       reads,
-      counted.filter(({ budget }) => budget.by === 'week'),
-      { since, end: Math.floor(now / HOUR) + 1 },
+      weekly.filter((one) => !isOfAll(one)),
+      hours,
+      costsOfRequests,
     )
+  }
   return counted.map(({ budget, costs }) => {
     const isWeekly = budget.by === 'week'
     // Without data there is no rate.
@@ -123,8 +129,15 @@ const weekRate = (costs: ReadonlyMap<number, number>, since: number, now: number
 
 /** The number of the first hour with data in the last week. Null: the ledger has no data. */
 const firstHour = async ({ db }: LedgerReads, now: number): Promise<number | null> => {
-  const first = await db.selectFrom('usage_hour').select(sql<number | null>`min(hour)`.as('hour')).executeTakeFirst()
-  return typeof first?.hour === 'number' ? Math.max(Math.floor(now / HOUR) - WEEK, first.hour / HOUR) : null
+  const first = await db
+    .selectFrom('usage_model')
+    .select('hour')
+    .where('hour', '>', 0)
+    .orderBy('day')
+    .orderBy('hour')
+    .limit(1)
+    .executeTakeFirst()
+  return first ? Math.max(Math.floor(now / HOUR) - WEEK, first.hour / HOUR) : null
 }
 
 /** All values of the lists; null: one of them is not restricted. */
@@ -139,10 +152,12 @@ const unionOf = (lists: readonly (readonly string[] | null)[]): readonly string[
 
 /** Adds what the budgets count, an hour at a time, so that memory has a bound. */
 const addCosts = async (
-  { db, checkTime }: LedgerReads,
+  reads: LedgerReads,
   counted: readonly Counted[],
   { since, end }: { readonly since: number; readonly end: number },
+  read: typeof costsOfModels,
 ): Promise<void> => {
+  if (counted.length === 0) return
   const teams = unionOf(counted.map(({ budget }) => budget.teams))
   const keys = unionOf(counted.map(({ budget }) => budget.keys))
   const selected = counted.map(({ budget, costs }) => ({ counts: selectorOf(budget), costs }))
@@ -155,18 +170,39 @@ const addCosts = async (
     return found
   }
   for (let hour = since; hour < end; hour++) {
-    checkTime()
-    let rows = db
-      .selectFrom('usage_hour')
-      .where('hour', '=', hour * HOUR)
-      .groupBy(['team', 'key', 'provider', 'model'])
-      .select(['team', 'key', 'provider', 'model', sql<number>`sum(cost)`.as('cost')])
-      .having(sql<number>`sum(cost)`, '<>', 0)
-    if (teams) rows = rows.where('team', 'in', teams)
-    if (keys) rows = rows.where('key', 'in', keys)
-    for (const row of await rows.execute())
+    reads.checkTime()
+    for (const row of await read(reads, hour * HOUR, { teams, keys }))
       for (const costs of costsOf(row)) costs.set(hour, (costs.get(hour) ?? 0) + row.cost)
   }
+}
+
+type Owners = { readonly teams: readonly string[] | null; readonly keys: readonly string[] | null }
+
+/** What was spent in an hour, from totals. */
+const costsOfModels = (
+  { db }: LedgerReads,
+  hour: number,
+  _: Owners,
+): Promise<readonly (Spender & { cost: number })[]> =>
+  hoursIn(db, { from: hour, to: hour + HOUR })
+    .groupBy(['provider', 'model'])
+    .select(['provider', 'model', sql<number>`sum(cost)`.as('cost')])
+    .select([sql<string>`''`.as('team'), sql<string>`''`.as('key')])
+    .execute()
+
+/** What teams and keys have spent in an hour, by the target that answered, from the rows of requests. */
+const costsOfRequests: typeof costsOfModels = ({ db }, hour, { teams, keys }) => {
+  const text = (name: 'team' | 'key' | 'provider' | 'model') => sql<string>`coalesce(${sql.ref(name)}, '')`.as(name)
+  let rows = db
+    .selectFrom('request')
+    .where('received', '>=', hour)
+    .where('received', '<', hour + HOUR)
+    .where('cost', '<>', 0)
+    .groupBy(['team', 'key', 'provider', 'model'])
+    .select([text('team'), text('key'), text('provider'), text('model'), sql<number>`sum(cost)`.as('cost')])
+  if (teams) rows = rows.where('team', 'in', teams)
+  if (keys) rows = rows.where('key', 'in', keys)
+  return rows.execute()
 }
 
 type Spender = {

@@ -1,6 +1,7 @@
 /** Attempts at one provider over time, by credential and model. */
 import { sql } from 'kysely'
-import { LIMITED } from './activity.ts'
+import type { AttemptOpened } from '../../core/journal.ts'
+import { attemptsIn, LIMITED, openIn } from './activity.ts'
 import type { LedgerReads } from './ledger-source.ts'
 import { bucketWidth, countWhere } from './outcome-counts.ts'
 import type { Lane, LaneCell, Lanes, LanesQuery } from './queries.ts'
@@ -12,11 +13,7 @@ const MOST = { lanes: 200, failures: 200 }
 export const lanesOf = async (reads: LedgerReads, query: LanesQuery): Promise<Lanes> => {
   const { provider, from, to } = query
   const width = bucketWidth(query, query.cells)
-  const attempts = reads.db
-    .selectFrom('attempt')
-    .where('started', '>=', from)
-    .where('started', '<', to)
-    .where('provider', '=', provider)
+  const attempts = attemptsIn(reads, query).where('provider', '=', provider)
   const limited = sql`outcome = 'failed' AND coalesce(kind, '') IN (${sql.join(LIMITED)})`
   const cells = await attempts
     .select([
@@ -27,7 +24,6 @@ export const lanesOf = async (reads: LedgerReads, query: LanesQuery): Promise<La
       sql<number>`count(*)`.as('attempts'),
       countWhere(sql`outcome IN ('failed', 'interrupted') AND NOT (${limited})`).as('failed'),
       countWhere(limited).as('limited'),
-      countWhere(sql`outcome = 'open'`).as('open'),
       sql<number | null>`max(ended - started)`.as('slowest_ms'),
     ])
     .groupBy(['credential', 'model', 'start'])
@@ -41,10 +37,28 @@ export const lanesOf = async (reads: LedgerReads, query: LanesQuery): Promise<La
     .limit(MOST.failures)
     .execute()
   const lanes = new Map<string, Lane & { readonly cells: LaneCell[] }>()
+  const open = openCells(await openIn(reads, query), provider, width)
   for (const { credential, model, start, ...cell } of cells) {
     const name = JSON.stringify([credential, model])
     const lane = lanes.get(name) ?? { credential, model, cells: [] }
-    lane.cells.push({ start: isoTime(start), ...cell })
+    const inCell = `${name} ${start}`
+    const running = open.get(inCell)?.running ?? 0
+    open.delete(inCell)
+    lane.cells.push({ start: isoTime(start), ...cell, attempts: cell.attempts + running, open: running })
+    if (lanes.size < MOST.lanes) lanes.set(name, lane)
+  }
+  for (const { credential, model, start, running } of open.values()) {
+    const name = JSON.stringify([credential, model])
+    const lane = lanes.get(name) ?? { credential, model, cells: [] }
+    lane.cells.push({
+      start: isoTime(start),
+      attempts: running,
+      failed: 0,
+      limited: 0,
+      open: running,
+      slowest_ms: null,
+    })
+    lane.cells.sort((one, other) => (one.start < other.start ? -1 : 1))
     if (lanes.size < MOST.lanes) lanes.set(name, lane)
   }
   return {
@@ -56,4 +70,20 @@ export const lanesOf = async (reads: LedgerReads, query: LanesQuery): Promise<La
     data: [...lanes.values()],
     failures: failures.map(({ started, ...failure }) => ({ at: isoTime(started), ...failure })),
   }
+}
+
+type OpenCell = { readonly credential: string; readonly model: string; readonly start: number; running: number }
+
+/** Attempts in progress at the provider, by lane and cell. */
+const openCells = (attempts: readonly AttemptOpened[], provider: string, width: number): Map<string, OpenCell> => {
+  const open = new Map<string, OpenCell>()
+  for (const { at, credential, model, provider: tried } of attempts) {
+    if (tried !== provider) continue
+    const start = Math.floor(at / width) * width
+    const name = `${JSON.stringify([credential, model])} ${start}`
+    const cell = open.get(name) ?? { credential, model, start, running: 0 }
+    cell.running++
+    open.set(name, cell)
+  }
+  return open
 }

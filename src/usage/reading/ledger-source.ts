@@ -25,6 +25,8 @@ export type LedgerReads = {
   readonly now: number
   /** Throws `TooSlow` after the time limit. Called between the statements of a query. */
   readonly checkTime: () => void
+  /** Throws `TooSlow`: the answer would take more than the memory that there is for it. */
+  readonly tooMuch: () => never
   /** For shared answers: past buckets of other queries. Null: everything is read. */
   readonly memory: BucketMemory | null
 }

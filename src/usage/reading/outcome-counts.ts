@@ -1,9 +1,11 @@
 /** Requests by outcome and time: from hourly sums where buckets and filter allow it, otherwise from rows. */
 import { type Expression, sql } from 'kysely'
 import { MAX_NANO } from '../../core/money.ts'
+import type { TotalCounts } from '../columns/usage-schema.ts'
 import { FELL_BACK, requestCondition, usageCondition } from './filters.ts'
 import type { LedgerReads } from './ledger-source.ts'
-import { DIMENSIONS, type OutcomeCounts, type RequestFilter, type TimeRange, type UsageFilter } from './queries.ts'
+import type { OutcomeCounts, RequestFilter, TimeRange, UsageFilter } from './queries.ts'
+import { hoursIn } from './usage-source.ts'
 
 const SECOND = 1_000
 const MINUTE = 60 * SECOND
@@ -127,34 +129,33 @@ type OutcomeRow = {
   readonly saved: number
 }
 
-/** The filter as one of sums; null if sums do not have one of its columns. */
-const usageFilterOf = (filter: RequestFilter): (UsageFilter & { readonly outcome?: readonly string[] }) | null => {
-  // The tag of a request filter has a name; that of sums is the value of one tag.
-  const columns: readonly string[] = [...DIMENSIONS.filter((name) => name !== 'tag'), 'outcome', 'demo']
-  const { tag: _tag, ...sums } = filter
-  return Object.entries(filter).every(([name, value]) => value === undefined || columns.includes(name)) ? sums : null
+/** The filter as one of hourly sums; null if they do not have one of its columns. */
+const usageFilterOf = (filter: RequestFilter): UsageFilter | null => {
+  const { provider, model, style, route, client, demo } = filter
+  const sums = { provider, model, style, route, client, demo }
+  if (Object.entries(filter).some(([name, value]) => value !== undefined && !(name in sums))) return null
+  return Object.fromEntries(Object.entries(sums).filter(([, value]) => value !== undefined))
 }
 
-const fromSums = (
+const fromSums = async (
   { db }: LedgerReads,
   { from, to }: TimeRange,
-  { outcome, ...filter }: UsageFilter & { readonly outcome?: readonly string[] },
+  filter: UsageFilter,
 ): Promise<readonly OutcomeRow[]> => {
-  const query = db
-    .selectFrom('usage_hour')
-    .where('hour', '>=', from)
-    .where('hour', '<', to)
+  const sum = (name: keyof TotalCounts) => sql<number>`coalesce(sum(${sql.ref(name)}), 0)`.as(name)
+  const found = await hoursIn(db, { from, to })
     .where(usageCondition(filter))
-    .groupBy('outcome')
-    .select([
-      'outcome',
-      sql<number>`sum(requests)`.as('requests'),
-      sql<null>`NULL`.as('fell_back'),
-      sql<null>`NULL`.as('cached'),
-      sql<number>`sum(cost)`.as('cost'),
-      sql<number>`sum(saved)`.as('saved'),
-    ])
-  return (outcome ? query.where('outcome', 'in', outcome) : query).execute()
+    .select(['requests', 'refused', 'interrupted', 'client_gone', 'unknown'].map((name) => sum(name as 'requests')))
+    .select([sum('fell_back'), sum('cached'), sum('cost'), sum('saved')])
+    .executeTakeFirst()
+  if (!found) return []
+  const { requests, fell_back, cached, cost, saved, ...others } = found as TotalCounts
+  const none = { fell_back: 0, cached: 0, cost: 0, saved: 0 }
+  const answered = requests - others.refused - others.interrupted - others.client_gone - others.unknown
+  return [
+    { outcome: 'answered', requests: answered, fell_back, cached, cost, saved },
+    ...OUTCOMES.flatMap((outcome) => (outcome === 'answered' ? [] : [{ outcome, requests: others[outcome], ...none }])),
+  ]
 }
 
 const fromRows = (

@@ -23,9 +23,12 @@ export const program = ({ folder, database, timezone, keepHours, limit }: Readin
     const checkTime = () => {
       if (performance.now() - began > limit) throw new TooSlow()
     }
+    const tooMuch = (): never => {
+      throw new TooSlow()
+    }
     const memory = 'shared' in read.query && read.query.shared ? buckets : null
     try {
-      const value = await source.read((db) => run({ db, timezone, keepHours, now, checkTime, memory }, read))
+      const value = await source.read((db) => run({ db, timezone, keepHours, now, checkTime, tooMuch, memory }, read))
       return { value, ms: performance.now() - began }
     } catch (error) {
       if (isSlow(error)) return { slow: true }

@@ -1,36 +1,35 @@
 /** Requests with their attempts: a page, one by ID, and what filter menus show. */
 import { sql } from 'kysely'
-import type { AttemptRow, RequestRow } from '../columns/usage-schema.ts'
+import { timeOfRequestId } from '../../core/request-time.ts'
+import type { RequestRow } from '../columns/usage-schema.ts'
 import { encodeCursor } from './cursor.ts'
 import { requestCondition } from './filters.ts'
 import type { LedgerReads } from './ledger-source.ts'
 import { bucketsOf, bucketWidth, countOutcomes, outcomesOf } from './outcome-counts.ts'
-import {
-  type CursorValues,
-  DIMENSIONS,
-  type Facets,
-  type FacetsQuery,
-  type FoundRequest,
-  type OutcomeHistogram,
-  type RequestEntry,
-  type RequestQuery,
-  type RequestSort,
-  type RequestsPage,
-  type RequestsQuery,
+import type {
+  CursorValues,
+  Facets,
+  FacetsQuery,
+  FoundRequest,
+  OutcomeHistogram,
+  RequestEntry,
+  RequestQuery,
+  RequestSort,
+  RequestsPage,
+  RequestsQuery,
 } from './queries.ts'
 import { isoTime, requestEntry } from './request-shape.ts'
 
 /** Requests that are counted exactly. */
 const COUNTED = 10_000
-/** Attempts of one request in a result. */
-const ATTEMPTS = 64
 /** Requests with the same ID of the client in a result. */
 const SAME_ID = 20
-/** ms before the receipt of a request at which its attempts are looked for: those of equal IDs were moved apart. */
-const BEFORE = 1_000
-/** Values per facet, and the days of sums from which those of single teams are read. */
-const FACETS = { values: 1_000, days: 30 }
-const DAY = 86_400_000
+/**
+ * ms around the time in an ID in which its request was received: the body may have come later, and clocks are set. Values of
+ * a facet for several teams.
+ */
+const AROUND = { before: 60_000, after: 900_000 }
+const FACET_VALUES = 1_000
 
 export const requestsPage = async (reads: LedgerReads, query: RequestsQuery): Promise<RequestsPage> => {
   const { limit, after, from, to } = query
@@ -47,8 +46,7 @@ export const requestsPage = async (reads: LedgerReads, query: RequestsQuery): Pr
   const page = found.slice(0, limit)
   const last = page.at(-1)
   const hasMore = found.length > limit && last !== undefined
-  const data: RequestEntry[] = []
-  for (const row of page) data.push(requestEntry(row, await attemptsOf(reads, row)))
+  const data: RequestEntry[] = page.map((row) => requestEntry(row))
   return {
     object: 'list',
     from: isoTime(from),
@@ -80,11 +78,15 @@ const orderOf = (sort: RequestSort) => {
 export const oneRequest = async (reads: LedgerReads, query: RequestQuery): Promise<FoundRequest | null> => {
   const { id, key } = query
   const newest = readable(reads, query).selectAll().orderBy('received', 'desc').limit(1)
+  const around = rangeOfId(id)
+  const found = newest.where('id', '=', id)
   const row =
-    (await newest.where('id', '=', id).executeTakeFirst()) ??
-    (await newest.where('client_request_id', '=', id).executeTakeFirst())
+    (around &&
+      (await found.where('received', '>=', around.from).where('received', '<', around.to).executeTakeFirst())) ??
+    (await newest.where('client_request_id', '=', id).executeTakeFirst()) ??
+    (await found.executeTakeFirst())
   if (!row) return null
-  const entry = requestEntry(row, await attemptsOf(reads, row), key === null)
+  const entry = requestEntry(row, key === null)
   return { ...entry, same_client_id: await sameClientId(reads, query, row) }
 }
 
@@ -104,6 +106,12 @@ const sameClientId = async (
   return rows.map((row) => ({ id: row.id, received_at: isoTime(row.received) }))
 }
 
+/** When the request of an ID of the gateway was received; null: the ID has no time. */
+const rangeOfId = (id: string): { readonly from: number; readonly to: number } | null => {
+  const at = timeOfRequestId(id)
+  return at === null ? null : { from: at - AROUND.before, to: at + AROUND.after }
+}
+
 /** The requests that this reader may see. */
 const readable = ({ db }: LedgerReads, { key, team }: RequestQuery) => {
   let rows = db.selectFrom('request')
@@ -112,7 +120,7 @@ const readable = ({ db }: LedgerReads, { key, team }: RequestQuery) => {
 }
 
 /** What filter menus show: of all requests, or of those of some teams. */
-export const facetsOf = async ({ db, now }: LedgerReads, { team }: FacetsQuery): Promise<Facets> => {
+export const facetsOf = async ({ db }: LedgerReads, { team }: FacetsQuery): Promise<Facets> => {
   const facets: { [name: string]: string[] } = {}
   const add = (name: string, value: string) => {
     facets[name] ??= []
@@ -122,58 +130,29 @@ export const facetsOf = async ({ db, now }: LedgerReads, { team }: FacetsQuery):
     const rows = await db
       .selectFrom('facet')
       .select(['name', 'value'])
+      .where('team', '=', '')
       .orderBy('name')
       .orderBy('last_seen', 'desc')
       .execute()
     for (const { name, value } of rows) add(name, value)
     return { ...facets, object: 'facets' }
   }
-  const since = isoTime(now - FACETS.days * DAY).slice(0, 10)
-  const found = new Map(TEAM_FACETS.map((name) => [name, new Set<string>()]))
-  for (const row of await ofTeams(db, team, since))
-    for (const [name, values] of found) if (row[name] !== '' && values.size < FACETS.values) values.add(row[name])
-  for (const [name, values] of found) for (const value of values) add(name, value)
+  const rows = await db
+    .selectFrom('facet')
+    .select(['name', 'value'])
+    .where('team', 'in', team)
+    .orderBy('name')
+    .orderBy('last_seen', 'desc')
+    .execute()
+  for (const { name, value } of rows) {
+    const known = facets[name]
+    if (!known?.includes(value) && (known?.length ?? 0) < FACET_VALUES) add(name, value)
+  }
   return { ...facets, object: 'facets' }
-}
-
-const TEAM_FACETS = [...DIMENSIONS, 'outcome'] as const
-
-/**
- * The dimensions of the requests of teams since a day. Sums are ordered by day, node and team: the days and their nodes,
- * which are few, are found first, so that the sums of other teams are not read.
- */
-const ofTeams = async (db: LedgerReads['db'], teams: readonly string[], since: string) => {
-  const columns = sql.join(TEAM_FACETS.map((name) => sql.ref(name)))
-  const { rows } = await sql<{ readonly [name in (typeof TEAM_FACETS)[number]]: string }>`
-    WITH RECURSIVE
-      period (start) AS (
-        SELECT min(day) FROM usage_day WHERE day >= ${since}
-        UNION ALL SELECT (SELECT min(day) FROM usage_day WHERE day > start) FROM period WHERE start IS NOT NULL),
-      place (start, part) AS (
-        SELECT start, (SELECT min(node) FROM usage_day WHERE day = start) FROM period WHERE start IS NOT NULL
-        UNION ALL
-        SELECT start, (SELECT min(node) FROM usage_day WHERE day = start AND node > part) FROM place WHERE part IS NOT NULL)
-    SELECT DISTINCT ${columns} FROM place CROSS JOIN usage_day
-    WHERE day = start AND node = part AND team IN (${sql.join(teams)}) AND requests > 0`.execute(db)
-  return rows
 }
 
 const matching = ({ db }: LedgerReads, { from, to, filter }: Pick<RequestsQuery, 'from' | 'to' | 'filter'>) =>
   db.selectFrom('request').where('received', '>=', from).where('received', '<', to).where(requestCondition(filter))
-
-/** By the call and the time as well: before, requests were stored under the IDs of clients, which repeat. */
-const attemptsOf = ({ db }: LedgerReads, row: RequestRow): Promise<readonly AttemptRow[]> =>
-  db
-    .selectFrom('attempt')
-    .selectAll()
-    .where('request', '=', row.id)
-    .where('call', '=', row.call)
-    .where('started', '>=', row.received - BEFORE)
-    .where('started', '<=', row.ended ?? Number.MAX_SAFE_INTEGER)
-    .orderBy('started')
-    .orderBy('n')
-    .limit(ATTEMPTS)
-    .execute()
 
 const countOf = async (reads: LedgerReads, query: RequestsQuery): Promise<{ value: number; exact: boolean }> => {
   reads.checkTime()

@@ -1,14 +1,14 @@
 /** Rows of requests and attempts as the admin API shows them. */
 import type { RoutingDecision } from '../../core/journal.ts'
 import { formatDollars } from '../../core/money.ts'
-import type { AttemptRow, RequestRow } from '../columns/usage-schema.ts'
+import { LISTED, type RequestRow, type StoredEnd } from '../columns/usage-schema.ts'
 import type { AttemptEntry, RequestEntry } from './queries.ts'
 
 export const isoTime = (at: number): string => new Date(at).toISOString()
 export const dollars = (nano: number | null): string | null => (nano === null ? null : formatDollars(nano))
 
 /** `full`: with what only operators may see. */
-export const requestEntry = (row: RequestRow, attempts: readonly AttemptRow[], full = true): RequestEntry => ({
+export const requestEntry = (row: RequestRow, full = true): RequestEntry => ({
   object: 'request',
   id: row.id,
   client_request_id: row.client_request_id,
@@ -47,10 +47,23 @@ export const requestEntry = (row: RequestRow, attempts: readonly AttemptRow[], f
   trace: row.trace,
   ...(full && { node: row.node }),
   decision: decisionOf(row.decision, full),
-  attempts: attempts.map((attempt) => attemptEntry(attempt, row.received, full)),
+  attempts: attemptsOf(row).map((attempt) => attemptEntry(attempt, row.received, full)),
 })
 
-const attemptEntry = (row: AttemptRow, received: number, full: boolean): AttemptEntry => ({
+/** Attempts of one request in a result. */
+const ATTEMPTS = 64
+
+/** In the order of their starts. */
+const attemptsOf = ({ attempt_list }: RequestRow): readonly StoredEnd[] => {
+  // Only the ledger writes the column.
+  const lists = JSON.parse(attempt_list ?? '[]') as readonly (readonly unknown[])[]
+  const attempts = lists.map(
+    (values) => Object.fromEntries(LISTED.map((name, at) => [name, values[at]])) as unknown as StoredEnd,
+  )
+  return attempts.sort((one, other) => one.started - other.started || one.n - other.n).slice(0, ATTEMPTS)
+}
+
+const attemptEntry = (row: StoredEnd, received: number, full: boolean): AttemptEntry => ({
   n: row.n,
   provider: row.provider,
   model: row.model,

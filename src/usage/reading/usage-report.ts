@@ -1,217 +1,219 @@
-/** Usage and cost by time and dimension, from hourly and daily sums alone. */
-import { type RawBuilder, sql } from 'kysely'
-import { addNano, formatDollars, MAX_NANO } from '../../core/money.ts'
+/**
+ * Usage and cost by time and dimension. Totals answer questions about keys by day, and about models by hour or day. Others are
+ * answered from the rows of requests, as far back as those are kept; the answer states from when.
+ */
+import { sql } from 'kysely'
+import { formatDollars } from '../../core/money.ts'
 import { daysIn } from '../bookkeeper/zone-days.ts'
-import { NO_COUNTS, type UsageTables } from '../columns/usage-schema.ts'
+import { NO_COUNTS, type TotalCounts } from '../columns/usage-schema.ts'
 import { encodeCursor } from './cursor.ts'
-import { usageCondition } from './filters.ts'
 import type { LedgerReads } from './ledger-source.ts'
-import type {
-  CursorValues,
-  Dimension,
-  TimeRange,
-  UsageEntry,
-  UsageFilter,
-  UsageQuery,
-  UsageReport,
-  UsageSums,
+import {
+  type CursorValues,
+  DIMENSIONS,
+  type Dimension,
+  type TimeRange,
+  type UsageEntry,
+  type UsageQuery,
+  type UsageReport,
+  type UsageSums,
 } from './queries.ts'
 import { isoTime } from './request-shape.ts'
+import {
+  addSums,
+  DAY,
+  groupsIn,
+  HOUR,
+  KEY_DIMENSIONS,
+  MODEL_DIMENSIONS,
+  type SummedRows,
+  type SumsRow,
+} from './usage-source.ts'
 
-const HOUR = 3_600_000
-const DAY = 24 * HOUR
 /** Range in ms above which days are summed where no buckets are asked for. */
 const HOURS_UP_TO = 31 * DAY
+/** Groups of rows that are added up in memory. */
+const MOST_GROUPS = 100_000
 
-/** A sum of nano-dollars stays at the limit, as in `addNano`. */
-const money = (column: 'cost' | 'saved' | 'lost'): RawBuilder<number> =>
-  sql<number>`coalesce(max(min(sum(${sql.ref(column)}), ${sql.lit(MAX_NANO)}), ${sql.lit(-MAX_NANO)}), 0)`.$castTo<number>()
-const sum = (column: string): RawBuilder<number> => sql<number>`coalesce(sum(${sql.ref(column)}), 0)`
+/** A part of a span with the start of its bucket; undefined: it has hours, or there are no buckets. */
+type SpanPart = { readonly start: string | number | undefined; readonly span: SummedRows }
 
-const NOTHING = { ...NO_COUNTS, failed: 0, lost: 0 }
-// These are the members of the object.
-const COUNTS = Object.keys(NOTHING) as readonly (keyof typeof NOTHING)[]
-const isMoney = (name: string): name is 'cost' | 'saved' | 'lost' =>
-  name === 'cost' || name === 'saved' || name === 'lost'
-
-/** Sums of such sums. */
-const ADDED = COUNTS.map((name) => (isMoney(name) ? money(name) : sum(name)).as(name))
-
-const SUMS = [
-  ...ADDED.filter(({ alias }) => alias !== 'failed' && alias !== 'lost'),
-  // Attempts have none of these outcomes with requests counted.
-  sql<number>`coalesce(sum(CASE WHEN outcome IN ('refused', 'interrupted', 'unknown') THEN requests END), 0)`.as(
-    'failed',
-  ),
-  // Requests have no cost of their own, only their attempts.
-  sql<number>`coalesce(max(min(sum(CASE WHEN outcome IN ('failed', 'interrupted', 'abandoned', 'unknown') THEN cost END),
-    ${sql.lit(MAX_NANO)}), ${sql.lit(-MAX_NANO)}), 0)`.as('lost'),
-]
-
-/** Columns of the primary key, after the period and the node. */
-const KEY_ORDER: readonly Dimension[] = ['team', 'key', 'provider', 'model', 'style', 'tag', 'route', 'client']
-
-/** A row of sums, with the group's `start` and dimensions. */
-type SumsRow = { readonly [name in keyof typeof NOTHING]: number } & { readonly [name in Dimension]?: string } & {
-  readonly start?: string | number
-}
-
-/** Which rows are summed: of one table from a period to another, exclusive. */
-type SummedRows =
-  | { readonly table: 'usage_hour'; readonly from: number; readonly to: number }
-  | { readonly table: 'usage_day'; readonly from: string; readonly to: string }
-
-/** A bucket that its table does not have: a day of another zone. */
-type DayOfHours = { readonly start: string; readonly from: number; readonly to: number }
+/** How a report is read: at once, or in parts of which each is a bucket, or part of the only one. */
+type ReportPlan = { readonly range: TimeRange } & (
+  | { readonly span: SummedRows }
+  | { readonly parts: readonly SpanPart[] }
+)
 
 export const usageReport = async (reads: LedgerReads, query: UsageQuery): Promise<UsageReport> => {
-  const { span, range } = spanOf(query, reads)
-  const isOtherZone = query.bucket === 'day' && span.table === 'usage_hour'
-  const rows = isOtherZone
-    ? await daysOfHours(reads, query, zoneDays(span, query.tz ?? reads.timezone))
-    : await groups(reads, query, span, { after: query.after, limit: query.limit + 1 })
+  const plan = await planOf(query, reads)
+  const rows = 'span' in plan ? await pageIn(reads, query, plan.span) : await pageOfParts(reads, query, plan.parts)
   const page = rows.slice(0, query.limit)
   const last = page.at(-1)
   const hasMore = rows.length > query.limit && last !== undefined
   // The rows of a whole report add up to the total.
   const isWhole = query.after === null && !hasMore && !(query.bucket === 'none' && query.by.length === 0)
-  const [total] = isWhole ? [added(page)] : await sumsOf(reads, query.filter, span)
   return {
     object: 'list',
-    from: isoTime(range.from),
-    to: isoTime(range.to),
+    from: isoTime(plan.range.from),
+    to: isoTime(plan.range.to),
     data: page.map((row) => usageEntry(row, query)),
-    total: usageSums(total ?? NOTHING),
+    total: usageSums(isWhole ? addSums(page) : await totalOf(reads, query, plan)),
     has_more: hasMore,
     next: hasMore ? encodeCursor(sortKey(last, query)) : null,
   }
 }
 
-// ── Ranges ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── Sources ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const spanOf = (
-  query: UsageQuery,
-  { timezone, keepHours, now }: LedgerReads,
-): { span: SummedRows; range: TimeRange } => {
+/** The dimensions that a report needs. */
+const neededBy = ({ by, filter }: UsageQuery): readonly Dimension[] => [
+  ...by,
+  ...DIMENSIONS.filter((name) => filter[name] !== undefined),
+  ...(filter.demo === false ? (['provider'] as const) : []),
+]
+
+const planOf = async (query: UsageQuery, reads: LedgerReads): Promise<ReportPlan> => {
+  const { timezone, keepHours, now } = reads
   const { bucket, from, to } = query
+  const needed = neededBy(query)
+  const isOfKeys = needed.every((name) => KEY_DIMENSIONS.includes(name))
+  const isOfModels = needed.every((name) => MODEL_DIMENSIONS.includes(name))
+  const zone = bucket === 'day' ? (query.tz ?? timezone) : timezone
   const hours = { from: Math.floor(from / HOUR) * HOUR, to: Math.ceil(to / HOUR) * HOUR }
-  const byHour = { span: { table: 'usage_hour', ...hours }, range: hours } as const
-  if (bucket === 'hour') return byHour
-  if (bucket === 'day' && query.tz !== null && query.tz !== timezone) {
-    // Hours exist for this long only.
-    const kept = { from: Math.max(from, now - keepHours * DAY), to: Math.min(to, now + DAY) }
-    const range = wholeDays(kept, query.tz)
-    return { span: { table: 'usage_hour', ...range }, range }
-  }
-  const range = wholeDays(query, timezone)
+  const days = wholeDays(query, zone)
   // Nothing is recorded in the future.
-  const isWholeDays = range.from === from && (range.to === to || to >= now)
+  const isWholeDays = days.from === from && (days.to === to || to >= now)
   const hasHours = now - from <= keepHours * DAY && to - from <= HOURS_UP_TO
-  if (bucket === 'none' && !isWholeDays && hasHours) return byHour
-  const dayOf = daysIn(timezone)
-  return { span: { table: 'usage_day', from: dayOf(range.from), to: dayOf(range.to) }, range }
+  const isByHour = bucket === 'hour' || (bucket === 'none' && !isWholeDays && hasHours)
+  const range = isByHour ? hours : days
+  if (isByHour && isOfModels) return { range, span: { of: 'model hours', ...hours } }
+  if (!isByHour && zone === timezone && (isOfKeys || isOfModels)) {
+    const dayOf = daysIn(timezone)
+    const span = { from: dayOf(range.from), to: dayOf(range.to) }
+    return { range, span: { of: isOfKeys ? 'key days' : 'model days', ...span } }
+  }
+  if (isOfModels) {
+    // Hours exist for this long only.
+    const kept = wholeDays({ from: Math.max(from, now - keepHours * DAY), to: Math.min(to, now + DAY) }, zone)
+    return { range: kept, parts: partsOf(kept, zoneDays(zone), 'model hours') }
+  }
+  const first = await firstReceived(reads)
+  const start = bucketStart(isByHour ? hourOf : zoneDays(zone))
+  const rowsFrom = first === null ? range.from : Math.max(range.from, start(first))
+  const found = { from: Math.min(rowsFrom, range.to), to: range.to }
+  const read = { ...found, to: Math.min(found.to, now + DAY) }
+  const parts = partsOf(read, zoneDays(zone), 'requests')
+  return { range: found, parts: bucket === 'day' ? parts : parts.map(({ span }) => ({ start: undefined, span })) }
 }
+
+const firstReceived = async ({ db }: LedgerReads): Promise<number | null> => {
+  const first = await db.selectFrom('request').select(sql<number | null>`min(received)`.as('at')).executeTakeFirst()
+  return first?.at ?? null
+}
+
+// ── Ranges ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** The range, extended to whole days of a zone; in zones with half-hour offsets to the next whole hour. */
 const wholeDays = ({ from, to }: TimeRange, zone: string): TimeRange => {
-  const dayOf = daysIn(zone)
-  const step = HOUR / 4
-  const startOfDay = (at: number): number => {
-    const day = dayOf(at)
-    let start = Math.floor(at / step) * step
-    while (dayOf(start - 1) === day) start -= step
-    return start
-  }
+  const startOfDay = bucketStart(zoneDays(zone))
   const first = startOfDay(from)
   // A day has at most 25 hours.
   const end = to <= from ? first : startOfDay(startOfDay(to - 1) + 26 * HOUR)
   return { from: first, to: end }
 }
 
-const zoneDays = ({ from, to }: TimeRange, zone: string): readonly DayOfHours[] => {
-  const dayOf = daysIn(zone)
-  const days: DayOfHours[] = []
-  // An hour belongs to the day in which it begins.
-  const firstHour = Math.ceil(from / HOUR) * HOUR
-  for (let hour = firstHour; hour < to; hour += HOUR) {
-    const start = dayOf(hour)
-    const last = days.at(-1)
-    if (last?.start === start) days[days.length - 1] = { ...last, to: hour + HOUR }
-    else days.push({ start, from: hour, to: hour + HOUR })
+/** The start of the hour in which a time is, or its day. */
+type BucketOf = (at: number) => string | number
+const hourOf: BucketOf = (at) => Math.floor(at / HOUR) * HOUR
+const zoneDays = (zone: string): BucketOf => daysIn(zone)
+
+/** When the bucket of a time begins. */
+const bucketStart =
+  (bucketOf: BucketOf) =>
+  (at: number): number => {
+    const step = HOUR / 4
+    const bucket = bucketOf(at)
+    let start = Math.floor(at / step) * step
+    while (bucketOf(start - 1) === bucket) start -= step
+    return start
   }
-  return days
+
+/** The buckets of a range. An hour of totals belongs to the day in which it begins. */
+const partsOf = ({ from, to }: TimeRange, bucketOf: BucketOf, of: 'model hours' | 'requests'): readonly SpanPart[] => {
+  const step = of === 'requests' ? HOUR / 4 : HOUR
+  const parts: { start: string | number; from: number; to: number }[] = []
+  for (let at = Math.ceil(from / step) * step; at < to; at += step) {
+    const start = bucketOf(at)
+    const last = parts.at(-1)
+    if (last?.start === start) last.to = at + step
+    else parts.push({ start, from: at, to: at + step })
+  }
+  return parts.map((part) => ({ start: part.start, span: { of, from: part.from, to: part.to } }))
 }
 
 // ── Rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-type GroupPage = { readonly after: CursorValues | null; readonly limit: number }
-
-/** The groups of a span in the order of `start` and the dimensions, after a cursor. */
-const groups = async (
-  { db }: LedgerReads,
-  { by, bucket, filter }: Pick<UsageQuery, 'by' | 'bucket' | 'filter'>,
-  span: SummedRows,
-  { after, limit }: GroupPage,
-): Promise<readonly SumsRow[]> => {
-  const period = span.table === 'usage_day' ? 'day' : 'hour'
-  const columns = [...(bucket === 'none' ? [] : [period]), ...by]
-  if (columns.length === 0) return []
-  const keys = columns.map((column) => sql.ref(column))
-  // Rows are summed in the order of the primary key first, without sorting them all: it takes less than half the time.
-  const inOrder = [
-    period,
-    'node',
-    ...KEY_ORDER.slice(0, 1 + Math.max(-1, ...by.map((name) => KEY_ORDER.indexOf(name)))),
-  ]
-  let parts = inSpan(db, span)
-    .where(usageCondition(filter))
-    .select(SUMS)
-    .select(inOrder.map((column) => sql<string>`${sql.ref(column)}`.as(column)))
-    .groupBy(inOrder.map((column) => sql.ref(column)))
-  if (after && after.length === keys.length)
-    parts = parts.where(sql<boolean>`(${sql.join(keys)}) > (${sql.join(after)})`)
-  const start = bucket === 'none' ? [] : [sql<string | number>`${sql.ref(period)}`.as('start')]
-  return db
-    .selectFrom(parts.as('part'))
-    .select(ADDED)
-    .select(by.map((column) => sql<string>`${sql.ref(column)}`.as(column)))
-    .select(start)
-    .groupBy(columns.map((column) => sql.ref(column)))
-    .orderBy(sql.join(keys))
-    .limit(limit)
-    .execute()
+const pageIn = (reads: LedgerReads, query: UsageQuery, span: SummedRows): Promise<readonly SumsRow[]> => {
+  const { by, filter, bucket, after, limit } = query
+  if (bucket === 'none' && by.length === 0) return Promise.resolve([])
+  return groupsIn(reads, span, { by, filter, period: bucket !== 'none' }, { after, limit: limit + 1 })
 }
 
-const sumsOf = ({ db }: LedgerReads, filter: UsageFilter, span: SummedRows): Promise<readonly SumsRow[]> =>
-  inSpan(db, span).where(usageCondition(filter)).select(SUMS).execute()
-
-const inSpan = (db: LedgerReads['db'], span: SummedRows) =>
-  db
-    .selectFrom(span.table as 'usage_hour' & keyof UsageTables)
-    .where(sql.ref(span.table === 'usage_day' ? 'day' : 'hour'), '>=', span.from)
-    .where(sql.ref(span.table === 'usage_day' ? 'day' : 'hour'), '<', span.to)
-
-const daysOfHours = async (
+const pageOfParts = async (
   reads: LedgerReads,
   query: UsageQuery,
-  days: readonly DayOfHours[],
+  parts: readonly SpanPart[],
 ): Promise<readonly SumsRow[]> => {
+  const { by, filter, limit } = query
+  if (query.bucket === 'none') return by.length === 0 ? [] : mergedPage(reads, query, parts)
+  const isByHour = query.bucket === 'hour'
   const rows: SumsRow[] = []
   const [first, ...dimensions] = query.after ?? []
-  for (const { start, from, to } of days) {
-    if (first !== undefined && start < String(first)) continue
-    if (first === start && dimensions.length === 0) continue
+  for (const { start, span } of parts) {
+    if (first !== undefined && (start === undefined ? Number(first) >= Number(span.to) : start < first)) continue
+    if (first === start && dimensions.length === 0 && start !== undefined) continue
     reads.checkTime()
-    const span = { table: 'usage_hour', from, to } as const
-    const limit = query.limit + 1 - rows.length
-    const found =
-      query.by.length === 0
-        ? await sumsOf(reads, query.filter, span)
-        : await groups(reads, { ...query, bucket: 'none' }, span, { after: start === first ? dimensions : null, limit })
-    rows.push(...found.filter((row) => row.requests > 0 || row.attempts > 0).map((row) => ({ ...row, start })))
-    if (rows.length > query.limit) break
+    const after = isByHour ? query.after : start === first ? dimensions : null
+    const page = { after, limit: limit + 1 - rows.length }
+    for (const row of await groupsIn(reads, span, { by, filter, period: isByHour }, page))
+      if (row.requests > 0 || row.attempts > 0) rows.push({ ...row, ...(start !== undefined && { start }) })
+    if (rows.length > limit) break
   }
   return rows
+}
+
+/** Groups of all parts, added up. */
+const mergedPage = async (
+  reads: LedgerReads,
+  { by, filter, after, limit }: UsageQuery,
+  parts: readonly SpanPart[],
+): Promise<readonly SumsRow[]> => {
+  const groups = new Map<string, SumsRow>()
+  for (const { span } of parts) {
+    reads.checkTime()
+    const page = { after, limit: MOST_GROUPS }
+    for (const row of await groupsIn(reads, span, { by, filter, period: false }, page)) {
+      const name = by.map((dimension) => row[dimension] ?? '').join('\0')
+      const known = groups.get(name)
+      groups.set(name, known ? { ...row, ...addSums([known, row]) } : row)
+    }
+    if (groups.size > MOST_GROUPS) reads.tooMuch()
+  }
+  const sorted = [...groups].sort(([one], [other]) => (one < other ? -1 : 1))
+  return sorted.slice(0, limit + 1).map(([, row]) => row)
+}
+
+/** Read where the filter alone allows it. */
+const totalOf = async (reads: LedgerReads, query: UsageQuery, { range }: ReportPlan): Promise<TotalCounts> => {
+  const { bucket, filter } = query
+  const plan = await planOf({ ...query, ...range, by: [], bucket: bucket === 'hour' ? 'hour' : 'none' }, reads)
+  const spans = 'span' in plan ? [plan.span] : plan.parts.map(({ span }) => span)
+  const sums: SumsRow[] = []
+  for (const span of spans) {
+    reads.checkTime()
+    sums.push(...(await groupsIn(reads, span, { by: [], filter, period: false }, { after: null, limit: 1 })))
+  }
+  return sums.length === 0 ? NO_COUNTS : addSums(sums)
 }
 
 // ── Shapes ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -227,9 +229,9 @@ const usageEntry = (row: SumsRow, { by }: UsageQuery): UsageEntry => ({
   ...usageSums(row),
 })
 
-const usageSums = (row: SumsRow): UsageSums => ({
+const usageSums = (row: TotalCounts): UsageSums => ({
   requests: row.requests,
-  failed: row.failed,
+  failed: row.refused + row.interrupted + row.unknown,
   attempts: row.attempts,
   input: row.input,
   output: row.output,
@@ -244,12 +246,5 @@ const usageSums = (row: SumsRow): UsageSums => ({
   first_content_ms: average(row.first_content_sum, row.first_content_count),
   total_ms: average(row.total_sum, row.requests),
 })
-
-const added = (rows: readonly SumsRow[]): SumsRow => {
-  const sums: { -readonly [name in keyof typeof NOTHING]: number } = { ...NOTHING }
-  for (const row of rows)
-    for (const name of COUNTS) sums[name] = isMoney(name) ? addNano(sums[name], row[name]) : sums[name] + row[name]
-  return sums
-}
 
 const average = (sum: number, count: number): number | null => (count === 0 ? null : Math.round(sum / count))

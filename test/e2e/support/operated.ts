@@ -192,9 +192,9 @@ const traffic = async (
   const limited = { key: keys.limited ?? '', team: 'search', app: 'web' }
   await ask('limited-first', limited)
   assert.equal(await ask('refused-429', limited), 429)
-  await untilStored(data, 'every answer', ({ attempts, requests }) => {
-    const answered = attempts.filter(({ outcome, opened }) => outcome === 'ok' && opened === null)
-    return answered.length >= bills.length && requests.length >= statuses.size
+  await untilStored(data, 'every answer', ({ attempts, requests, openCalls }) => {
+    const answered = attempts.filter(({ outcome }) => outcome === 'ok')
+    return answered.length >= bills.length && requests.length >= statuses.size && openCalls === 0
   })
 }
 

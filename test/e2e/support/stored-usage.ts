@@ -7,9 +7,10 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { PostgresDatabase } from '../../../src/storage/sql/postgres/database.ts'
-import { SHARED_USAGE } from '../../../src/usage/columns/usage-schema.ts'
+import { LISTED, SHARED_USAGE } from '../../../src/usage/columns/usage-schema.ts'
+import { decodeLine, decodeOpened } from '../../../src/usage/journal/journal-record.ts'
 
-/** A row of the table `attempt`. Times in ms since 1970, amounts in nano-dollars. */
+/** An attempt; `open` until its end is known. Times in ms since 1970, amounts in nano-dollars. */
 export type StoredAttempt = {
   readonly request: string
   readonly n: number
@@ -25,8 +26,6 @@ export type StoredAttempt = {
   readonly reserved: number
   readonly cost: number | null
   readonly usage_source: string
-  /** Null after the request is complete. */
-  readonly opened: string | null
 }
 
 /** A row of the table `request`. */
@@ -44,7 +43,12 @@ export type StoredRequest = {
   readonly saved: number
 }
 
-export type StoredUsage = { readonly attempts: readonly StoredAttempt[]; readonly requests: readonly StoredRequest[] }
+/** `openCalls`: calls that are not complete, whose attempts are among the others. */
+export type StoredUsage = {
+  readonly attempts: readonly StoredAttempt[]
+  readonly requests: readonly StoredRequest[]
+  readonly openCalls: number
+}
 
 const isUrl = (place: string): boolean => place.startsWith('postgres://')
 
@@ -83,25 +87,41 @@ export const storedUsage = (place: string): StoredUsage => {
       // The columns are those of the schema.
       const attempts = all('SELECT * FROM attempt ORDER BY started, request, n') as readonly StoredAttempt[]
       const requests = all('SELECT * FROM request ORDER BY received, id') as readonly StoredRequest[]
+      const calls = all('SELECT records FROM open_call ORDER BY started') as readonly { readonly records: string }[]
       const given = new Map(requests.map(({ id, client_request_id }) => [id, client_request_id ?? id]))
       const nameOf = (id: string) => given.get(id) ?? id
       return {
-        attempts: attempts.map((attempt) => ({
-          ...attempt,
-          request: openedName(attempt.opened) ?? nameOf(attempt.request),
-        })),
+        attempts: [
+          ...attempts.map((attempt) => ({ ...attempt, request: nameOf(attempt.request) })),
+          ...calls.flatMap(({ records }) => openAttempts(records)),
+        ],
         requests: requests.map((request) => ({ ...request, id: nameOf(request.id) })),
+        openCalls: calls.length,
       }
     })
   } catch {
-    return { attempts: [], requests: [] }
+    return { attempts: [], requests: [], openCalls: 0 }
   }
 }
 
-/** The ID that the client gave the request of an attempt that is not complete. */
-const openedName = (opened: string | null): string | null => {
-  const { clientRequestId } = JSON.parse(opened ?? '{}') as { readonly clientRequestId?: string | null }
-  return clientRequestId ?? null
+/** The attempts of a call that is not complete. */
+const openAttempts = (records: string): readonly StoredAttempt[] => {
+  const attempts = new Map<number, StoredAttempt>()
+  for (const text of records.split('\n')) {
+    const line = decodeLine(text)
+    if (line?.type === 'opened') {
+      const { request, clientRequestId, attempt: n, at: started, provider, hedge, reserved } = decodeOpened(text)
+      const id = { request: clientRequestId ?? request, n, started, provider, hedge: Number(hedge), reserved }
+      const open = { ended: null, kind: null, status: null, input: null, output: null, cost: null }
+      attempts.set(n, { ...id, ...open, outcome: 'open', usage_source: 'estimated' })
+    }
+    for (const end of line?.type === 'closed' ? [line.end] : line?.type === 'ended' ? line.attempts : []) {
+      const row = Object.fromEntries(LISTED.map((name, at) => [name, end[at]]))
+      const known = attempts.get(Number(row.n))
+      if (known) attempts.set(known.n, { ...known, ...row })
+    }
+  }
+  return [...attempts.values()]
 }
 
 const ATTEMPTS =
@@ -112,9 +132,9 @@ const SUMS =
 /** Checks that no row is doubled, that every sum equals that of the rows, and that the file is intact. Returns the cost. */
 export const checkStoredUsage = (place: string, { budgets = false } = {}): number =>
   reading(place, (all) => {
-    const [attempts] = all(`SELECT ${ATTEMPTS} FROM attempt WHERE outcome <> 'open'`) as readonly { cost: number }[]
+    const [attempts] = all(`SELECT ${ATTEMPTS} FROM attempt`) as readonly { cost: number }[]
     const [requests] = all('SELECT count(*) requests, coalesce(sum(saved), 0) saved FROM request')
-    for (const table of ['usage_hour', 'usage_day']) {
+    for (const table of ['usage_key', 'usage_model']) {
       assert.deepEqual(all(`SELECT ${SUMS} FROM ${table}`)[0], attempts, table)
       const sums = 'coalesce(sum(requests), 0) requests, coalesce(sum(saved), 0) saved'
       assert.deepEqual(all(`SELECT ${sums} FROM ${table}`)[0], requests, table)
@@ -151,4 +171,4 @@ export const untilStored = async (
 
 /** Waits until no stored attempt is open or waits for the end of its request, and returns what is stored. */
 export const untilComplete = (place: string): Promise<StoredUsage> =>
-  untilStored(place, 'every request is complete', ({ attempts }) => attempts.every(({ opened }) => opened === null))
+  untilStored(place, 'every request is complete', ({ openCalls }) => openCalls === 0)

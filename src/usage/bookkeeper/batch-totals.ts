@@ -1,0 +1,283 @@
+/** Adds up what complete requests have used, for one transaction: totals by key and day, by model and hour, and facets. */
+import {
+  ENDED_COLUMNS,
+  type FacetRow,
+  type KeyUsage,
+  LISTED,
+  type ModelUsage,
+  NO_COUNTS,
+  OTHER,
+  type TotalCounts,
+} from '../columns/usage-schema.ts'
+import type { RecordValues } from '../journal/journal-record.ts'
+
+/** Where the values of a request are that totals need (`ENDED_COLUMNS`), and those of an attempt (`LISTED`). */
+const of = (name: (typeof ENDED_COLUMNS)[number]): number => ENDED_COLUMNS.indexOf(name)
+const REQUEST = {
+  received: of('received'),
+  ended: of('ended'),
+  style: of('style'),
+  route: of('route'),
+  provider: of('provider'),
+  model: of('model'),
+  key: of('key'),
+  team: of('team'),
+  client: of('client'),
+  tag: of('tag'),
+  outcome: of('outcome'),
+  code: of('code'),
+  cache: of('cache'),
+  firstContent: of('first_content_ms'),
+  total: of('total_ms'),
+  saved: of('saved'),
+}
+const at = (name: (typeof LISTED)[number]): number => LISTED.indexOf(name)
+const ATTEMPT = {
+  provider: at('provider'),
+  model: at('model'),
+  outcome: at('outcome'),
+  input: at('input'),
+  output: at('output'),
+  cacheRead: at('cache_read'),
+  cacheWrite: at('cache_write'),
+  reasoning: at('reasoning'),
+  source: at('usage_source'),
+  cost: at('cost'),
+  charged: at('charged'),
+}
+
+const HOUR = 3_600_000
+/**
+ * Most rows that this process adds to a day of keys, and to an hour of models; what comes then is counted as `other`. Models,
+ * tags and clients are named by clients.
+ */
+const MOST = { keys: 50_000, models: 5_000 }
+/** Combinations of values whose facets are stored, and ms until they are stored again. */
+const FACETS = { most: 20_000, again: HOUR }
+
+type MutableRow<Row> = { -readonly [Name in keyof Row]: Row[Name] }
+
+/** Sums of the attempts of a request. */
+export type AttemptSums = Pick<
+  TotalCounts,
+  'input' | 'output' | 'cache_read' | 'cache_write' | 'reasoning' | 'cost' | 'lost' | 'estimated' | 'unpriced'
+> & {
+  readonly attempts: number
+  readonly failed: number
+  readonly charged: number
+}
+
+export const sumsOf = (attempts: readonly RecordValues[]): MutableRow<AttemptSums> => {
+  const sums = { ...NO_SUMS }
+  for (const values of attempts) {
+    const outcome = values[ATTEMPT.outcome]
+    const cost = Number(values[ATTEMPT.cost])
+    sums.attempts++
+    sums.input += Number(values[ATTEMPT.input])
+    sums.output += Number(values[ATTEMPT.output])
+    sums.cache_read += Number(values[ATTEMPT.cacheRead])
+    sums.cache_write += Number(values[ATTEMPT.cacheWrite])
+    sums.reasoning += Number(values[ATTEMPT.reasoning])
+    sums.cost += cost
+    sums.charged += Number(values[ATTEMPT.charged])
+    if (values[ATTEMPT.cost] === null) sums.unpriced++
+    if (values[ATTEMPT.source] === 'estimated') sums.estimated++
+    if (outcome === 'failed' || outcome === 'interrupted') sums.failed++
+    if (outcome !== 'ok' && outcome !== 'client_gone') sums.lost += cost
+  }
+  return sums
+}
+
+const NO_SUMS: AttemptSums = {
+  attempts: 0,
+  failed: 0,
+  charged: 0,
+  input: 0,
+  output: 0,
+  cache_read: 0,
+  cache_write: 0,
+  reasoning: 0,
+  cost: 0,
+  lost: 0,
+  estimated: 0,
+  unpriced: 0,
+}
+
+export class BatchTotals {
+  readonly #dayOf: (at: number) => string
+  #keys = new Map<string, MutableRow<KeyUsage>>()
+  #models = new Map<string, MutableRow<ModelUsage>>()
+  #facets: FacetRow[] = []
+  readonly #knownKeys: NamesOfPeriod<string>
+  readonly #knownModels: NamesOfPeriod<number>
+  readonly #knownFacets = new Set<string>()
+  #facetsUntil = 0
+
+  /** `dayOf`: the date of a time (`2026-11-22`) in the zone of daily sums. */
+  constructor(dayOf: (at: number) => string, most = MOST) {
+    this.#dayOf = dayOf
+    this.#knownKeys = new NamesOfPeriod(most.keys)
+    this.#knownModels = new NamesOfPeriod(most.models)
+  }
+
+  /** Counts a request (`ENDED_COLUMNS`) and its attempts (`LISTED`). */
+  add(request: RecordValues, attempts: readonly RecordValues[], sums: AttemptSums): void {
+    const received = Number(request[REQUEST.received])
+    const day = this.#dayOf(received)
+    const key = this.#keyRow(day, request)
+    addRequest(key, request, sums)
+    addAttempts(key, sums)
+    const hour = Math.floor(received / HOUR) * HOUR
+    const [provider, model] = [text(request[REQUEST.provider]), text(request[REQUEST.model])]
+    const own = this.#modelRow({ day, hour, provider, model }, request)
+    addRequest(own, request, sums)
+    for (const attempt of attempts) {
+      const [triedProvider, triedModel] = [text(attempt[ATTEMPT.provider]), text(attempt[ATTEMPT.model])]
+      const isOwn = triedProvider === provider && triedModel === model
+      const row = isOwn ? own : this.#modelRow({ day, hour, provider: triedProvider, model: triedModel }, request)
+      addAttempts(row, attempts.length === 1 ? sums : sumsOf([attempt]))
+    }
+    this.#addFacets(request, Number(request[REQUEST.ended] ?? received))
+  }
+
+  take(): {
+    readonly keys: readonly KeyUsage[]
+    readonly models: readonly ModelUsage[]
+    readonly facets: readonly FacetRow[]
+  } {
+    const taken = { keys: [...this.#keys.values()], models: [...this.#models.values()], facets: this.#facets }
+    this.#keys = new Map()
+    this.#models = new Map()
+    this.#facets = []
+    return taken
+  }
+
+  #keyRow(day: string, request: RecordValues): MutableRow<KeyUsage> {
+    const [team, key, tag] = [text(request[REQUEST.team]), text(request[REQUEST.key]), text(request[REQUEST.tag])]
+    const name = `${day}\0${team}\0${key}\0${tag}`
+    const known = this.#keys.get(name)
+    if (known) return known
+    const isOther = !this.#knownKeys.add(day, name)
+    const row = isOther ? { day, team, key: OTHER, tag: OTHER, ...NO_COUNTS } : { day, team, key, tag, ...NO_COUNTS }
+    return added(this.#keys, isOther ? `${day}\0${team}\0${OTHER}\0${OTHER}` : name, row)
+  }
+
+  #modelRow(
+    of: Pick<ModelUsage, 'day' | 'hour' | 'provider' | 'model'>,
+    request: RecordValues,
+  ): MutableRow<ModelUsage> {
+    const { day, hour, provider, model } = of
+    const style = text(request[REQUEST.style])
+    const [route, client] = [text(request[REQUEST.route]), text(request[REQUEST.client])]
+    const name = `${day}\0${hour}\0${provider}\0${model}\0${style}\0${route}\0${client}`
+    const known = this.#models.get(name)
+    if (known) return known
+    if (this.#knownModels.add(hour, name))
+      return added(this.#models, name, { day, hour, provider, model, style, route, client, ...NO_COUNTS })
+    const others = { model: OTHER, style, route: OTHER, client: OTHER }
+    const otherName = `${day}\0${hour}\0${provider}\0${OTHER}\0${style}\0${OTHER}\0${OTHER}`
+    return added(this.#models, otherName, { day, hour, provider, ...others, ...NO_COUNTS })
+  }
+
+  /** Values are stored again after an hour, with the time when they were seen. */
+  #addFacets(request: RecordValues, seen: number): void {
+    let name = ''
+    for (const index of FACET_VALUES) name += `${request[index] ?? ''}\0`
+    if (seen >= this.#facetsUntil || this.#knownFacets.size >= FACETS.most) {
+      this.#knownFacets.clear()
+      this.#facetsUntil = seen + FACETS.again
+    }
+    if (this.#knownFacets.has(name)) return
+    this.#knownFacets.add(name)
+    const team = text(request[REQUEST.team])
+    for (const [facet, index] of FACET_NAMES) {
+      const value = text(request[index])
+      if (value === '') continue
+      this.#facets.push({ team: '', name: facet, value, last_seen: seen })
+      if (team !== '') this.#facets.push({ team, name: facet, value, last_seen: seen })
+    }
+  }
+}
+
+/** Columns of requests whose values are listed in menus. */
+const FACET_NAMES = (
+  ['team', 'key', 'provider', 'model', 'route', 'client', 'style', 'outcome', 'code', 'tag'] as const
+).map((name) => [name, REQUEST[name]] as const)
+const FACET_VALUES = FACET_NAMES.map(([, index]) => index)
+
+/** The names of the newest periods, of which each has at most a number. */
+class NamesOfPeriod<Period extends string | number> {
+  readonly #most: number
+  readonly #periods = new Map<Period, Set<string>>()
+
+  constructor(most: number) {
+    this.#most = most
+  }
+
+  /** Whether the period has the name, which is added if there is room. */
+  add(period: Period, name: string): boolean {
+    let names = this.#periods.get(period)
+    if (!names) {
+      names = new Set()
+      this.#periods.set(period, names)
+      // Requests of two periods end at the same time, seldom those of more.
+      const [oldest] = this.#periods.keys()
+      if (this.#periods.size > 3 && oldest !== undefined) this.#periods.delete(oldest)
+    }
+    if (names.size >= this.#most) return names.has(name)
+    names.add(name)
+    return true
+  }
+}
+
+const text = (value: unknown): string => (typeof value === 'string' ? value : '')
+
+const added = <Row>(rows: Map<string, Row>, name: string, row: Row): Row => {
+  const known = rows.get(name)
+  if (known) return known
+  rows.set(name, row)
+  return row
+}
+
+const addRequest = (row: MutableRow<TotalCounts>, request: RecordValues, { failed, attempts }: AttemptSums): void => {
+  row.requests++
+  const cache = request[REQUEST.cache]
+  const isCached = cache === 'hit' || cache === 'shared'
+  switch (request[REQUEST.outcome]) {
+    case 'answered':
+      if (isCached) row.cached++
+      else if (failed > 0 && attempts > 1) row.fell_back++
+      break
+    case 'refused':
+      row.refused++
+      break
+    case 'interrupted':
+      row.interrupted++
+      break
+    case 'client_gone':
+      row.client_gone++
+      break
+    default:
+      row.unknown++
+  }
+  row.saved += Number(request[REQUEST.saved])
+  const firstContent = request[REQUEST.firstContent]
+  if (typeof firstContent === 'number') {
+    row.first_content_sum += firstContent
+    row.first_content_count++
+  }
+  row.total_sum += Number(request[REQUEST.total] ?? 0)
+}
+
+const addAttempts = (row: MutableRow<TotalCounts>, sums: AttemptSums): void => {
+  row.attempts += sums.attempts
+  row.input += sums.input
+  row.output += sums.output
+  row.cache_read += sums.cache_read
+  row.cache_write += sums.cache_write
+  row.reasoning += sums.reasoning
+  row.cost += sums.cost
+  row.lost += sums.lost
+  row.estimated += sums.estimated
+  row.unpriced += sums.unpriced
+}

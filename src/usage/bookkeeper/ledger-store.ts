@@ -1,0 +1,66 @@
+/** A database that contains the ledger. Functions throw the error of the database or of the file system. */
+import type { AdjustmentRow, JournalRow, OpenCallRow } from '../columns/usage-schema.ts'
+import type { JournalProcess } from '../journal/segment-files.ts'
+import type { LedgerBatch } from './fold.ts'
+import type { CountedPeriodOf } from './period-count.ts'
+
+export type LedgerStore = {
+  /** The database must be opened again: its path leads to another file, or the connection is lost. */
+  isStale(): boolean
+  /**
+   * What a bookkeeper of this gateway continues from. It waits for the transaction of an earlier connection, whose commit may
+   * still be on its way. `earlier`: the positions of a gateway that has not stored anything in a shared database.
+   */
+  begin(earlier: () => readonly JournalRow[]): Promise<StoredState>
+  /** Stores a batch and the positions that it was read up to, in one transaction. */
+  store(batch: LedgerBatch, positions: readonly JournalRow[]): Promise<void>
+  /** What each budget counter has spent in periods that began at `since` or later, after `counted` are counted at `at`. */
+  sums(since: number, counted: readonly CountedPeriodOf[], at: number): Promise<readonly LedgerSum[]>
+  /**
+   * Stores an adjustment and adds it to what its counter has spent; one with a known ID is not stored again. The amount
+   * `reset` is minus what the counter has spent in the period.
+   */
+  adjust(adjustment: Adjustment): Promise<Adjusted>
+  /** Deletes a batch of old rows and returns free space to the file system. Returns whether more may be left. */
+  sweep(limits: UsageLimits, now: number): Promise<boolean>
+  /**
+   * Completes the requests of a gateway that has stored nothing for a day. `complete` returns what that adds. Returns whether
+   * there was one.
+   */
+  closeGone(complete: (node: string, open: readonly OpenCallRow[]) => LedgerBatch): Promise<boolean>
+  /** Waits until the disk has what was stored, so that stored segments can be deleted. */
+  checkpoint(): Promise<void>
+  removePosition(segment: string): Promise<void>
+  close(): Promise<void>
+}
+
+/** Retention. `keepDays`: rows of requests; `keepHours`: days after which the hours of totals are summed up. */
+export type UsageLimits = { readonly keepDays: number; readonly keepHours: number; readonly maxMegabytes: number }
+
+/** An adjustment to be stored. `reset`: minus what the counter has spent. */
+export type Adjustment = Omit<AdjustmentRow, 'amount'> & { readonly amount: number | 'reset' }
+
+/** A stored adjustment: its amount in nano-dollars. `isNew`: false if its ID was stored before. */
+export type Adjusted = { readonly amount: number; readonly isNew: boolean }
+
+/**
+ * What a budget counter has spent in a period, at all gateways. `earlier`: the part that no counter of the running processes
+ * of this gateway contains.
+ */
+export type LedgerSum = {
+  readonly counter: string
+  readonly period_start: number
+  readonly spent: number
+  readonly earlier: number
+  /** The parts of the gateways that have recorded it: of several only in a shared database. */
+  readonly nodes: readonly NodeSum[]
+}
+
+/** What one gateway has recorded. `isOwn`: this one. */
+export type NodeSum = { readonly node: string; readonly isOwn: boolean; readonly spent: number }
+
+/** What rows of this process are marked with. */
+export type LedgerWriter = { readonly node: string; readonly process: JournalProcess }
+
+/** What a bookkeeper continues from. */
+export type StoredState = { readonly positions: readonly JournalRow[]; readonly open: readonly OpenCallRow[] }

@@ -1,0 +1,242 @@
+/**
+ * The ledger in `usage.db`, and in Postgres by way of a connection that blocks its thread. Writes are prepared statements in
+ * one transaction.
+ */
+import { runAll, type SqlDatabase } from '../../storage/sql/database.ts'
+import type { SharedDatabase } from '../../storage/sql/shared-database.ts'
+import { inTransaction } from '../../storage/sql/transaction.ts'
+import type { AdjustmentRow, JournalRow, OpenCallRow } from '../columns/usage-schema.ts'
+import { openStorage, type UsageStorage } from '../columns/usage-storage.ts'
+import { type StoredNames, storedNames } from '../journal/node-name.ts'
+import { endedProcesses, isOfRun, type JournalProcess, processName } from '../journal/segment-files.ts'
+import type { LedgerBatch } from './fold.ts'
+import { type Gateways, gatewaysOf } from './gateways.ts'
+import { ADJUSTMENT_COLUMNS, DELETED, prepareStatements, valuesOf, writeBatch } from './ledger-statements.ts'
+import type {
+  Adjusted,
+  Adjustment,
+  LedgerStore,
+  LedgerSum,
+  LedgerWriter,
+  NodeSum,
+  StoredState,
+  UsageLimits,
+} from './ledger-store.ts'
+import { type CountedPeriodOf, countPeriod } from './period-count.ts'
+
+const DAY = 86_400_000
+const MIB = 1_048_576
+/** Fraction of the maximum size that remains after rows were deleted. */
+const EASED = 0.9
+
+export class SqliteLedger implements LedgerStore {
+  readonly #storage: UsageStorage
+  readonly #database: SqlDatabase
+  readonly #statements: ReturnType<typeof prepareStatements>
+  /** Null: no other gateway stores its usage in this database. */
+  readonly #gateways: Gateways | null
+  readonly #process: JournalProcess
+  readonly #names: StoredNames
+  /** Processes that had ended before the first sweep and have sums of their own; null: not known yet. */
+  #endedProcesses: string[] | null = null
+  #isShrinking = false
+
+  private constructor(storage: UsageStorage, { node, process }: LedgerWriter) {
+    this.#storage = storage
+    this.#database = storage.database
+    this.#process = process
+    this.#names = storedNames(node, storage.isShared)
+    this.#statements = prepareStatements(storage.database)
+    this.#gateways = storage.isShared ? gatewaysOf(storage.database, node) : null
+  }
+
+  /** Opens the shared database, or the file in a folder. What is missing is created. */
+  static open(folder: string, shared: SharedDatabase | null, writer: LedgerWriter): Promise<SqliteLedger> {
+    return openStorage(folder, shared, (storage) => new SqliteLedger(storage, writer))
+  }
+
+  isStale(): boolean {
+    return this.#storage.isStale()
+  }
+
+  async begin(earlier: () => readonly JournalRow[]): Promise<StoredState> {
+    return inTransaction(this.#database, () => {
+      const { stored } = this.#names
+      if (this.#gateways?.isKnown() === false)
+        runAll(
+          this.#statements.addPosition,
+          earlier().map(({ segment, position, malformed }) => [stored(segment), position, malformed]),
+        )
+      this.#gateways?.enter()
+      return { positions: this.#positions(), open: this.#openOf(this.#names) }
+    })
+  }
+
+  async store(batch: LedgerBatch, positions: readonly JournalRow[]): Promise<void> {
+    inTransaction(this.#database, () => {
+      this.#gateways?.beat()
+      writeBatch(this.#statements, batch, { positions, stored: this.#names.stored })
+    })
+  }
+
+  async sums(since: number, counted: readonly CountedPeriodOf[], at: number): Promise<readonly LedgerSum[]> {
+    return inTransaction(this.#database, () => {
+      const addSpent = (counter: string, periodStart: number, spent: number) =>
+        this.#addSum({ process: '', counter, periodStart, spent })
+      for (const one of counted) countPeriod(this.#database, one, { addSpent, at })
+      return this.#sums(since)
+    })
+  }
+
+  async adjust({ amount, ...adjustment }: Adjustment): Promise<Adjusted> {
+    const { adjustment: stored, insertAdjustment, spent } = this.#statements
+    const { counter, period_start } = adjustment
+    return inTransaction(this.#database, () => {
+      const known = stored.get(adjustment.id)
+      if (known) return { amount: Number(known.amount), isNew: false }
+      const total = () => -Number(spent.get(counter, period_start)?.spent ?? 0)
+      const row: AdjustmentRow = { ...adjustment, amount: amount === 'reset' ? total() : amount }
+      insertAdjustment.run(...valuesOf(ADJUSTMENT_COLUMNS, row))
+      if (counter !== null && period_start !== null)
+        this.#addSum({ process: processName(this.#process), counter, periodStart: period_start, spent: row.amount })
+      return { amount: row.amount, isNew: true }
+    })
+  }
+
+  async checkpoint(): Promise<void> {
+    this.#storage.checkpoint()
+  }
+
+  async removePosition(segment: string): Promise<void> {
+    this.#statements.removePosition.run(this.#names.stored(segment))
+  }
+
+  async closeGone(complete: (node: string, open: readonly OpenCallRow[]) => LedgerBatch): Promise<boolean> {
+    const gateways = this.#gateways
+    if (!gateways?.gone()) return false
+    return inTransaction(this.#database, () => {
+      const found = gateways.gone()
+      if (found === undefined) return false
+      const names = storedNames(found, true)
+      const open = this.#openOf(names)
+      if (open.length > 0)
+        writeBatch(this.#statements, complete(names.node, open), { positions: [], stored: names.stored })
+      this.#statements.endIncidentsOf.run(Date.now(), names.node)
+      gateways.leave(names.node)
+      return true
+    })
+  }
+
+  async sweep(limits: UsageLimits, now: number): Promise<boolean> {
+    const { oldRequests, oldFacets, oldIncidents, batchEnd } = this.#statements
+    this.#checkSize(limits)
+    const rowsUntil = this.#isShrinking ? Number(batchEnd.get()?.until ?? 0) + 1 : now - limits.keepDays * DAY
+    const hoursUntil = now - limits.keepHours * DAY
+    const [requests, hasHours] = inTransaction(this.#database, () => {
+      this.#gateways?.beat()
+      oldFacets.run(hoursUntil)
+      oldIncidents.run(hoursUntil)
+      this.#mergeSums()
+      return [Number(oldRequests.run(rowsUntil).changes), this.#sumUpHours(hoursUntil)] as const
+    })
+    const isReleasing = this.#storage.release(requests)
+    const isDone = requests < DELETED && !(requests > 0 && this.#isShrinking) && !hasHours && !isReleasing
+    if (!isDone || this.#endedProcesses?.length) return true
+    this.#storage.checkpoint()
+    return false
+  }
+
+  async close(): Promise<void> {
+    this.#database.close()
+  }
+
+  // ── State ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #positions(): readonly JournalRow[] {
+    const { own, range } = this.#names
+    return this.#statements.positions.all(...range).map(({ segment, position, malformed }) => ({
+      segment: own(String(segment)) ?? '',
+      position: Number(position),
+      malformed: Number(malformed),
+    }))
+  }
+
+  #openOf({ own, range }: StoredNames): readonly OpenCallRow[] {
+    return this.#statements.openCalls.all(...range).map((found) => {
+      // Only this program writes the table.
+      const row = found as OpenCallRow
+      return { ...row, call: Number(row.call), process: own(row.process) ?? '' }
+    })
+  }
+
+  #sums(since: number): readonly LedgerSum[] {
+    const parts = new Map<string, { own: number; nodes: Map<string, number> }>()
+    for (const { process, counter, period_start, spent } of this.#statements.processSums.all(since)) {
+      const key = `${period_start} ${counter}`
+      const part = parts.get(key) ?? { own: 0, nodes: new Map() }
+      parts.set(key, part)
+      const name = this.#names.own(String(process))
+      if (name && isOfRun(name, this.#process)) part.own += Number(spent)
+      const node = this.#names.nodeOf(String(process))
+      part.nodes.set(node, (part.nodes.get(node) ?? 0) + Number(spent))
+    }
+    return this.#statements.sums.all(since).map((row) => {
+      const [counter, period_start, spent] = [String(row.counter), Number(row.period_start), Number(row.spent)]
+      const part = parts.get(`${period_start} ${counter}`)
+      const nodes: readonly NodeSum[] = this.#gateways
+        ? [...(part?.nodes ?? [])].map(([node, of]) => ({ node, isOwn: this.#names.isOwn(node), spent: of }))
+        : [{ node: this.#names.node, isOwn: true, spent }]
+      return { counter, period_start, spent, earlier: spent - (part?.own ?? 0), nodes }
+    })
+  }
+
+  // ── Writes ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** `process` empty: no running process has spent it. */
+  #addSum(of: {
+    readonly process: string
+    readonly counter: string
+    readonly periodStart: number
+    readonly spent: number
+  }): void {
+    const { addSum, addProcessSum } = this.#statements
+    addSum.run(of.counter, of.periodStart, of.spent)
+    if (of.process === '' && !this.#gateways) return
+    addProcessSum.run(of.counter, of.periodStart, of.spent, this.#names.stored(of.process))
+  }
+
+  // ── Retention ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Sums up the hours of the oldest day that has any and is over before a time in all zones. Returns whether there was one. */
+  #sumUpHours(until: number): boolean {
+    const { oldestHours, sumUpHours, removeHours } = this.#statements
+    const day = oldestHours.get(new Date(until - DAY).toISOString().slice(0, 10))?.day
+    if (day === undefined) return false
+    sumUpHours.run(day)
+    removeHours.run(day)
+    return true
+  }
+
+  /** A batch of what a process has spent that has ended: no counters contain it any more. */
+  #mergeSums(): void {
+    const { processes, addSumsOf, removeSumsOf } = this.#statements
+    const { stored, range } = this.#names
+    this.#endedProcesses ??= this.#endedOf(processes.all(...range).map(({ process }) => String(process)))
+    const [process] = this.#endedProcesses
+    if (process === undefined) return
+    if (this.#gateways) addSumsOf.run(stored(''), stored(process))
+    if (Number(removeSumsOf.run(stored(process)).changes) < DELETED) this.#endedProcesses.shift()
+  }
+
+  /** Counters of this process contain what its own workers have spent, also of those that have ended. */
+  #endedOf(processes: readonly string[]): string[] {
+    const own = processes.flatMap((process) => this.#names.own(process) || [])
+    return [...endedProcesses(new Set(own.filter((name) => !isOfRun(name, this.#process))), this.#process)]
+  }
+
+  /** Rows are deleted from the maximum size on, until `EASED` of it. */
+  #checkSize({ maxMegabytes }: UsageLimits): void {
+    const used = this.#storage.used(this.#isShrinking)
+    this.#isShrinking = used > maxMegabytes * MIB * (this.#isShrinking ? EASED : 1)
+  }
+}

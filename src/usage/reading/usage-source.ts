@@ -1,0 +1,152 @@
+/** Where sums of usage are read: totals by key and day, totals by model and hour, or the rows of requests. */
+import { type RawBuilder, sql } from 'kysely'
+import { MAX_NANO } from '../../core/money.ts'
+import { COUNT_COLUMNS, NO_COUNTS, type TotalCounts, type UsageTables } from '../columns/usage-schema.ts'
+import { usageCondition } from './filters.ts'
+import type { LedgerReads } from './ledger-source.ts'
+import type { CursorValues, Dimension, TimeRange, UsageFilter } from './queries.ts'
+
+export const HOUR = 3_600_000
+export const DAY = 24 * HOUR
+
+/** Dimensions of the totals. A report on those of both is read from rows. */
+export const KEY_DIMENSIONS: readonly Dimension[] = ['team', 'key', 'tag']
+export const MODEL_DIMENSIONS: readonly Dimension[] = ['provider', 'model', 'style', 'route', 'client']
+
+/** Sums, with the group's `start` and dimensions. */
+export type SumsRow = TotalCounts & { readonly [name in Dimension]?: string } & { readonly start?: string | number }
+
+/**
+ * Which sums are read: days from one to another, hours from one to another, or requests that were received in a range. The end
+ * is exclusive. Periods of requests are hours.
+ */
+export type SummedRows =
+  | { readonly of: 'key days' | 'model days'; readonly from: string; readonly to: string }
+  | ({ readonly of: 'model hours' | 'requests' } & TimeRange)
+
+export type GroupPage = { readonly after: CursorValues | null; readonly limit: number }
+
+/** `period`: whether each day or hour is a group of its own. */
+export type Grouping = { readonly by: readonly Dimension[]; readonly period: boolean; readonly filter: UsageFilter }
+
+const isMoney = (name: string): name is 'cost' | 'saved' | 'lost' =>
+  name === 'cost' || name === 'saved' || name === 'lost'
+
+/** A sum of nano-dollars stays at the limit, as in `addNano`. */
+const added = (name: keyof TotalCounts) => {
+  const sum: RawBuilder<unknown> = sql`sum(${sql.ref(name)})`
+  const limited = sql`max(min(${sum}, ${sql.lit(MAX_NANO)}), ${sql.lit(-MAX_NANO)})`
+  return sql<number>`coalesce(${isMoney(name) ? limited : sum}, 0)`.as(name)
+}
+const ADDED = COUNT_COLUMNS.map(added)
+
+/** The groups of a span in the order of the period and the dimensions, after a cursor. Without any group: one sum. */
+export const groupsIn = async (
+  { db }: LedgerReads,
+  span: SummedRows,
+  { by, period, filter }: Grouping,
+  { after, limit }: GroupPage,
+): Promise<readonly SumsRow[]> => {
+  const column = span.of === 'model hours' || span.of === 'requests' ? 'hour' : 'day'
+  const keys = [...(period ? [column] : []), ...by].map((name) => sql.ref(name))
+  let rows = sumsIn(db, span)
+    .where(usageCondition(filter))
+    .select(ADDED)
+    .select(by.map((name) => sql<string>`${sql.ref(name)}`.as(name)))
+    .select(period ? [sql<string | number>`${sql.ref(column)}`.as('start')] : [])
+  if (keys.length > 0) rows = rows.groupBy(keys).orderBy(sql.join(keys)).limit(limit)
+  if (after && after.length === keys.length) rows = rows.where(sql<boolean>`(${sql.join(keys)}) > (${sql.join(after)})`)
+  return (await rows.execute()) as readonly SumsRow[]
+}
+
+/** Rows of `usage_model` of hours. */
+export const hoursIn = (db: LedgerReads['db'], { from, to }: TimeRange) =>
+  db
+    .selectFrom('usage_model')
+    .where('day', '>=', dateOf(from - DAY))
+    .where('day', '<=', dateOf(to + DAY))
+    .where('hour', '>=', from)
+    .where('hour', '<', to)
+
+const dateOf = (at: number): string => new Date(at).toISOString().slice(0, 10)
+
+/** All have the columns of counts, and those of the dimensions that they are read for. */
+const sumsIn = (db: LedgerReads['db'], span: SummedRows) => {
+  switch (span.of) {
+    case 'key days':
+      return db
+        .selectFrom('usage_key' as keyof UsageTables)
+        .where(sql<boolean>`day >= ${span.from} AND day < ${span.to}`)
+    case 'model days':
+      return db
+        .selectFrom('usage_model' as keyof UsageTables)
+        .where(sql<boolean>`day >= ${span.from} AND day < ${span.to}`)
+    case 'model hours':
+      return hoursIn(db, span) as unknown as ReturnType<typeof db.selectFrom<keyof UsageTables>>
+    case 'requests':
+      return db.selectFrom(countedRows(span).as('request')) as unknown as ReturnType<
+        typeof db.selectFrom<keyof UsageTables>
+      >
+    default:
+      throw new Error(`unknown sums ${JSON.stringify(span satisfies never)}`)
+  }
+}
+
+// ── Rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const textOf = (name: Dimension) => sql`coalesce(${sql.ref(name)}, '') AS ${sql.ref(name)}`
+const DIMENSIONS_OF_ROWS = sql.join([...KEY_DIMENSIONS, ...MODEL_DIMENSIONS].map(textOf))
+
+/** The hour of receipt. A bound number would make it a fraction. */
+const HOUR_OF_ROWS = sql`received / ${sql.lit(HOUR)} * ${sql.lit(HOUR)} AS hour`
+
+/** What a row of requests, or of attempts, adds to counts. */
+const countsOf = (counts: { readonly [name in keyof TotalCounts]?: string }) =>
+  sql.join(COUNT_COLUMNS.map((name) => sql`${sql.raw(counts[name] ?? '0')} AS ${sql.ref(name)}`))
+
+const one = (condition: string): string => `CASE WHEN ${condition} THEN 1 ELSE 0 END`
+const CACHED = "outcome = 'answered' AND cache IN ('hit', 'shared')"
+
+const OF_REQUEST = countsOf({
+  requests: '1',
+  refused: one("outcome = 'refused'"),
+  interrupted: one("outcome = 'interrupted'"),
+  client_gone: one("outcome = 'client_gone'"),
+  unknown: one("outcome = 'unknown'"),
+  fell_back: one(`outcome = 'answered' AND NOT (${CACHED}) AND attempts > 1 AND failed_attempts > 0`),
+  cached: one(CACHED),
+  saved: 'saved',
+  first_content_sum: 'coalesce(first_content_ms, 0)',
+  first_content_count: one('first_content_ms IS NOT NULL'),
+  total_sum: 'coalesce(total_ms, 0)',
+})
+
+const OF_ATTEMPT = countsOf({
+  attempts: '1',
+  input: 'input',
+  output: 'output',
+  cache_read: 'cache_read',
+  cache_write: 'cache_write',
+  reasoning: 'reasoning',
+  cost: 'coalesce(cost, 0)',
+  lost: "CASE WHEN outcome IN ('failed', 'interrupted', 'abandoned', 'unknown') THEN coalesce(cost, 0) ELSE 0 END",
+  estimated: one("usage_source = 'estimated'"),
+  unpriced: one('cost IS NULL'),
+})
+
+/** Counts of each request and of each attempt, as totals would have them. */
+const countedRows = ({ from, to }: TimeRange): RawBuilder<Record<string, unknown>> =>
+  sql`(SELECT ${HOUR_OF_ROWS}, ${DIMENSIONS_OF_ROWS}, ${OF_REQUEST} FROM request WHERE received >= ${from} AND received < ${to}
+    UNION ALL
+    SELECT ${HOUR_OF_ROWS}, ${DIMENSIONS_OF_ROWS}, ${OF_ATTEMPT} FROM attempt WHERE received >= ${from} AND received < ${to})`
+
+/** Adds rows of one group. */
+export const addSums = (rows: readonly SumsRow[]): TotalCounts => {
+  const sums: { -readonly [name in keyof TotalCounts]: number } = { ...NO_COUNTS }
+  for (const row of rows)
+    for (const name of COUNT_COLUMNS) {
+      const total = sums[name] + row[name]
+      sums[name] = isMoney(name) ? Math.max(-MAX_NANO, Math.min(MAX_NANO, total)) : total
+    }
+  return sums
+}

@@ -20,7 +20,8 @@ export type ListedBudget = {
 /** `exhausted_at` of `/budgets/{id}/forecast`, by budget. */
 export type Forecasts = { readonly [budget: string]: string | null }
 
-export type SystemProblem = { readonly component: string; readonly reason: string; readonly since: string }
+/** `since` null: of another gateway, which states neither reason nor time. */
+export type SystemProblem = { readonly component: string; readonly reason: string; readonly since: string | null }
 
 /** One line. `page` and `id`: where more is shown. */
 export type Attention = {
@@ -132,7 +133,7 @@ export const attentionOf = (facts: AttentionFacts): readonly Attention[] => {
         id: `problem-${component}`,
         tone: 'bad',
         text: w.system(component),
-        detail: `${reason}, ${clock(Date.parse(since))}`,
+        detail: since === null ? reason : `${reason}, ${clock(Date.parse(since))}`,
         page: 'config',
         object: null,
       }),

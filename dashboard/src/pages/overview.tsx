@@ -1,6 +1,7 @@
 /** Six figures, two charts, providers, what needs attention, what is under way, and what has changed. */
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
+import type { ListedGateway } from '../../../src/core/fleet.ts'
 import type { SeenClient } from '../../../src/observe/clients-seen.ts'
 import type { Summary } from '../../../src/usage/reading/queries.ts'
 import { placePath, toPage, withParam } from '../address.ts'
@@ -24,6 +25,7 @@ import { ChangeLine } from '../parts/change-line.tsx'
 import { Bars, Lines } from '../parts/chart.tsx'
 import { Figure, type FigureChange } from '../parts/figure.tsx'
 import { FirstRun, useFirstRun } from '../parts/first-run.tsx'
+import { GatewayList } from '../parts/gateway-list.tsx'
 import { nextText, ProviderState, Strip } from '../parts/provider-parts.tsx'
 import { rangeText } from '../parts/range.tsx'
 import { RunningList } from '../parts/running-list.tsx'
@@ -333,7 +335,14 @@ const Providers = ({ data }: { readonly data: ProviderData }) => {
   )
 }
 
+type SystemState = { readonly problems: readonly SystemProblem[]; readonly gateways?: readonly ListedGateway[] }
+
+const problemsOf = ({ node, problems }: ListedGateway): readonly SystemProblem[] =>
+  problems.map((component) => ({ component: w.gateways.problem(component, node), reason: '', since: null }))
+
 type AttentionData = {
+  /** Empty: this one shares no store. */
+  readonly gateways: readonly ListedGateway[]
   readonly lines: readonly Attention[]
   readonly isRead: boolean
   readonly problems: readonly { readonly what: string; readonly problem: ApiProblem }[]
@@ -354,9 +363,8 @@ const useAttention = (data: ProviderData, budgets: Resource<ApiList<ListedBudget
   const every = everyUnlessHeld(TIMES.slow)
   const isWhole = hasRole('viewer', 'all')
   const clients = useResource(isWhole ? 'clients' : null, () => read<ApiList<SeenClient>>('/clients/seen'), { every })
-  const system = useResource('system', () => read<{ readonly problems: readonly SystemProblem[] }>('/system'), {
-    every,
-  })
+  const system = useResource('system', () => read<SystemState>('/system'), { every })
+  const gateways = system.value?.gateways ?? []
   const listed = budgets.value?.data ?? []
   const near = listed.filter((budget) => (budgetShare(budget) ?? 0) >= 0.8).map(({ id }) => id)
   const forecasts = useResource(near.length === 0 ? null : near.join(), () => readForecasts(listed), { every })
@@ -365,7 +373,7 @@ const useAttention = (data: ProviderData, budgets: Resource<ApiList<ListedBudget
     budgets: listed,
     forecasts: forecasts.value ?? {},
     clients: clients.value?.data ?? [],
-    problems: system.value?.problems ?? [],
+    problems: [...(system.value?.problems ?? []), ...gateways.slice(1).flatMap(problemsOf)],
     now: now.value,
   })
   const problems = [
@@ -374,7 +382,7 @@ const useAttention = (data: ProviderData, budgets: Resource<ApiList<ListedBudget
   ].flatMap(({ what, problem }) =>
     problem && problem.status !== 0 && problem.status !== 403 ? [{ what, problem }] : [],
   )
-  return { lines, isRead: data.rows !== undefined && budgets.value !== undefined, problems }
+  return { lines, isRead: data.rows !== undefined && budgets.value !== undefined, problems, gateways }
 }
 
 const AttentionPanel = ({ lines, isRead, problems }: AttentionData) => {
@@ -529,6 +537,11 @@ const Content = () => {
     <div class="overview-lists">
       <div class="stack overview-column">
         <Providers data={data} />
+        {attention.gateways.length > 1 && (
+          <Panel title={w.gateways.title}>
+            <GatewayList gateways={attention.gateways} />
+          </Panel>
+        )}
         {!isTight.value && <UnderWay />}
       </div>
       <div class="stack overview-column">

@@ -31,7 +31,8 @@ type FirstRunFacts = {
 
 const readFacts = async (): Promise<FirstRunFacts> => {
   const { data } = await read<ApiList<KnownProvider>>('/providers')
-  const providers = data.filter(({ kind }) => kind !== 'demo').map(({ id }) => id)
+  // There is an entry for each process.
+  const providers = [...new Set(data.filter(({ kind }) => kind !== 'demo').map(({ id }) => id))]
   const hasDemo = data.some(({ kind }) => kind === 'demo')
   if (providers.length === 0) return { isFirst: true, providers, hasDemo }
   const from = new Date(Date.now() - PAST).toISOString()

@@ -48,7 +48,12 @@ const useNamed = (path: string, query: ApiQuery = {}): readonly Named[] =>
     .value?.data ?? []
 
 const named = (page: PageName, text: (name: string) => string, found: readonly Named[]): readonly PaletteEntry[] =>
-  found.map(({ id, name = id }, at) => ({ id: `${page}-${at}`, text: text(name), run: () => goToPage(page, id) }))
+  // There is an entry of a provider for each process.
+  [...new Map(found.map((one) => [one.id, one])).values()].map(({ id, name = id }, at) => ({
+    id: `${page}-${at}`,
+    text: text(name),
+    run: () => goToPage(page, id),
+  }))
 
 /** What is configured, read when the palette opens; keys, of which there may be thousands, when a text is typed. */
 const useConfigured = (text: string): readonly PaletteEntry[] => [

@@ -60,7 +60,13 @@ export class Fleet {
     this.#store = options.open({
       node: options.node,
       onNews: (news) => {
-        for (const one of news) this.#receive(one)
+        for (const one of news) {
+          try {
+            this.#receive(one)
+          } catch {
+            // A gateway of another version has written it. The messages after it are read all the same.
+          }
+        }
       },
       onState: (problem) => this.#setProblem(problem),
     })

@@ -124,7 +124,16 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   limits: ['observe', 'storage/thread', 'usage/bookkeeper', 'usage/journal'],
   // Limits and budgets that workers and their supervisor count together.
   'limits/workers': ['limits', 'usage/bookkeeper', 'usage/journal'],
-  backup: ['news', 'records/store', 'storage/files', 'storage/sql', 'storage/thread', 'usage/columns', 'usage/journal'],
+  backup: [
+    'news',
+    'records/store',
+    'storage/files',
+    'storage/responses',
+    'storage/sql',
+    'storage/thread',
+    'usage/columns',
+    'usage/journal',
+  ],
   observe: ['runtime'],
   'observe/live': [],
   'observe/alerts': ['transport/net'],

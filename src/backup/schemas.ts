@@ -1,6 +1,7 @@
 /** The schemas of a shared database: their versions, their rows, and their migration. */
 import { SHARED_NEWS } from '../news/news-schema.ts'
 import { SHARED_CONTROL } from '../records/store/storage.ts'
+import { SHARED_RESPONSES } from '../storage/responses/shared-schema.ts'
 import { PostgresPool } from '../storage/sql/postgres/pool.ts'
 import { PostgresError } from '../storage/sql/postgres/postgres-error.ts'
 import { migrateShared, type SharedSchema, sharedVersion } from '../storage/sql/postgres/shared-schema.ts'
@@ -16,6 +17,7 @@ const SCHEMAS: readonly (SharedSchema & { readonly rows: string | null })[] = [
   // Counting requests takes too long.
   { ...SHARED_USAGE, rows: null },
   { ...SHARED_NEWS, rows: null },
+  { ...SHARED_RESPONSES, rows: "SELECT 'response' AS name, count(*) AS rows FROM response" },
 ]
 
 /** `version` null: the schema does not exist. `rows`: by kind of record; empty if they are not counted. */

@@ -24,6 +24,11 @@ export type StoredResponse = {
   readonly maker: Maker | null
   /** The names that its request gave the end user. Absent: none. */
   readonly users?: readonly string[] | undefined
+  /**
+   * A response in the background. Its later states are stored only while this process runs it: not after it was deleted, or
+   * after others have ended it.
+   */
+  readonly isRun?: true
 }
 
 export type ResponseStatus = 'queued' | 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled'
@@ -56,9 +61,31 @@ export type ResponseStore = {
   readonly findByItem: (item: string, owner: string) => Promise<Outcome<StoredResponse | undefined>>
   /** The response and the turns before it, newest first, as many as one read returns; empty: unknown id. */
   readonly turns: (id: string, owner: string) => Promise<Outcome<readonly StoredResponse[]>>
-  /** True: it was stored. */
+  /** True: it was stored. Its process stops it. */
   readonly delete: (id: string, owner: string) => Promise<Outcome<boolean>>
+  /** Asks the process that runs the response, which may be another one. False: no process runs it. */
+  readonly ask: (id: string, owner: string, asked: RunRequest) => Promise<Outcome<boolean>>
+  /** The events of a response in progress from this index on, as far as its process has stored them. */
+  readonly events: (id: string, owner: string, from: number) => Promise<Outcome<RunEvents>>
+  /** Stores events of a response that this process runs, from this index on. One JSON object a line. */
+  readonly addEvents: (id: string, owner: string, from: number, lines: string) => Promise<Failure | null>
 }
+
+/** `stop`: cancel it. `follow`: store its events as they come. */
+export type RunRequest = 'stop' | 'follow'
+
+/** `isRunning`: a process runs it. `lines`: JSON events. */
+export type RunEvents = { readonly isRunning: boolean; readonly lines: readonly string[] }
+
+/** What other processes ask of the responses that this one runs, a second after it at most. */
+export type RunNews = {
+  /** They are to be stopped, or belong to this process no longer. */
+  readonly stop: readonly ResponseName[]
+  /** Their events are to be stored. */
+  readonly follow: readonly ResponseName[]
+}
+
+export type ResponseName = { readonly id: string; readonly owner: string }
 
 /** Responses in memory, for as long as a connection is open. */
 export type MemoryStore = {

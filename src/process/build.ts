@@ -15,6 +15,7 @@ import type { Gateway } from '../gateway/gateway.ts'
 import { FetchedModelLists } from '../gateway/handlers/model-lists.ts'
 import type { HealthProblem } from '../gateway/handlers/pages.ts'
 import { UpstreamHealth } from '../gateway/health/upstream-health.ts'
+import { applyRunNews } from '../gateway/responses/run-news.ts'
 import { ResponseCache } from '../gateway/sharing/response-cache.ts'
 import { EARLIER_USAGE_COUNTS, RestoredBudgets } from '../limits/restored-budgets.ts'
 import { SentBudgets } from '../limits/workers/sent-budgets.ts'
@@ -25,7 +26,7 @@ import { eventBus } from '../observe/event-bus.ts'
 import { bookkeeperReadings, exportReadings, ledgerReadings } from '../observe/ledger-readings.ts'
 import { auditEvent } from '../observe/live/live-event.ts'
 import { TransitionLog } from '../observe/live/transition-log.ts'
-import { type Log, openLog } from '../observe/log.ts'
+import { openLog } from '../observe/log.ts'
 import { createMetrics } from '../observe/metrics.ts'
 import { ProviderMinutes } from '../observe/provider-minutes.ts'
 import { healthReadings, loadReadings, readingsOf } from '../observe/readings.ts'
@@ -44,6 +45,7 @@ import { turn } from '../runtime/turns.ts'
 import { realWorld } from '../runtime/world.ts'
 import { fingerprint } from '../server/fingerprint.ts'
 import { type StoreOptions, threadedStore } from '../storage/responses/threaded-store.ts'
+import { sharedDatabase } from '../storage/sql/shared-database.ts'
 import { connectionFor, dialer } from '../transport/client/dial.ts'
 import { signing } from '../transport/identity/signing.ts'
 import { RequestBodies } from '../usage/bodies/body-keeper.ts'
@@ -108,7 +110,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     reportUnlogged,
   )
   const onTime = (store: string) => (op: string, ms: number) => metrics.store(store, op, ms)
-  const responses = openResponses(current, log, { date: world.date, onTime: onTime('responses') })
+  const responses = openResponses({ current, log, gateway: () => gateway }, { date: world.date, onTime })
   const ledger = openLedger({ current, log, worker }, { date: world.date, onTime: onTime('usage') })
   const incidents = openIncidents({ current, ledger, log }, world)
   const keys = openKeys({ current, log }, options.read, {
@@ -143,15 +145,15 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     accounts: openAccounts({ world, prices }, { current, keys, ledger, worker, limits }),
     cache: new ResponseCache({ world, fingerprint, limit: () => cacheBytes(current.config) }),
     jobs: new Map(),
+    ...claimsOf({ current, worker, responses }),
   }
   const budgets = limits?.shared ?? restoredBudgets({ current, gateway, keys, ledger, log, worker })
   applyDecisions(gateway, keys)
-  const perKey = () => current.config.settings.metrics.perKey
   const metrics = createMetrics({
     version,
     started,
     readings: () => metricReadings({ current, gateway, load, problems, ledger, bodies, worker, limits }),
-    perKey,
+    perKey: () => current.config.settings.metrics.perKey,
     isKnown: (provider, model) =>
       isListedModel({ config: current.config, lists: lists.all, catalogue }, provider, model),
   })
@@ -241,13 +243,31 @@ const openKeys = (
   })
 }
 
-const openResponses = (current: Current, log: Log, on: Pick<StoreOptions, 'date' | 'onTime'>) => {
+/** Workers share the file of stored responses, and gateways their database. */
+const claimsOf = ({
+  current,
+  worker,
+  responses,
+}: Pick<Runtime, 'current' | 'worker' | 'responses'>): Pick<Gateway, 'claims'> =>
+  worker === undefined && current.config.settings.database.url === undefined ? {} : { claims: responses.claims }
+
+const openResponses = (
+  { current, log, gateway }: Pick<Runtime, 'current' | 'log'> & { readonly gateway: () => Gateway },
+  {
+    date,
+    onTime,
+  }: { readonly date: StoreOptions['date']; readonly onTime: (store: string) => NonNullable<StoreOptions['onTime']> },
+) => {
   const { dir } = current.config.settings.data
+  const database = sharedDatabase(current.config.settings)
   return threadedStore({
     folder: dir,
-    limits: () => current.config.settings.responses,
-    ...on,
-    changed: (change) => logStoreChange(log, dir, change),
+    database,
+    settings: () => current.config.settings,
+    date,
+    onTime: onTime('responses'),
+    onNews: (news) => applyRunNews(gateway(), news),
+    changed: (change) => logStoreChange(log, database ? null : dir, change),
   })
 }
 

@@ -22,18 +22,21 @@ export function logSnapshotState(log: Log, folder: string, problem: string | nul
   })
 }
 
-export function logStoreChange(log: Log, folder: string, change: StoreChange): void {
+/** `folder`: of the file; null: responses are stored in Postgres. */
+export function logStoreChange(log: Log, folder: string | null, change: StoreChange): void {
   const { status } = change
+  const place = folder === null ? POSTGRES : `${folder} (data.dir, DATA_DIR)`
   if (status === 'degraded')
     log.error('store', {
       status,
-      message: `Responses cannot be stored in ${folder} (data.dir, DATA_DIR): ${change.reason}. Answers state store: false until they can.`,
+      message: `Responses cannot be stored in ${place}: ${change.reason}. Answers state store: false until they can.`,
     })
-  else if (status === 'ok') log.info('store', { status, message: `Responses are stored in ${folder} again.` })
+  else if (status === 'ok')
+    log.info('store', { status, message: `Responses are stored in ${folder ?? 'Postgres'} again.` })
   else
     log.warn('store', {
       status,
-      message: `The database in ${folder} (data.dir, DATA_DIR) was deleted or moved while in use. A new one was created.`,
+      message: `The database in ${place} was deleted or moved while in use. A new one was created.`,
     })
 }
 

@@ -13,7 +13,7 @@ export const connectToSupervisor = (
   watching: Watching,
   end: (time: number, signal: string) => void,
 ): void => {
-  const { gateway, loaded, metrics } = runtime
+  const { loaded, metrics } = runtime
   const { data, drain } = runtime.current.config.settings
   runtime.worker?.listening(
     {
@@ -31,10 +31,6 @@ export const connectToSupervisor = (
       leavePort: server.leavePort,
       reload: () => void watching.reload(),
       metrics: () => metrics.text(),
-      async cancel(response, owner) {
-        const job = gateway.jobs.get(response)
-        if (job?.owner === owner) await job.cancel()
-      },
       ledgerState: (state) => runtime.ledger.sharedState(state),
       answer: (ask) => answerQuery(runtime, ask),
       notice: (received) => onNotice(runtime, received),

@@ -53,8 +53,6 @@ type WorkerHandle = {
   /** From 1. */
   readonly number: number
   readonly of: number
-  /** Cancels a background response in the other workers. */
-  readonly cancel: (response: string, owner: string) => Promise<void>
 }
 
 /** Creates the handlers. */
@@ -98,10 +96,6 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
   }
   const { worker } = deps
   const identity = worker && { worker: { number: worker.number, of: worker.of } }
-  /** Another worker may run the background response; it stores the cancelled response. */
-  const cancelElsewhere = async (id: string, { client }: IncomingRequest): Promise<void> => {
-    if (worker && !gateway.jobs.has(id)) await worker.cancel(id, client.owner)
-  }
   return {
     ...chatHandlers,
     ...relayHandlers,
@@ -122,15 +116,9 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
         (shared, to) => compact(shared, received, to),
       ),
     response: (received, reply, id) => showResponse(gateway, received, reply, id),
-    deleteResponse: async (received, reply, id) => {
-      await cancelElsewhere(id, received)
-      await deleteResponse(gateway, received, reply, id)
-    },
+    deleteResponse: (received, reply, id) => deleteResponse(gateway, received, reply, id),
     responseInput: (received, reply, id) => listInput(gateway, received, reply, id),
-    cancelResponse: async (received, reply, id) => {
-      await cancelElsewhere(id, received)
-      await cancelResponse(gateway, received, reply, id)
-    },
+    cancelResponse: (received, reply, id) => cancelResponse(gateway, received, reply, id),
     embeddings: (received, reply) =>
       share(
         {

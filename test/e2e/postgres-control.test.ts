@@ -234,8 +234,8 @@ describe('keys in Postgres', { skip: skipPostgres, concurrency: false }, () => {
     assert.equal(await statusOf(late, 'x'.repeat(30)), 503)
     const env = { DATABASE_URL: url, PORT: '1' }
     for (const before of [
-      [null, null, null],
-      [3, 4, 1],
+      [null, null, null, null],
+      [3, 4, 1, 1],
     ]) {
       const migrated = await verb(['db', 'migrate', '--json'], { cwd: newFolder(), env })
       assert.equal(migrated.code, 0, migrated.stdout + migrated.stderr)
@@ -245,6 +245,7 @@ describe('keys in Postgres', { skip: skipPostgres, concurrency: false }, () => {
           ['headgate_control', before[0]],
           ['headgate_usage', before[1]],
           ['headgate_news', before[2]],
+          ['headgate_responses', before[3]],
         ],
       )
     }

@@ -33,5 +33,8 @@ export const testStore = (most = 1_000_000): TestStore => {
       return good(found ? [found] : [])
     },
     delete: async (id, owner) => good(memory.delete(id, owner)),
+    ask: async () => good(false),
+    events: async () => good({ isRunning: false, lines: [] }),
+    addEvents: async () => null,
   }
 }

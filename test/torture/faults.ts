@@ -140,6 +140,9 @@ const failingStore = (hit: Hit): ResponseStore => {
     findByItem: (item, owner) => lookup(store.findByItem(item, owner), undefined),
     turns: (id, owner) => lookup(store.turns(id, owner), []),
     delete: store.delete,
+    ask: store.ask,
+    events: store.events,
+    addEvents: store.addEvents,
   }
 }
 

@@ -47,6 +47,8 @@ export class BackgroundResponse implements ResponseWriter {
   /** The first write of its end, after which the end is published; null: it has not ended. */
   #finalWrite: Promise<void> | null = null
   #abortUpstream: () => void = () => {}
+  /** Number of events that are stored for those who follow it elsewhere; infinite: some are being stored. */
+  #stored = 0
 
   constructor(options: BackgroundOptions) {
     this.#options = options
@@ -104,6 +106,16 @@ export class BackgroundResponse implements ResponseWriter {
     if (!this.#finalWrite) return
     await this.#finalWrite
     await this.#options.save(this.#response, this.#status, this.#events.list)
+  }
+
+  /** Stores the events that are not stored yet. They are stored again with its end. */
+  async storeEvents(add: (from: number, lines: string) => Promise<Failure | null>): Promise<void> {
+    const from = this.#stored
+    const added = this.#events.list.slice(from)
+    if (this.#finalWrite || added.length === 0) return
+    this.#stored = Number.POSITIVE_INFINITY
+    const failure = await add(from, added.map(({ data }) => data).join('\n'))
+    this.#stored = failure ? from : from + added.length
   }
 
   // ── The answer, as it is written ───────────────────────────────────────────────────────────────────────────────

@@ -213,6 +213,7 @@ export class ConversationTurn implements StoredTurn {
         .flatMap((item) => text(object(item)?.id) ?? []),
       maker: this.#maker,
       users: namedUsers(this.inbound.body),
+      ...(this.storage.background && { isRun: true }),
     }
   }
 }

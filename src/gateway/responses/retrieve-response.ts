@@ -1,6 +1,6 @@
 /** Stored and background responses by id: retrieve, replay as a stream, list input, cancel, delete. */
 
-import { bad, fail, good, type Outcome } from '../../core/failure.ts'
+import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import { isObject, type JsonObject, list, object, parseJson, text } from '../../core/json.ts'
 import type { AnswerContext } from '../../core/protocol.ts'
@@ -15,6 +15,7 @@ import { STREAM_HEADERS } from '../chat/client-writer.ts'
 import type { BackgroundEvent } from './background-events.ts'
 import type { BackgroundResponse, ResponsesDeps } from './background-response.ts'
 import { findTurnsIn, readHistory, storedRefusal } from './conversation-history.ts'
+import { FollowedResponse } from './followed-response.ts'
 import { eventsIn, isFinal } from './recording-writer.ts'
 
 type ResponseHandler = (
@@ -70,13 +71,12 @@ export const showResponse = handlerOf(async (gateway, received, id) => {
   if (!isStream) return good(response)
   const after = startingAfter(query)
   if (!after.ok) return after
-  // Another process with the same store runs the response and has its events.
-  if (status === 'queued' || status === 'in_progress')
-    return bad(
-      fail('busy', 'Another process is generating this response. Retry the stream when the response has completed.', {
-        retryAfter: 1_000,
-      }),
-    )
+  if (status === 'queued' || status === 'in_progress') {
+    const { world, responses } = gateway
+    const { owner } = received.client
+    const source = new FollowedResponse({ id, owner, world, responses, eventsOf: (ended) => eventsOf(gateway, ended) })
+    return good({ source, after: after.value })
+  }
   const events = eventsOf(gateway, stored.value)
   return good({ source: { events, hasEnded: true, watch: watchNothing }, after: after.value })
 })
@@ -139,6 +139,8 @@ export const cancelResponse = handlerOf(async (gateway, received, id) => {
     await job.cancel()
     return good(JSON.stringify(job.response))
   }
+  const stopped = await stopElsewhere(gateway, received, id)
+  if (stopped) return bad(stopped)
   const stored = await storedOf(gateway, received, id)
   if (!stored.ok) return stored
   const { response } = stored.value
@@ -147,10 +149,33 @@ export const cancelResponse = handlerOf(async (gateway, received, id) => {
   return good(response)
 })
 
+/** ms between two looks at a response that another process is to stop, and their number. */
+const STOP = { interval: 100, looks: 50 }
+
+/** Asks the process that runs the response to stop it, and waits for its end. One that does not end is ended when its process is gone. */
+const stopElsewhere = async (
+  { responses, world }: ResponsesDeps,
+  { client }: IncomingRequest,
+  id: string,
+): Promise<Failure | null> => {
+  const asked = await responses.ask(id, client.owner, 'stop')
+  if (!asked.ok) return asked.failure
+  if (!asked.value) return null
+  for (let looks = 0; looks < STOP.looks; looks++) {
+    await new Promise<void>((resolve) => void world.later(STOP.interval, resolve))
+    const found = await responses.events(id, client.owner, Number.MAX_SAFE_INTEGER)
+    if (!found.ok) return found.failure
+    if (!found.value.isRunning) return null
+  }
+  return null
+}
+
 /** `DELETE /v1/responses/{id}`: deletes a response. Turns that continued it can no longer be continued. */
 export const deleteResponse = handlerOf(async (gateway, received, id) => {
   const job = jobOf(gateway, received, id)
-  await job?.cancel()
+  // Its process would show it until it learns that it is gone.
+  if (job) await job.cancel()
+  else await stopElsewhere(gateway, received, id)
   const deleted = await gateway.responses.delete(id, received.client.owner)
   if (!deleted.ok) return deleted
   if (!deleted.value) return notFound(id)

@@ -57,6 +57,19 @@ export class AnswerBuffer {
     return to === from + 1 ? (this.#pieces[from] ?? '') : this.#pieces.slice(from, to).join('')
   }
 
+  /** All pieces. */
+  whole(): Uint8Array<ArrayBuffer> {
+    const encoder = new TextEncoder()
+    const pieces = this.#pieces.map((piece) => (typeof piece === 'string' ? encoder.encode(piece) : piece))
+    const bytes = new Uint8Array(pieces.reduce((sum, { length }) => sum + length, 0))
+    let at = 0
+    for (const piece of pieces) {
+      bytes.set(piece, at)
+      at += piece.length
+    }
+    return bytes
+  }
+
   /** No reader will join any more. */
   release(): void {
     this.#replayable = false

@@ -62,13 +62,14 @@ export class BroadcastResponse implements ResponseWriter {
     return this.#buffer.replayable
   }
 
-  get readers(): number {
-    return this.#readers.size
-  }
-
   /** The status of an answer that has ended; null: it is in progress or was cut. */
   get status(): number | null {
     return this.#end === 'ended' ? (this.#head?.status ?? null) : null
+  }
+
+  /** The answer that has ended, if it is buffered from its beginning. */
+  whole(): (HeaderBlock & { readonly body: Uint8Array<ArrayBuffer> }) | null {
+    return this.#head && this.#end === 'ended' && this.replayable ? { ...this.#head, body: this.#buffer.whole() } : null
   }
 
   /** Writes the answer to this writer, from its beginning. `done` is called once. Throws if it is not replayable. */

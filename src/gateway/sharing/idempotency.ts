@@ -28,6 +28,7 @@ import { forwardedValues } from '../upstream/client-headers.ts'
 import { parseEmbeddings } from '../upstream/parse-embeddings.ts'
 import { parseRequest } from '../upstream/parse-request.ts'
 import { BroadcastResponse, type ReadOutcome } from './broadcast-response.ts'
+import { ClaimedAnswers, type ClaimOutcome, KEY_REUSED } from './claimed-answers.ts'
 import {
   DUPLICATE,
   memoryLimit,
@@ -84,11 +85,15 @@ class ResponseSharing<Deps extends SharingDeps> {
   readonly #gateway: Deps
   readonly #fingerprint: (text: string) => string
   readonly #responses: SharedResponses
+  readonly #claimed: ClaimedAnswers
+  /** Names for which the store is being asked. */
+  readonly #asking = new Map<string, Promise<void>>()
 
   constructor(gateway: Deps, fingerprint: (text: string) => string) {
     this.#gateway = gateway
     this.#fingerprint = fingerprint
     this.#responses = new SharedResponses(gateway)
+    this.#claimed = new ClaimedAnswers(gateway, fingerprint)
   }
 
   async share(
@@ -102,14 +107,23 @@ class ResponseSharing<Deps extends SharingDeps> {
 
     /** The names of this call, each with the fingerprint of its request. */
     const names = new Map<string, string>()
+    let claimed: string | null = null
     if (key !== undefined) {
       const name = `key ${received.client.owner} ${key}`
       const place = JSON.stringify([style, received.path, received.query])
-      const print = this.#fingerprint(`${place}\n${this.#printOf(received)}`)
+      const print = this.#fingerprint(`${place}\n${printedBody(received, this.#fingerprint)}`)
+      for (let asking = this.#asking.get(name); asking; asking = this.#asking.get(name)) await asking
       const found = this.#responses.find(name)
       if (found && found.fingerprint !== print) return this.#refuse(call, KEY_REUSED)
       if (found && !found.response.answer.replayable) return this.#refuse(call, KEY_IN_USE)
       if (found) return this.#attach(call, found.response, found.response.answer.status === null ? 'joined' : 'stored')
+      const asked = this.#claimed.store ? this.#claim(call, name, print) : null
+      const claim = asked && (await asked.claim)
+      asked?.done()
+      if (claim?.state === 'refused') return this.#refuse(call, claim.failure)
+      if (claim?.state === 'left') return hasLeft(this.#recorderOf(call).recorder)
+      if (claim?.state === 'kept') return this.#repeat(call, claim, { name, print })
+      if (claim?.isClaimed) claimed = name
       names.set(name, print)
     }
     const duplicate = config.settings.coalesce ? this.#duplicateName(call) : null
@@ -118,26 +132,68 @@ class ResponseSharing<Deps extends SharingDeps> {
       if (found?.answer.replayable && found.config === config) {
         for (const [name, print] of names) this.#responses.name(name, found, print)
         if (key !== undefined) found.keyed = true
+        if (claimed !== null) this.#claimed.hold(claimed, found)
         return this.#attach(call, found, 'coalesced')
       }
       names.set(duplicate, '')
     }
     if (names.size === 0) return serve(this.#gateway, responseWriter)
-    return this.#start(call, serve, { names, keyed: key !== undefined })
+    return this.#start(call, serve, { names, claimed })
+  }
+
+  /**
+   * Asks the store for a name. Equal requests of this process wait until `done`: it is called with the answer, in the turn in
+   * which the name gets its response here.
+   */
+  #claim(call: ShareableCall, name: string, print: string) {
+    const asking = Promise.withResolvers<void>()
+    this.#asking.set(name, asking.promise)
+    let hasLeft = false
+    call.responseWriter.onDisconnect(() => {
+      hasLeft = true
+    })
+    const done = () => {
+      this.#asking.delete(name)
+      asking.resolve()
+    }
+    return { claim: this.#claimed.claim(name, print, () => hasLeft), done }
+  }
+
+  /** Answers a call with an answer of another process, which is kept here too. */
+  #repeat(
+    call: ShareableCall,
+    { answer, left }: Extract<ClaimOutcome, { state: 'kept' }>,
+    { name, print }: { readonly name: string; readonly print: string },
+  ): Promise<void> {
+    const { id, status, headers, body, cost } = answer
+    const response = this.#newResponse(id, true, () => {})
+    const at = this.#gateway.world.now()
+    response.ended = { type: 'ended', at, how: 'answered', status, ...(cost !== null && { cost }) }
+    this.#responses.take(OVERHEAD)
+    this.#responses.name(name, response, print)
+    const attached = this.#attach(call, response, 'stored')
+    response.answer.writeHead(status, headers)
+    response.answer.write(body)
+    response.answer.end()
+    this.#responses.finish(response, left)
+    response.settle()
+    return attached
   }
 
   /** Serves a call into a new shared response, with the call's client as the first reader. */
   async #start(
     call: ShareableCall,
     serve: ServeCall<Deps>,
-    { names, keyed }: { readonly names: ReadonlyMap<string, string>; readonly keyed: boolean },
+    { names, claimed }: { readonly names: ReadonlyMap<string, string>; readonly claimed: string | null },
   ): Promise<void> {
     const gateway = this.#gateway
     const responses = this.#responses
     const served = Promise.withResolvers<void>()
     const answered = Promise.withResolvers<void>()
+    const keyed = [...names.keys()].some((name) => !name.startsWith(DUPLICATE))
     const response = this.#newResponse(call.received.id, keyed, answered.resolve)
     for (const [name, print] of names) responses.name(name, response, print)
+    if (claimed !== null) this.#claimed.hold(claimed, response)
     let clientLeft = false
     let finished = false
     const emit = (event: GatewayEvent) => {
@@ -154,7 +210,9 @@ class ResponseSharing<Deps extends SharingDeps> {
     void Promise.all([served.promise, answered.promise]).then(() => {
       finished = true
       response.grace?.()
-      responses.finish(response)
+      const { keep } = gateway.config().settings.idempotency
+      const isKept = responses.finish(response, keep)
+      this.#claimed.settle(response, isKept ? keep : null)
       response.settle()
     })
     try {
@@ -223,8 +281,7 @@ class ResponseSharing<Deps extends SharingDeps> {
     return new Promise((resolve) => {
       const done = async (outcome: ReadOutcome): Promise<void> => {
         if (outcome === 'left') {
-          const failure = fail('client_gone', 'The client disconnected before the end.')
-          recorder.end('client_gone', statusOf(failure), failure)
+          hasLeft(recorder)
           return resolve()
         }
         await response.settled
@@ -236,17 +293,6 @@ class ResponseSharing<Deps extends SharingDeps> {
       }
       response.answer.read(responseWriter, headers, done)
     })
-  }
-
-  /** The body in a fingerprint. The boundary of a form is another one in each retry. */
-  #printOf({ body, headers }: IncomingRequest<RequestBody>): string {
-    if (!(body instanceof Uint8Array)) return body.text
-    const boundary = boundaryIn(headers('content-type') ?? '')
-    const parts = boundary.ok ? atOnce(readForm(body, boundary.value)) : boundary
-    if (!parts.ok) return latin1.decode(body)
-    return parts.value
-      .map(({ name, start, end }) => `${name} ${this.#fingerprint(latin1.decode(body.subarray(start, end)))}`)
-      .join('\n')
   }
 
   /**
@@ -286,6 +332,20 @@ class ResponseSharing<Deps extends SharingDeps> {
 /** A character for each byte. */
 const latin1 = new TextDecoder('latin1')
 
+/** The body in a fingerprint. The boundary of a form is another one in each retry. */
+const printedBody = (
+  { body, headers }: IncomingRequest<RequestBody>,
+  fingerprint: (text: string) => string,
+): string => {
+  if (!(body instanceof Uint8Array)) return body.text
+  const boundary = boundaryIn(headers('content-type') ?? '')
+  const parts = boundary.ok ? atOnce(readForm(body, boundary.value)) : boundary
+  if (!parts.ok) return latin1.decode(body)
+  return parts.value
+    .map(({ name, start, end }) => `${name} ${fingerprint(latin1.decode(body.subarray(start, end)))}`)
+    .join('\n')
+}
+
 /** For chat calls: the body of a repeatable request. `stored`: whether the protocol stores responses by default. */
 export const repeatableChat =
   (protocol: ClientProtocol, stored: boolean): ShareableCall['repeatable'] =>
@@ -310,11 +370,10 @@ const endOf = (trace: readonly TraceEvent[], id: string): EndedEvent | undefined
     ? trace.find((event): event is EndedEvent => event.type === 'ended')
     : undefined
 
-const KEY_REUSED = fail(
-  'idempotency_key_reused',
-  'This Idempotency-Key was used before with another body or path. Repeat the first request unchanged to get its response, or send a new request with a new key.',
-  { param: 'Idempotency-Key' },
-)
+const hasLeft = (recorder: Recorder): void => {
+  const failure = fail('client_gone', 'The client disconnected before the end.')
+  recorder.end('client_gone', statusOf(failure), failure)
+}
 
 const KEY_IN_USE = fail(
   'idempotency_key_in_use',

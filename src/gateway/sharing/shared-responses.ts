@@ -2,6 +2,7 @@
 
 import type { Config } from '../../core/config.ts'
 import type { Settings } from '../../core/settings.ts'
+import type { AnswerClaims } from '../../core/shared-answer.ts'
 import type { EndedEvent } from '../../core/trace.ts'
 import type { Cancel } from '../../core/world.ts'
 import type { RecorderDeps } from '../call/recorder.ts'
@@ -44,7 +45,11 @@ export const DUPLICATE = 'duplicate '
 export const memoryLimit = ({ idempotency }: Settings): number => idempotency.maxMegabytes * 1024 * 1024
 
 /** The dependencies of sharing. */
-export type SharingDeps = RecorderDeps & { readonly config: () => Config }
+export type SharingDeps = RecorderDeps & {
+  readonly config: () => Config
+  /** Answers that several processes share; null: their store cannot be used now. Absent: this process is alone. */
+  readonly claims?: () => AnswerClaims | null
+}
 
 /** Shared responses by name. */
 export class SharedResponses implements MemoryQuota {
@@ -87,19 +92,25 @@ export class SharedResponses implements MemoryQuota {
     this.#unread.delete(response)
   }
 
-  /** The response is over: keeps it for later retries if it was answered with 200, otherwise removes it. */
-  finish(response: SharedResponse): void {
-    const { world, config } = this.#gateway
-    const { keep } = config().settings.idempotency
+  /**
+   * The response is over: keeps it for later retries, for so many ms, if it was answered with 200, otherwise removes it.
+   * Returns whether it is kept.
+   */
+  finish(response: SharedResponse, keep: number): boolean {
+    const { world } = this.#gateway
     const { answer, ended } = response
     this.#unread.delete(response)
     // A completed response is kept for retries of the same call only, never for duplicates.
     for (const name of [...response.names]) if (name.startsWith(DUPLICATE)) this.#unname(name, response)
     const isAnswered = (ended === undefined || ended.how === 'answered') && answer.status === 200
-    if (!response.keyed || keep === 0 || !answer.replayable || !isAnswered) return this.#remove(response)
+    if (!response.keyed || keep <= 0 || !answer.replayable || !isAnswered) {
+      this.#remove(response)
+      return false
+    }
     response.until = world.now() + keep
     this.#kept.add(response)
     this.#scheduleSweep()
+    return true
   }
 
   take(bytes: number): boolean {

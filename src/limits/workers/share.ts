@@ -30,14 +30,9 @@ export const shareOf = <C extends Config>(config: C, workers: number): C => {
 
 /** Warnings for configured features that work only within one worker. */
 export const workerWarnings = ({ settings }: Config, workers: number): readonly string[] => {
-  const { idempotency, coalesce } = settings
-  const features = [
-    ...(idempotency.keep > 0 ? ['responses stored for an Idempotency-Key (idempotency.keep)'] : []),
-    ...(coalesce ? ['coalescing of equal requests (coalesce)'] : []),
-  ]
-  return features.length === 0
-    ? []
-    : [
-        `WORKERS=${workers}: ${features.join(' and ')} work within one worker only. A client that connects again may reach another worker, which calls the upstream again.`,
+  return settings.coalesce
+    ? [
+        `WORKERS=${workers}: coalescing of equal requests (coalesce) works within one worker only. A client that connects again may reach another worker, which calls the upstream again.`,
       ]
+    : []
 }

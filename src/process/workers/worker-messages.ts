@@ -10,8 +10,6 @@ import type { ProcessNotice, ReceivedNotice } from '../fleet/notice.ts'
 export type Query =
   /** Their metrics pages. */
   | { readonly about: 'metrics' }
-  /** Cancels a background response, in whichever worker it runs. */
-  | { readonly about: 'cancel'; readonly response: string; readonly owner: string }
   /** A query of the admin API, as JSON; the reply is `OthersReplies` as JSON. */
   | ({ readonly about: 'processes'; readonly ask: string } & AskOptions)
   /** A call about a role among gateways; the reply is `RoleReply` as JSON. */

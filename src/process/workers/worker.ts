@@ -22,8 +22,6 @@ export type WorkerActions = {
   readonly reload: () => void
   /** The worker's metrics page. */
   readonly metrics: () => string
-  /** Cancels a background response if this worker runs it. Resolves once it is stored, or cannot be. */
-  readonly cancel: (response: string, owner: string) => Promise<void>
   /** Answers a query of the admin API, as JSON. */
   readonly answer: (ask: string) => Promise<string>
   /** Whether another worker needs the live events of this one. */
@@ -62,8 +60,6 @@ export type WorkerLink = {
   readonly ending: (within: number) => void
   /** The merged metrics page of all workers; null if it is not available. */
   readonly metrics: () => Promise<string | null>
-  /** Cancels a background response in the other workers. */
-  readonly cancel: (response: string, owner: string) => Promise<void>
   /** Sends a query of the admin API to the other workers and gateways. Null: the supervisor does not respond. `within`: up to 1,500. */
   readonly processes: AskProcesses
   /** A role that one gateway has at a time. Rejects if the supervisor cannot reach their store. */
@@ -110,9 +106,6 @@ export const connectWorker = (mark: string): WorkerLink => {
     switch (query.about) {
       case 'metrics':
         return actions.metrics()
-      case 'cancel':
-        await actions.cancel(query.response, query.owner)
-        return ''
       case 'processes':
         return actions.answer(query.ask)
       case 'role':
@@ -195,7 +188,6 @@ export const connectWorker = (mark: string): WorkerLink => {
     },
     ending: (within) => send({ type: 'ending', within }),
     metrics: () => ask({ about: 'metrics' }),
-    cancel: (response, owner) => ask({ about: 'cancel', response, owner }).then(() => {}),
     async processes(text, options) {
       const reply = await ask({ about: 'processes', ask: text, ...options })
       // Written by the supervisor, which is the same program.

@@ -33,6 +33,8 @@ const opened = (database: Database): Opened => ({
   checkpoint: () => database.checkpoint(),
   moved: () => database.moved(),
   close: () => database.close(),
+  runs: database.runs,
+  claims: database.claims,
 })
 
 type DatabaseFixture = {
@@ -56,7 +58,7 @@ const given = (): DatabaseFixture => {
         folder,
         date: () => state.date,
         worker: 'one',
-        limits: () => ({ keepDays: state.keepDays, maxMegabytes: state.maxMegabytes }),
+        limits: () => ({ keepDays: state.keepDays, maxMegabytes: state.maxMegabytes, answerMegabytes: 1 }),
       }),
     )
   return Object.assign(state, { store: open(), reopen: open })

@@ -9,6 +9,9 @@ import type { ResponseStatus, StoredResponse } from '../../core/stored-response.
 import { makeFolder } from '../files/folder.ts'
 import { watchMoved } from '../files/opened-files.ts'
 import { inTransaction } from '../sql/transaction.ts'
+import { CLAIMS, ClaimTable } from './claim-table.ts'
+import { RUNS, RunTable } from './run-table.ts'
+import type { Limits } from './store-queries.ts'
 
 export type DatabaseOptions = {
   readonly folder: string
@@ -17,10 +20,9 @@ export type DatabaseOptions = {
   /** The process that runs the response in progress. */
   readonly worker: string
   readonly limits: () => Limits
+  /** Whether another process has ended; by default none has. */
+  readonly isGone?: (worker: string) => boolean
 }
-
-/** Days until a response expires, and the maximum MiB on disk. */
-export type Limits = { readonly keepDays: number; readonly maxMegabytes: number }
 
 export type Database = {
   /** Runs it in one transaction. */
@@ -34,6 +36,10 @@ export type Database = {
   readonly turns: (id: string, owner: string) => readonly StoredResponse[]
   /** Returns whether there was one. Needs a transaction. */
   readonly delete: (id: string, owner: string) => boolean
+  /** Responses in progress. */
+  readonly runs: RunTable
+  /** Answers for an `Idempotency-Key`. */
+  readonly claims: ClaimTable
   /** Marks unfinished responses of ended workers as failed; returns their number. */
   readonly abandon: (isGone: (worker: string) => boolean, restated: (response: StoredResponse) => string) => number
   /** Deletes a batch of expired responses. Returns whether more are left. */
@@ -51,7 +57,7 @@ export type Database = {
 export const FILE = 'responses.db'
 
 /** Limits for reading a conversation: turns, and characters after which it stops. */
-const READ = { turns: 64, characters: 4 * 1_048_576 }
+export const READ = { turns: 64, characters: 4 * 1_048_576 }
 /** ms to wait for another process: while opening, when it may be creating the file, and in a transaction, which is retried. */
 const BUSY = { opening: 2_000, open: 5 }
 const DAY = 86_400_000
@@ -67,7 +73,7 @@ const AROUND = 40 * 1024
 /** Pages of the log (64 MB) at which SQLite checkpoints at a commit, in case `checkpoint` could not. */
 const LOG_PAGES = 16_000
 /** Schema version; a file of a later version is not touched. */
-const VERSION = 2
+const VERSION = 3
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS response (
@@ -84,6 +90,8 @@ const SCHEMA = `
     maker TEXT,
     worker TEXT,
     users TEXT,
+    stop INTEGER NOT NULL DEFAULT 0,
+    follow INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (owner, id)
   );
   CREATE INDEX IF NOT EXISTS response_touched ON response (touched);
@@ -108,8 +116,17 @@ const SCHEMA = `
       DELETE FROM total WHERE owner = OLD.owner AND size <= 0;
       DELETE FROM item WHERE owner = OLD.owner AND response = OLD.id;
     END;
+  ${RUNS}
+  ${CLAIMS}
   PRAGMA user_version = ${VERSION};
 `
+
+/** Columns that earlier versions lack. */
+const ADDED = [
+  ['users', 'TEXT'],
+  ['stop', 'INTEGER NOT NULL DEFAULT 0'],
+  ['follow', 'INTEGER NOT NULL DEFAULT 0'],
+] as const
 
 /** Opens the file and creates or checks its schema. Closes it again on an error. */
 const openFile = (path: string): DatabaseSync => {
@@ -136,8 +153,9 @@ const openFile = (path: string): DatabaseSync => {
 const upgrade = (database: DatabaseSync): void =>
   inTransaction(database, () => {
     const columns = database.prepare("SELECT name FROM pragma_table_info('response')").all()
-    if (columns.length > 0 && !columns.some(({ name }) => name === 'users'))
-      database.exec('ALTER TABLE response ADD COLUMN users TEXT')
+    for (const [column, type] of ADDED)
+      if (columns.length > 0 && !columns.some(({ name }) => name === column))
+        database.exec(`ALTER TABLE response ADD COLUMN ${column} ${type}`)
     database.exec(SCHEMA)
   })
 
@@ -181,12 +199,16 @@ class ResponseDatabase implements Database {
   readonly #options: DatabaseOptions
   readonly #statements: ReturnType<typeof prepareStatements>
   readonly #isMoved: () => boolean
+  readonly runs: RunTable
+  readonly claims: ClaimTable
 
   constructor(database: DatabaseSync, path: string, options: DatabaseOptions) {
     this.#database = database
     this.#options = options
     this.#isMoved = watchMoved([path, `${path}-wal`])
     this.#statements = prepareStatements(database)
+    this.runs = new RunTable(database, options.worker)
+    this.claims = new ClaimTable(database, { isGone: () => false, ...options })
   }
 
   transaction<T>(run: () => T): T {
@@ -196,6 +218,9 @@ class ResponseDatabase implements Database {
   put(stored: StoredResponse): number {
     const { owner, id, previous, status, created, input, response, events, items, maker, users = [] } = stored
     const { insert, insertItem, prolong, remove } = this.#statements
+    const run = stored.isRun === true && status !== 'queued' ? this.runs.asked(stored) : undefined
+    // It was deleted, or another process has ended it.
+    if (run === null) return 0
     const touched = this.#options.date()
     const size = [input, response, events ?? ''].reduce((sum, text) => sum + Buffer.byteLength(text), 0)
     remove.run(owner, id)
@@ -211,9 +236,10 @@ class ResponseDatabase implements Database {
       response,
       events,
       maker && JSON.stringify(maker),
-      status === 'queued' || status === 'in_progress' ? this.#options.worker : null,
+      isUnfinished(status) ? this.#options.worker : null,
       users.length === 0 ? null : JSON.stringify(users),
     )
+    if (run) this.runs.keep(stored, run)
     for (const item of items) insertItem.run(owner, item, id)
     if (previous !== null) prolong.run(previous, owner, touched)
     this.#makeRoom(stored)
@@ -314,6 +340,8 @@ class ResponseDatabase implements Database {
     return { ...readRow(row), items: items.map(({ id }) => String(id)) }
   }
 }
+
+export const isUnfinished = (status: ResponseStatus): boolean => status === 'queued' || status === 'in_progress'
 
 /** A row of the table above; only this file writes it. */
 const readRow = (row: Record<string, unknown>): Omit<StoredResponse, 'items'> => ({

@@ -9,7 +9,10 @@ import { ResponseFile } from './response-file.ts'
 const given = (t: TestContext) => {
   const folder = mkdtempSync(join(tmpdir(), 'headgate-file-'))
   let recreated = 0
-  const file = new ResponseFile({ folder, worker: 'one', limits: { keepDays: 1, maxMegabytes: 1 } }, () => recreated++)
+  const file = new ResponseFile(
+    { folder, worker: 'one', limits: { keepDays: 1, maxMegabytes: 1, answerMegabytes: 1 } },
+    () => recreated++,
+  )
   t.after(() => {
     file.close()
     rmSync(folder, { recursive: true, force: true })

@@ -5,12 +5,11 @@
 import { existsSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { isObject, parseJson } from '../../core/json.ts'
-import type { StoredResponse } from '../../core/stored-response.ts'
 import { isAlive } from '../files/process-alive.ts'
 import { isBusy, isFull } from '../sql/sqlite/sqlite-problem.ts'
-import { type Database, FILE, type Limits, openDatabase } from './database.ts'
-import type { StoreThreadOptions } from './store-queries.ts'
+import { abandoned } from './abandoned.ts'
+import { type Database, FILE, openDatabase } from './database.ts'
+import type { Limits, StoreThreadOptions } from './store-queries.ts'
 
 /** Log size in bytes for a checkpoint once no write has come for `quiet` ms; from `most` on it happens at once. */
 const LOG = { moved: 4 * 1_048_576, most: 32 * 1_048_576, quiet: 10 }
@@ -31,7 +30,7 @@ export class ResponseFile {
   #moving: NodeJS.Timeout | undefined
   #sweeping: NodeJS.Timeout | undefined
 
-  constructor({ folder, worker, limits }: StoreThreadOptions, onRecreated: () => void) {
+  constructor({ folder, worker, limits }: Omit<StoreThreadOptions, 'database'>, onRecreated: () => void) {
     this.#folder = folder
     this.#worker = worker
     this.limits = limits
@@ -51,6 +50,7 @@ export class ResponseFile {
       date: Date.now,
       worker: this.#worker,
       limits: () => this.limits,
+      isGone: (worker) => worker !== this.#worker && !isOthers(worker, true),
     })
     if (missing && this.#wasOpen) this.#onRecreated()
     this.#database = database
@@ -129,17 +129,4 @@ const isOthers = (worker: string, alive: boolean): boolean => {
   const [, ...host] = worker.split('@')
   const pid = Number.parseInt(worker, 10)
   return host.join('@') === hostname() && pid !== process.pid && isAlive(pid) === alive
-}
-
-/** The response that was in progress when its process ended. */
-const abandoned = ({ response }: StoredResponse): string => {
-  const before = parseJson(response)
-  return JSON.stringify({
-    ...(isObject(before) && before),
-    status: 'failed',
-    error: {
-      code: 'server_error',
-      message: 'The gateway stopped while this response was in progress. Retry the request.',
-    },
-  })
 }

@@ -1,9 +1,10 @@
-import type { StoredResponse } from '../../core/stored-response.ts'
+/** The program of the store's thread: a file in the data folder, or Postgres, whose part is loaded on use. */
+import type { ResponseName, StoredResponse } from '../../core/stored-response.ts'
 import { isBusy } from '../sql/sqlite/sqlite-problem.ts'
-import type { Emit, ThreadCall } from '../thread/thread-program.ts'
-import type { Database, Limits } from './database.ts'
+import type { Emit, ThreadCall, ThreadService } from '../thread/thread-program.ts'
+import { type Database, isUnfinished } from './database.ts'
 import { ResponseFile } from './response-file.ts'
-import type { HoldingQuery, ResponseQuery, StoreEvents, StoreThreadOptions } from './store-queries.ts'
+import { type StoreEvents, type StoreMethods, type StoreThreadOptions, sizeOf } from './store-queries.ts'
 
 /** Answers a call. */
 type Settle = () => void
@@ -20,7 +21,21 @@ const BATCH = { writes: 64, characters: 8 * 1_048_576 }
 /** ms until a write is retried while another process holds the lock. */
 const LOCKED_RETRY = 10
 
-export const program = (options: StoreThreadOptions, emit: Emit<StoreEvents>) => new StoreThread(options, emit)
+/** ms between two looks for what other processes ask. */
+const NEWS = 250
+
+export const program = async (
+  options: StoreThreadOptions,
+  emit: Emit<StoreEvents>,
+): Promise<ThreadService<StoreMethods>> => {
+  const { database } = options
+  if (database === null) return new StoreThread(options, emit)
+  const { SharedStore } = await import('./shared-store.ts')
+  const store = new SharedStore({ ...options, database }, emit)
+  // The first call does not wait for the tables within its own limit.
+  await store.open().catch(() => {})
+  return store
+}
 
 class StoreThread {
   readonly #emit: Emit<StoreEvents>
@@ -33,27 +48,25 @@ class StoreThread {
   #scheduled = false
   #locked: NodeJS.Timeout | null = null
 
-  readonly methods = {
-    get: ({ id, owner }: ResponseQuery) => this.#read((database) => database.get(id, owner), undefined),
-    turns: ({ id, owner }: ResponseQuery) => this.#read((database) => database.turns(id, owner), []),
-    holding: ({ item, owner }: HoldingQuery) => this.#read((database) => database.holding(item, owner), undefined),
-    /**
-     * A response that is stored late is kept: its client may continue it, and the next answer, which depends on it, may be
-     * stored in time. A background response is refused and never runs.
-     */
-    put: (response: StoredResponse, call: ThreadCall) => {
-      const cancelling = response.status === 'queued' ? call : null
-      return this.#write((database) => ({ value: null, bytes: database.put(response) }), cancelling, sizeOf(response))
-    },
-    delete: ({ id, owner }: ResponseQuery, call: ThreadCall) =>
-      this.#write((database) => ({ value: database.delete(id, owner), bytes: 0 }), call),
-    /** Checks whether writing works. */
-    probe: (_: null, call: ThreadCall) =>
-      this.#write((database) => {
-        database.probe()
-        return { value: null, bytes: 0 }
-      }, call),
-    limits: (limits: Limits): void => {
+  /** What this process runs, by owner and ID. */
+  readonly #running = new Map<string, ResponseName>()
+  #looking: NodeJS.Timeout | null = null
+
+  readonly methods: StoreMethods = {
+    get: ({ id, owner }) => this.#read((database) => database.get(id, owner), undefined),
+    turns: ({ id, owner }) => this.#read((database) => database.turns(id, owner), []),
+    holding: ({ item, owner }) => this.#read((database) => database.holding(item, owner), undefined),
+    put: (response, call) => this.#put(response, call),
+    delete: ({ id, owner }, call) => this.#change((database) => database.delete(id, owner), call),
+    ask: async ({ asked, ...name }, call) =>
+      this.#file.exists && this.#change((database) => database.runs.ask(name, asked), call),
+    events: (query) => this.#read((database) => database.runs.events(query), { isRunning: false, lines: [] }),
+    addEvents: (events, call) => this.#store((database) => database.runs.addEvents(events), call, events.lines.length),
+    claim: (query, call) => this.#change((database) => database.claims.claim(query), call),
+    keep: (kept, call) => this.#store((database) => database.claims.keep(kept), call, kept.answer.body.length),
+    release: (name) => this.#store((database) => database.claims.release(name), null),
+    probe: (_, call) => this.#store((database) => database.probe(), call),
+    limits: (limits): void => {
       this.#file.limits = limits
     },
   }
@@ -101,6 +114,52 @@ class StoreThread {
   }
 
   // ── Writes ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /**
+   * A response that is stored late is kept: its client may continue it, and the next answer, which depends on it, may be
+   * stored in time. A background response is refused and never runs.
+   */
+  async #put(response: StoredResponse, call: ThreadCall): Promise<null> {
+    const cancelling = response.status === 'queued' ? call : null
+    await this.#write((database) => ({ value: null, bytes: database.put(response) }), cancelling, sizeOf(response))
+    const { id, owner, status, isRun } = response
+    if (isRun && isUnfinished(status)) this.#running.set(`${owner} ${id}`, { id, owner })
+    else this.#running.delete(`${owner} ${id}`)
+    this.#lookLater()
+    return null
+  }
+
+  #change<Value>(change: (database: Database) => Value, call: ThreadCall): Promise<Value> {
+    return this.#write((database) => ({ value: change(database), bytes: 0 }), call)
+  }
+
+  /** `size`: bytes that it adds to the log. */
+  #store(store: (database: Database) => unknown, call: ThreadCall | null, size = 0): Promise<null> {
+    return this.#write(
+      (database) => {
+        store(database)
+        return { value: null, bytes: size }
+      },
+      call,
+      size,
+    )
+  }
+
+  #lookLater(): void {
+    if (this.#looking || this.#running.size === 0) return
+    this.#looking = setTimeout(() => this.#look(), NEWS)
+  }
+
+  #look(): void {
+    this.#looking = null
+    try {
+      const news = this.#file.exists ? this.#file.open().runs.news([...this.#running.values()]) : null
+      if (news && news.stop.length + news.follow.length > 0) this.#emit('news', news)
+    } catch (error) {
+      this.#file.dropAfter(error)
+    }
+    this.#lookLater()
+  }
 
   /** `cancelling`: the call, if it may be cancelled. */
   #write<Value>(
@@ -197,6 +256,8 @@ class StoreThread {
 
   /** Commits queued writes and closes the database. */
   close(): void {
+    if (this.#looking) clearTimeout(this.#looking)
+    this.#running.clear()
     if (this.#locked) clearTimeout(this.#locked)
     this.#locked = null
     // The lock may be held and the disk may fail, so a write that does not succeed at once is answered as failed.
@@ -210,6 +271,3 @@ class StoreThread {
     this.#file.close()
   }
 }
-
-const sizeOf = ({ input, response, events }: StoredResponse): number =>
-  input.length + response.length + (events?.length ?? 0)

@@ -17,7 +17,8 @@ after(async () => {
   for (const close of closers.reverse()) await close()
 })
 
-const limits = { keepDays: 10, maxMegabytes: 1_000 }
+const limits = { keepDays: 10, maxMegabytes: 1_000, answerMegabytes: 10 }
+const settings = { responses: limits, idempotency: { keep: 60_000, finish: 60_000, maxMegabytes: 10 } }
 
 const given = () => {
   const root = mkdtempSync(join(tmpdir(), 'headgate-client-'))
@@ -27,7 +28,7 @@ const given = () => {
   const open = (at = folder): ThreadedStore => {
     const store = threadedStore({
       folder: at,
-      limits: () => limits,
+      settings: () => settings,
       date: Date.now,
       changed: (change) => changes.push(change),
     })
@@ -360,7 +361,7 @@ test('store: a folder without access is a problem without a path, and the thread
 test('store: without a thread nothing is stored', () => {
   const { folder } = given()
   const code = `import { threadedStore } from ${JSON.stringify(import.meta.resolve('./threaded-store.ts'))}
-    const store = threadedStore({ folder: ${JSON.stringify(folder)}, limits: () => (${JSON.stringify(limits)}), date: Date.now, changed() {} })
+    const store = threadedStore({ folder: ${JSON.stringify(folder)}, settings: () => (${JSON.stringify(settings)}), date: Date.now, changed() {} })
     process.stdout.write((await store.put(${JSON.stringify(one)})).message)`
   const args = ['--permission', '--allow-fs-read=*', '--input-type=module', '-e', code]
   const { stdout, stderr } = spawnSync(process.execPath, args, { timeout: 60_000, encoding: 'utf8' })
@@ -370,7 +371,7 @@ test('store: without a thread nothing is stored', () => {
 test('store: its thread does not keep the process alive', () => {
   const { folder } = given()
   const code = `import { threadedStore } from ${JSON.stringify(import.meta.resolve('./threaded-store.ts'))}
-    const store = threadedStore({ folder: ${JSON.stringify(folder)}, limits: () => (${JSON.stringify(limits)}), date: Date.now, changed() {} })
+    const store = threadedStore({ folder: ${JSON.stringify(folder)}, settings: () => (${JSON.stringify(settings)}), date: Date.now, changed() {} })
     await store.put(${JSON.stringify(one)}); process.stdout.write('over')`
   const { stdout, signal } = spawnSync(process.execPath, ['--input-type=module', '-e', code], { timeout: 60_000 })
   assert.equal(signal, null, 'it did not end by itself')

@@ -7,16 +7,24 @@ import { access } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
-import type { ResponseStore, StoredResponse } from '../../core/stored-response.ts'
+import type { Settings } from '../../core/settings.ts'
+import type { AnswerClaims } from '../../core/shared-answer.ts'
+import type { ResponseName, ResponseStore, RunEvents, RunNews, StoredResponse } from '../../core/stored-response.ts'
+import type { SharedDatabase } from '../sql/shared-database.ts'
 import { ThreadClient, type ThreadResult } from '../thread/connect-thread.ts'
 import type { OnStoreTime } from '../thread/on-store-time.ts'
-import type { Limits } from './database.ts'
-import type { ResponseQuery } from './store-queries.ts'
+import { type AddedEvents, type EventsQuery, type Limits, type RunQuestion, sizeOf } from './store-queries.ts'
 import type { program } from './store-thread.ts'
+
+type StoreSettings = Pick<Settings, 'responses' | 'idempotency'>
 
 export type StoreOptions = {
   readonly folder: string
-  readonly limits: () => Limits
+  /** Null: a file in the folder. */
+  readonly database?: SharedDatabase | null
+  /** Other processes ask for something of what this one runs. */
+  readonly onNews?: (news: RunNews) => void
+  readonly settings: () => StoreSettings
   /** ms since 1970. */
   readonly date: () => number
   readonly changed: (change: StoreChange) => void
@@ -32,13 +40,17 @@ export type StoreChange =
 export type StoreProblem = { readonly reason: string; readonly since: number }
 
 export type ThreadedStore = ResponseStore & {
+  /** Answers that processes with the same store share. Null: it has failed for so long that no request waits for it. */
+  readonly claims: () => AnswerClaims | null
   readonly problem: () => StoreProblem | null
   /** Commits queued writes and ends the thread, within 2 s. */
   readonly close: () => Promise<void>
 }
 
-/** Time limits in ms of an operation, and of the end of the thread. */
-const LIMIT = { operation: 2_000, close: 2_000 }
+/** Time limits in ms of an operation on the disk and in Postgres, of the end of the thread, and of its start with Postgres. */
+const LIMIT = { operation: 2_000, shared: 5_000, close: 2_000, start: 10_000 }
+/** ms of problems after which idempotency keys are no longer looked up. */
+const FAILED_AFTER = 3_000
 /** ms between write attempts while the store fails. */
 const PROBE = 1_000
 /** ms after the start at which an existing database is opened, to delete expired responses. */
@@ -68,47 +80,61 @@ export const threadedStore = (options: StoreOptions): ThreadedStore => {
     findByItem: (item, owner) => client.findByItem(item, owner),
     turns: (id, owner) => client.turns({ id, owner }),
     delete: (id, owner) => client.delete({ id, owner }),
+    ask: (id, owner, asked) => client.ask({ id, owner, asked }),
+    events: (id, owner, from) => client.events({ id, owner, from }),
+    addEvents: (id, owner, from, lines) => client.addEvents({ id, owner, from, lines }),
+    claims: () => (client.hasFailed ? null : client.claims),
     problem: () => client.problem,
     close: () => client.close(),
   }
 }
 
-const WITHIN = { limit: LIMIT.operation }
-
 class StoreClient {
   readonly #options: StoreOptions
   readonly #thread: ThreadClient<typeof program>
+  readonly #isShared: boolean
+  /** The limit of an operation. */
+  readonly #within: { readonly limit: number }
   #isClosing = false
-  #sentLimits: Limits | null = null
+  #sentSettings: StoreSettings | null = null
   /** Why writes have to wait, as last reported by the thread. */
   #waiting: string | null = null
   #problem: StoreProblem | null = null
 
   constructor(options: StoreOptions) {
     this.#options = options
-    const { folder, onTime } = options
+    const { folder, database = null, onNews, onTime } = options
+    this.#isShared = database !== null
+    this.#within = { limit: this.#isShared ? LIMIT.shared : LIMIT.operation }
     this.#thread = new ThreadClient({
       program: PROGRAM,
       memory: MEMORY,
-      data: () => ({ folder, worker: PROCESS, limits: limitsOf(this.#limits()) }),
+      data: () => ({ folder, database, worker: PROCESS, limits: this.#limits() }),
       restart: 'always',
-      startLimit: LIMIT.operation,
+      startLimit: this.#isShared ? LIMIT.start : LIMIT.operation,
       queue: QUEUE,
       events: {
         waiting: (problem) => {
           this.#waiting = problem
         },
         recreated: () => options.changed({ status: 'recreated' }),
+        news: (news) => onNews?.(news),
       },
       onProblem: (problem) => this.#degrade(problem),
       onTime,
     })
     const open = () => access(join(folder, 'responses.db'), (missing) => !missing && this.#open())
-    setTimeout(open, OPENED_AFTER).unref()
+    if (this.#isShared) setImmediate(() => this.start())
+    else setTimeout(open, OPENED_AFTER).unref()
   }
 
   get problem(): StoreProblem | null {
     return this.#problem
+  }
+
+  /** For longer than one slow operation. */
+  get hasFailed(): boolean {
+    return this.#problem !== null && this.#options.date() - this.#problem.since > FAILED_AFTER
   }
 
   start(): void {
@@ -118,25 +144,59 @@ class StoreClient {
   async put(response: StoredResponse): Promise<Failure | null> {
     const stored = await this.#result(
       'stored',
-      this.#ready().call('put', response, { ...WITHIN, weight: sizeOf(response) }),
+      this.#ready().call('put', response, { ...this.#within, weight: sizeOf(response) }),
     )
-    return stored.ok ? null : stored.failure
+    if (stored.ok) return null
+    // It is refused: if it is stored nevertheless, it must not be seen in progress for ever.
+    if (response.status === 'queued' && this.#thread.isRunning)
+      void this.#ready().call('delete', nameOf(response), this.#within)
+    return stored.failure
   }
 
-  get(query: ResponseQuery): Promise<Outcome<StoredResponse | undefined>> {
-    return this.#result('read', this.#ready().call('get', query, WITHIN))
+  get(query: ResponseName): Promise<Outcome<StoredResponse | undefined>> {
+    return this.#result('read', this.#ready().call('get', query, this.#within))
   }
 
   findByItem(item: string, owner: string): Promise<Outcome<StoredResponse | undefined>> {
-    return this.#result('read', this.#ready().call('holding', { item, owner }, WITHIN))
+    return this.#result('read', this.#ready().call('holding', { item, owner }, this.#within))
   }
 
-  turns(query: ResponseQuery): Promise<Outcome<readonly StoredResponse[]>> {
-    return this.#result('read', this.#ready().call('turns', query, WITHIN))
+  turns(query: ResponseName): Promise<Outcome<readonly StoredResponse[]>> {
+    return this.#result('read', this.#ready().call('turns', query, this.#within))
   }
 
-  delete(query: ResponseQuery): Promise<Outcome<boolean>> {
-    return this.#result('deleted', this.#ready().call('delete', query, WITHIN))
+  delete(query: ResponseName): Promise<Outcome<boolean>> {
+    return this.#result('deleted', this.#ready().call('delete', query, this.#within))
+  }
+
+  ask(question: RunQuestion): Promise<Outcome<boolean>> {
+    return this.#result('stored', this.#ready().call('ask', question, this.#within))
+  }
+
+  events(query: EventsQuery): Promise<Outcome<RunEvents>> {
+    return this.#result('read', this.#ready().call('events', query, this.#within))
+  }
+
+  async addEvents(events: AddedEvents): Promise<Failure | null> {
+    const weight = events.lines.length
+    return failureIn(await this.#result('stored', this.#ready().call('addEvents', events, { ...this.#within, weight })))
+  }
+
+  readonly claims: AnswerClaims = {
+    claim: async (name, fingerprint) => {
+      const claim = await this.#result('stored', this.#ready().call('claim', { name, fingerprint }, this.#within))
+      // It may be claimed late, for a call that is made without it.
+      if (!claim.ok && this.#thread.isRunning) void this.claims.release(name)
+      return claim
+    },
+    keep: async (name, answer, ms) => {
+      const weight = answer.body.length
+      return failureIn(
+        await this.#result('stored', this.#ready().call('keep', { name, answer, ms }, { ...this.#within, weight })),
+      )
+    },
+    release: async (name) =>
+      failureIn(await this.#result('deleted', this.#ready().call('release', name, this.#within))),
   }
 
   async close(): Promise<void> {
@@ -149,14 +209,20 @@ class StoreClient {
   }
 
   #limits(): Limits {
-    this.#sentLimits = this.#options.limits()
-    return this.#sentLimits
+    const settings = this.#options.settings()
+    this.#sentSettings = settings
+    const { responses, idempotency } = settings
+    return {
+      keepDays: responses.keepDays,
+      maxMegabytes: responses.maxMegabytes,
+      answerMegabytes: idempotency.maxMegabytes,
+    }
   }
 
   /** The thread, which knows the current limits. */
   #ready(): ThreadClient<typeof program> {
-    if (this.#thread.isRunning && this.#options.limits() !== this.#sentLimits)
-      this.#thread.post('limits', limitsOf(this.#limits()))
+    if (this.#thread.isRunning && this.#options.settings() !== this.#sentSettings)
+      this.#thread.post('limits', this.#limits())
     return this.#thread
   }
 
@@ -164,9 +230,12 @@ class StoreClient {
     const result = await called
     if ('value' in result) return good(result.value)
     const isLate = 'cause' in result && result.cause === 'late'
-    const problem = isLate ? (this.#waiting ?? `the disk did not answer within ${LIMIT.operation} ms`) : result.problem
+    const store = this.#isShared ? 'Postgres' : 'the disk'
+    const problem = isLate
+      ? (this.#waiting ?? `${store} did not answer within ${this.#within.limit} ms`)
+      : result.problem
     this.#degrade(problem)
-    return bad(failureOf(verb, problem))
+    return bad(failureOf(verb, problem, this.#isShared))
   }
 
   // ── Health ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -188,7 +257,7 @@ class StoreClient {
 
   async #probe(): Promise<void> {
     if (this.#isClosing) return
-    const { ok } = await this.#result('stored', this.#ready().call('probe', null, WITHIN))
+    const { ok } = await this.#result('stored', this.#ready().call('probe', null, this.#within))
     if (this.#isClosing) return
     if (!ok) return this.#probeLater()
     this.#problem = null
@@ -198,14 +267,13 @@ class StoreClient {
 
 type StoreVerb = 'stored' | 'read' | 'deleted'
 
-const limitsOf = ({ keepDays, maxMegabytes }: Limits): Limits => ({ keepDays, maxMegabytes })
+const nameOf = ({ id, owner }: StoredResponse): ResponseName => ({ id, owner })
 
-const sizeOf = ({ input, response, events }: StoredResponse): number =>
-  input.length + response.length + (events?.length ?? 0)
+const failureIn = (outcome: Outcome<unknown>): Failure | null => (outcome.ok ? null : outcome.failure)
 
-const failureOf = (verb: StoreVerb, problem: string): Failure =>
+const failureOf = (verb: StoreVerb, problem: string, isShared: boolean): Failure =>
   fail(
     'storage',
-    `The response cannot be ${verb}: ${problem}. Check the data folder of the gateway (DATA_DIR), then retry.`,
+    `The response cannot be ${verb}: ${problem}. ${isShared ? 'Check the database of the gateway (DATABASE_URL)' : 'Check the data folder of the gateway (DATA_DIR)'}, then retry.`,
     { retryAfter: RETRY_AFTER },
   )

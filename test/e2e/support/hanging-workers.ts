@@ -29,7 +29,6 @@ const serveNothing = (mark: string) => {
       leavePort: () => {},
       reload: () => {},
       metrics: () => '',
-      cancel: async () => {},
       ledgerState: () => {},
       notice: () => {},
       answer: async () => '{}',

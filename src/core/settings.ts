@@ -445,7 +445,7 @@ export const settingsSchema = z.strictObject({
     .strictObject({
       keep: ms(
         600_000,
-        'time for which the answer to a request with an `Idempotency-Key` is kept in memory for retries with the same key; 0: the header is ignored',
+        'time for which the answer to a request with an `Idempotency-Key` is kept for retries with the same key; 0: the header is ignored',
       ),
       finish: ms(
         60_000,

@@ -108,6 +108,8 @@ export class BatchTotals {
   #keys = new Map<string, MutableRow<KeyUsage>>()
   #models = new Map<string, MutableRow<ModelUsage>>()
   #facets: FacetRow[] = []
+  /** Rows of keys with the row of the model that an answered request had last. */
+  #pairs = new Map<KeyUsage, ModelUsage>()
   readonly #knownKeys: NamesOfPeriod<string>
   readonly #knownModels: NamesOfPeriod<number>
   readonly #knownFacets = new Set<string>()
@@ -137,7 +139,11 @@ export class BatchTotals {
       const row = isOwn ? own : this.#modelRow({ day, hour, provider: triedProvider, model: triedModel }, request)
       addAttempts(row, attempts.length === 1 ? sums : sumsOf([attempt]))
     }
-    this.#addFacets(request, Number(request[REQUEST.ended] ?? received))
+    const seen = Number(request[REQUEST.ended] ?? received)
+    // Most requests of a batch differ in nothing that menus show.
+    if (this.#pairs.get(key) === own && request[REQUEST.outcome] === 'answered' && seen < this.#facetsUntil) return
+    this.#pairs.set(key, own)
+    this.#addFacets(request, seen)
   }
 
   take(): {
@@ -149,6 +155,7 @@ export class BatchTotals {
     this.#keys = new Map()
     this.#models = new Map()
     this.#facets = []
+    this.#pairs = new Map()
     return taken
   }
 

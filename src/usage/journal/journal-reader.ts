@@ -13,7 +13,7 @@ export type JournalRead = {
 }
 
 /** Longer lines are malformed. */
-const CHUNK = 256 * 1024
+const CHUNK = 512 * 1024
 const NEWLINE = 10
 
 /** One reader per thread: the buffer is reused. */

@@ -93,33 +93,40 @@ export class RedisNews implements NewsStore {
   /** Reads until it is closed. */
   async #read(): Promise<void> {
     let after: readonly [all: string, own: string] | null = null
+    let isConnected = false
     while (!this.#isClosed) {
       try {
-        after ??= await this.#start()
+        if (!isConnected) {
+          // Of an earlier connection it continues; at the start it reads the messages of the last minute.
+          const first = await this.#clockOfServer()
+          after ??= [first, first]
+          isConnected = true
+          this.#options.onState(null)
+        }
+        const [all, own]: readonly [string, string] = after ?? ['$', '$']
         const reply = (await this.#reader.xread(
           ...(['COUNT', PAGE, 'BLOCK', TIMES.block] as const),
-          ...(['STREAMS', TO_ALL, this.#own, ...after] as const),
+          ...(['STREAMS', TO_ALL, this.#own, all, own] as const),
         )) as StreamReply
-        this.#options.onState(null)
         if (!reply || this.#isClosed) continue
         const last = (stream: string) => reply.find(([name]) => name === stream)?.[1].at(-1)?.[0]
-        after = [last(TO_ALL) ?? after[0], last(this.#own) ?? after[1]]
+        after = [last(TO_ALL) ?? all, last(this.#own) ?? own]
         this.#receive(reply.flatMap(([, entries]) => entries))
       } catch (error) {
         if (this.#isClosed) return
+        isConnected = false
         this.#options.onState(problemOf(error))
         await sleep(TIMES.retry / 2)
       }
     }
   }
 
-  /** Where reading begins: at the messages of the last minute. */
-  async #start(): Promise<readonly [all: string, own: string]> {
+  /** Reads the clock of Redis. Returns the position of the messages of the last minute. */
+  async #clockOfServer(): Promise<string> {
     const [seconds, micros] = await this.#reader.time()
     const now = Number(seconds) * 1_000 + Number(micros) / 1_000
     this.#clock = now - performance.now()
-    const first = `${Math.floor(now - NEWS_TIMES.first)}`
-    return [first, first]
+    return `${Math.floor(now - NEWS_TIMES.first)}`
   }
 
   #receive(entries: readonly StreamEntry[]): void {

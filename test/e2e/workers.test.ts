@@ -510,6 +510,10 @@ describe('workers: shared state', { skip: skipWithoutProc, timeout: 300_000 }, (
     assert.equal((await two.ask('GET', `/v1/responses/${id}`)).json.status, 'completed')
     const next = await two.ask('POST', '/v1/responses', { model: 'any', input: 'more', previous_response_id: id })
     assert.equal(next.status, 200)
+    const followed = await one.ask('POST', '/v1/responses', { model: 'any', input: 'hello', background: true })
+    const events = await two.ask('GET', `/v1/responses/${text(followed.json.id)}?stream=true`)
+    assert.equal(events.status, 200)
+    assert.match(events.text, /^event: response\.completed$/m)
     for (const [method, path, status] of [
       ['POST', '/cancel', 'cancelled'],
       ['DELETE', '', undefined],
@@ -519,9 +523,6 @@ describe('workers: shared state', { skip: skipWithoutProc, timeout: 300_000 }, (
       const at = `/v1/responses/${text(job.json.id)}`
       await until(() => upstream.requests.length > before)
       assert.match(String((await two.ask('GET', at)).json.status), /queued|in_progress/)
-      const events = await two.ask('GET', `${at}?stream=true`)
-      assert.equal(events.status, 503)
-      assert.match(events.text, /Another process/)
       const gone = await two.ask(method, `${at}${path}`)
       assert.equal(gone.status, 200)
       assert.equal(gone.json.status, status)

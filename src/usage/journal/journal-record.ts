@@ -77,7 +77,7 @@ export class RecordEncoder {
     if (call.open.length === 1) call.open.pop()
     else call.open.splice(at, 1)
     const charged = chargedCost(written(record.cost), written(opened.reserved) ?? 0)
-    const text = JSON.stringify(clean(endList(opened, record, charged)))
+    const text = endText(endList(opened, record, charged))
     const spends = opened.charges.length === 0 ? NO_SPENDS : opened.charges.flatMap((charge) => [charge, charged])
     const end = { attempt: record.attempt, text, spends }
     call.ends = call.ends.length === 0 ? [end] : [...call.ends, end]
@@ -201,10 +201,11 @@ const endList = (opened: AttemptOpened, record: KnownEnd, charged: number): Reco
   ]
 }
 
-/** Postgres has no JSON with half a surrogate pair or a null character, and the list of attempts is JSON there. */
-const clean = (values: RecordValues): RecordValues => (values.some(isUnclean) ? values.map(cleaned) : values)
-const isUnclean = (value: unknown): boolean =>
-  typeof value === 'string' && (value.includes('\0') || !value.isWellFormed())
+/** Postgres has no JSON with half a surrogate pair or a null character, which JSON has as escapes, and the list of attempts is JSON there. */
+const endText = (values: RecordValues): string => {
+  const text = JSON.stringify(values)
+  return text.includes('\\u') ? JSON.stringify(values.map(cleaned)) : text
+}
 const cleaned = (value: RecordValues[number]): RecordValues[number] =>
   typeof value === 'string' ? value.toWellFormed().replaceAll('\0', '\ufffd') : value
 
@@ -382,7 +383,7 @@ export const lostEnd = (text: string): Pick<ClosedLine, 'end' | 'spends'> => {
     priceSource: 'none',
     priceVersion: null,
   } as const
-  const end = clean(endList(opened, closed, charged))
+  const end = endList(opened, closed, charged).map(cleaned)
   return { end, spends: opened.charges.flatMap((charge) => [charge, charged]) }
 }
 

@@ -235,12 +235,36 @@ export const settingsSchema = z.strictObject({
     .strictObject({
       url: z
         .string()
-        .regex(/^rediss?:\/\//)
+        .regex(/^rediss?(?:\+cluster|\+sentinel)?:\/\//)
         .optional()
         .describe(
-          'Redis or Valkey in which several gateways count limits and budgets together: `redis://:password@host:6379`; unset: each process counts for itself',
+          'Redis or Valkey in which several gateways count limits and budgets together: `redis://:password@host:6379`, `redis+cluster://host,host` or `redis+sentinel://host,host/primary`; unset: each process counts for itself',
         )
-        .meta({ allowed: 'a URL that begins with redis:// or rediss://' }),
+        .meta({ allowed: 'a URL that begins with redis://, redis+cluster://, redis+sentinel:// or rediss://' }),
+    })
+    .prefault({}),
+  lease: z
+    .strictObject({
+      interval: whole(500, 50, 10_000, 'ms between two exchanges with the store about a limit or budget in use'),
+      wait: whole(
+        2_500,
+        0,
+        60_000,
+        'ms that a request waits for what other gateways hold of a budget and do not use, before it is refused',
+      ),
+      timeout: whole(
+        1_000,
+        50,
+        60_000,
+        'ms for an answer of the store, after which it is lost and each gateway uses what it was granted',
+      ),
+      overdraft: z
+        .number()
+        .min(0)
+        .max(100)
+        .default(1)
+        .describe('percent by which all gateways together may exceed a budget with `enforcement: fast`')
+        .meta({ allowed: 'a number from 0 to 100' }),
     })
     .prefault({}),
   usage: z

@@ -1,6 +1,5 @@
 /** Whether limits are shared with other gateways now, for the log and `/health`. */
 import type { Log } from '../observe/log.ts'
-import type { CountersState } from './counters-thread-messages.ts'
 
 export type LimitsProblem = { readonly reason: string; readonly since: number }
 
@@ -20,8 +19,8 @@ export class LimitsReport {
     return this.#problem
   }
 
-  /** Logs when Redis is lost, and when it is back. */
-  report({ problem, shares }: CountersState): void {
+  /** Logs when the store is lost, and when it is back. */
+  report(problem: string | null): void {
     const before = this.#problem
     if (problem === null) {
       this.#problem = null
@@ -30,8 +29,7 @@ export class LimitsReport {
     }
     this.#problem = { reason: problem, since: before?.since ?? this.#date() }
     if (before) return
-    const share = shares > 1 ? `1/${shares} of what was left of each` : 'all that was left of each'
-    const message = `Limits and budgets are not shared with other gateways (redis.url, REDIS_URL): ${problem}. Until it answers, this process uses ${share}.`
+    const message = `Limits and budgets are not shared with other gateways (redis.url, REDIS_URL): ${problem}. Until it answers, this gateway uses what it was granted before, and its part of rates and of requests in progress.`
     this.#log()?.error('limits', { status: 'degraded', message })
   }
 }

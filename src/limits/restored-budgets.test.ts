@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { testBudget } from '../../test/support/accounts.ts'
+import { stillWorld } from '../../test/support/still-world.ts'
 import type { Budget } from '../core/accounts.ts'
-import { CounterAuthority } from '../gateway/accounts/authority.ts'
 import { type BudgetCell, BudgetCounters } from '../gateway/accounts/budget-counters.ts'
+import { Reservations } from '../gateway/accounts/reservations.ts'
 import { type BudgetScope, budgetScope } from '../policy/accounts/budget-scope.ts'
 import type { LedgerSum } from '../usage/bookkeeper/ledger-store.ts'
 import { RestoredBudgets } from './restored-budgets.ts'
@@ -15,7 +16,7 @@ const NOW = Date.UTC(2026, 10, 1)
 const given = (servesUnknown = true) => {
   let scopes: readonly BudgetScope[] = []
   const counters = new BudgetCounters(() => scopes, { servesUnknown: () => servesUnknown })
-  const authority = new CounterAuthority(() => 0)
+  const authority = new Reservations({ world: stillWorld() })
   const ledger = new Map<string, LedgerSum>()
   const reads: number[] = []
   const problems: string[] = []
@@ -51,15 +52,15 @@ const given = (servesUnknown = true) => {
   /** What an earlier process has spent. */
   const store = (counter: string, spent: number) => add(counter, spent, spent)
   const cell = (id: string): BudgetCell => {
-    const found = counters.cellOf(id, '', NOW)
-    assert.ok(found && 'charge' in found)
+    const found = counters.current(NOW).find((one) => one.id === id)
+    assert.ok(found)
     return found
   }
   /** Begins an attempt that costs this much; returns how it ends. */
   const begin = (id: string, cost: number) => {
     const cells = { limits: [], slots: [], rates: [], budgets: [cell(id)] }
     const result = authority.reserve(cells, { first: true, tokens: 0, cost })
-    if ('refusal' in result) return assert.fail('the budget has room')
+    if (result instanceof Promise || 'refusal' in result) return assert.fail('the budget has room')
     return () => {
       authority.settle(result.reservation, { tokens: 0, cost })
       if (state.isRecorded) add(`${id}:`, cost, 0)

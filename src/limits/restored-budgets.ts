@@ -86,6 +86,13 @@ export class RestoredBudgets {
     return this.#problem === null ? this.#last : Promise.resolve()
   }
 
+  /** Earlier usage of new budgets is being read: they are known when it resolves. Null: nothing is read. */
+  reading(): Promise<void> | null {
+    return this.#isRecorded && this.#problem === null && this.#options.accounts.unrestored().length > 0
+      ? this.changed()
+      : null
+  }
+
   #followRecording(): void {
     const { accounts, isRecorded } = this.#options
     const wasRecorded = this.#isRecorded

@@ -1,67 +1,59 @@
-/** Limits and budgets that the only process of this gateway shares with other gateways, in Redis. */
-import type { OnStoreTime } from '../storage/thread/on-store-time.ts'
+/** Limits and budgets that the only process of this gateway shares with other gateways. */
+import type { CounterStore } from '../gateway/accounts/counter-store.ts'
 import type { LedgerProblem } from '../usage/bookkeeper/usage-ledger.ts'
-import { CountersClient } from './counters-client.ts'
-import type { CountersState } from './counters-thread-messages.ts'
-import { SeededBudgets, type SeededBudgetsOptions } from './seeded-budgets.ts'
-import { isUnknown, REDIS_TIMEOUT, SharedAuthority } from './shared-authority.ts'
+import { storeOf } from './common-counters.ts'
+import { CountersClient, type CountersClientOptions } from './counters-client.ts'
+import { LedgerSums, type LedgerSumsOptions } from './ledger-sums.ts'
+import { SeededStore } from './seeded-store.ts'
 
-export type SharedLimitsOptions = Omit<SeededBudgetsOptions, 'counters'> & {
-  readonly url: string
-  readonly node: string
-  /** Whether hard budgets are used before their earlier usage is counted. */
-  readonly servesUnknown: () => boolean
-  readonly onState: (state: CountersState) => void
-  readonly onTime: OnStoreTime
-}
-
-/** The only process. */
-const SOURCE = 0
-
-export class SharedLimits {
-  readonly authority: SharedAuthority
-  readonly #client: CountersClient
-  readonly #seeded: SeededBudgets
-
-  constructor({ url, node, servesUnknown, onState, onTime, ...options }: SharedLimitsOptions) {
-    this.authority = new SharedAuthority({
-      send: (operations) => this.#client.run(SOURCE, operations),
-      of: () => this.#client.state.shares,
-      now: () => performance.now(),
-      timeout: () => REDIS_TIMEOUT,
-      isUnknown: (budget) => !servesUnknown() && isUnknown(this.#client.state, budget),
-      adjust: (correction) => {
-        this.#seeded.corrected()
-        this.#client.add([correction])
-      },
-    })
-    this.#client = new CountersClient({
-      url,
-      node,
-      shares: 1,
-      onTime,
-      onAnswers: (_, answers) => this.authority.onAnswers(answers),
-      onFigures: (figures, takenBy) => this.authority.onFigures(figures, takenBy?.(SOURCE) ?? null),
-      onState: (state) => {
-        if (state.problem !== null) this.authority.onLost()
-        onState(state)
-      },
-      onRestart: () => void this.#seeded.restarted(),
-    })
-    this.#seeded = new SeededBudgets({ ...options, counters: this.#client })
+export type SharedLimitsOptions = LedgerSumsOptions &
+  CountersClientOptions & {
+    readonly node: string
+    /** Whether the ledger has what all gateways have spent. */
+    readonly isLedgerShared: boolean
+    /** Whether hard budgets are used before their earlier usage is known. */
+    readonly servesUnknown: () => boolean
+    /** Why the store cannot be used after an exchange, or null. */
+    readonly onReply: (problem: string | null) => void
   }
 
-  /** The budgets may have changed. */
+export class SharedLimits {
+  readonly store: CounterStore
+  readonly #client: CountersClient
+  readonly #sums: LedgerSums
+
+  constructor({ node, isLedgerShared, servesUnknown, onReply, ...options }: SharedLimitsOptions) {
+    this.#client = new CountersClient(options)
+    this.#sums = new LedgerSums({
+      ...options,
+      onRestored: () => {
+        options.onRestored()
+        void seeded.restored()
+      },
+    })
+    const part = isLedgerShared ? null : node
+    const seeded = new SeededStore({
+      store: this.#client,
+      sums: this.#sums,
+      part,
+      servesUnknown,
+      timeout: options.timeout,
+      now: () => performance.now(),
+    })
+    this.store = storeOf(seeded, { process: node, boot: Date.now() }, onReply)
+  }
+
+  /** The budgets may have changed. Resolves when what was spent of them earlier is known, or cannot be. */
   changed(): Promise<void> {
-    return this.#seeded.changed()
+    return this.#sums.changed()
   }
 
   /** Why earlier usage is not counted, and since when; null: it is. */
   unknown(): LedgerProblem | null {
-    return this.#seeded.unknown()
+    return this.#sums.unknown()
   }
 
-  /** Frees what is in progress, within 2 s. */
+  /** After the leases were given back. Within 2 s. */
   close(): Promise<void> {
     return this.#client.close()
   }

@@ -9,7 +9,8 @@ import { memoizeLast } from '../core/memoize-last.ts'
 import { summaryOf } from '../core/trace-summary.ts'
 import type { World } from '../core/world.ts'
 import { demoUpstream } from '../demo/demo.ts'
-import { Accounts } from '../gateway/accounts/accounts.ts'
+import { Accounts, type AccountsOptions } from '../gateway/accounts/accounts.ts'
+import type { ReservationRules } from '../gateway/accounts/reservations.ts'
 import { ActiveCalls } from '../gateway/call/cancellation.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import { FetchedModelLists } from '../gateway/handlers/model-lists.ts'
@@ -48,7 +49,7 @@ import { type StoreOptions, threadedStore } from '../storage/responses/threaded-
 import { sharedDatabase } from '../storage/sql/shared-database.ts'
 import { connectionFor, dialer } from '../transport/client/dial.ts'
 import { signing } from '../transport/identity/signing.ts'
-import { RequestBodies } from '../usage/bodies/body-keeper.ts'
+import { type BodyKeeperOptions, RequestBodies } from '../usage/bodies/body-keeper.ts'
 import { journalFolder, UsageLedger, type UsageLedgerOptions } from '../usage/bookkeeper/usage-ledger.ts'
 import { HintBatch } from './fleet/notice.ts'
 import { openIncidents } from './incidents.ts'
@@ -122,12 +123,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
       void budgets.changed()
     },
   })
-  const bodies = new RequestBodies({
-    folder: config.settings.data.dir,
-    settings: () => current.config.settings.bodies,
-    date: world.date,
-    onTime: onTime('bodies'),
-  })
+  const bodies = openBodies(current, { date: world.date, onTime: onTime('bodies') })
   const reload = reloadState(world.date)
   const limits = await openLimits({ current, keys, ledger, log, worker }, { world, onTime: onTime('limits') })
   const problems = () => problemsOf({ current, responses, keys, ledger, reload, limits, budgets })
@@ -142,12 +138,15 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     config: () => current.config,
     lists: () => lists.all,
     responses,
-    accounts: openAccounts({ world, prices }, { current, keys, ledger, worker, limits }),
+    accounts: openAccounts(
+      { world, prices, reading: () => budgets.reading?.() },
+      { current, keys, ledger, worker, limits },
+    ),
     cache: new ResponseCache({ world, fingerprint, limit: () => cacheBytes(current.config) }),
     jobs: new Map(),
     ...claimsOf({ current, worker, responses }),
   }
-  const budgets = limits?.shared ?? restoredBudgets({ current, gateway, keys, ledger, log, worker })
+  const budgets: Runtime['budgets'] = limits?.shared ?? restoredBudgets({ current, gateway, keys, ledger, log, worker })
   applyDecisions(gateway, keys)
   const metrics = createMetrics({
     version,
@@ -271,6 +270,13 @@ const openResponses = (
   })
 }
 
+const openBodies = (current: Current, on: Pick<BodyKeeperOptions, 'date' | 'onTime'>) =>
+  new RequestBodies({
+    folder: current.config.settings.data.dir,
+    settings: () => current.config.settings.bodies,
+    ...on,
+  })
+
 const openLedger = (
   { current, log, worker }: Pick<Runtime, 'current' | 'log' | 'worker'>,
   on: Pick<UsageLedgerOptions, 'date' | 'onTime'>,
@@ -286,18 +292,21 @@ const openLedger = (
 }
 
 const openAccounts = (
-  { world, prices }: Pick<Gateway, 'world' | 'prices'>,
+  { world, prices, reading }: Pick<AccountsOptions, 'world' | 'prices' | 'reading'>,
   { current, keys, ledger, worker, limits }: Pick<Runtime, 'current' | 'keys' | 'ledger' | 'worker' | 'limits'>,
-): Accounts =>
-  new Accounts({
+): Accounts => {
+  const store = worker?.accounts.store ?? limits?.shared?.store
+  return new Accounts({
     world,
     budgets: () => budgetsOf(keys.directory().budgets),
     prices,
     journal: () => (current.config.settings.usage.ledger ? ledger : null),
     rules: () => accountRules(current.config),
     blockedUsers: () => blockedUsersOf(keys.decisions()),
-    authority: worker?.accounts.authority ?? limits?.shared?.authority,
+    shared: store && { store, rules: () => leaseRules(current.config, worker !== undefined) },
+    reading,
   })
+}
 
 const problemsOf = ({
   current,
@@ -342,12 +351,25 @@ const restoringOf = ({ current, log }: Pick<Runtime, 'current' | 'log'>) => ({
   },
 })
 
+/** A supervisor answers in memory: workers ask often, and wait for it. */
+const leaseRules = ({ settings }: Config, isWorker: boolean): ReservationRules => {
+  const { lease, redis } = settings
+  return isWorker && redis.url === undefined
+    ? { ...lease, interval: Math.min(lease.interval, SUPERVISED.interval), hurry: SUPERVISED.hurry }
+    : { ...lease, hurry: HURRY }
+}
+
+/** ms that a `fast` budget waits for Redis before its overdraft is used. */
+const HURRY = 50
+/** ms. */
+const SUPERVISED = { interval: 100, hurry: 60_000 }
+
 /** Limits that several gateways share in Redis; null: this gateway counts alone. */
 const openLimits = async (
   { current, keys, ledger, log, worker }: Pick<Runtime, 'current' | 'keys' | 'ledger' | 'log' | 'worker'>,
   { world, onTime }: Pick<Gateway, 'world'> & Required<Pick<UsageLedgerOptions, 'onTime'>>,
 ): Promise<Runtime['limits']> => {
-  const { redis, data } = current.config.settings
+  const { redis, data, database, lease } = current.config.settings
   if (redis.url === undefined) return null
   const [{ LimitsReport }, { sharedName }, { SharedLimits }] = await Promise.all([
     import('../limits/limits-report.ts'),
@@ -355,10 +377,12 @@ const openLimits = async (
     import('../limits/shared-limits.ts'),
   ])
   const report = new LimitsReport(world.date, () => (worker ? null : log))
-  const store = { url: redis.url, node: sharedName(data.dir) }
+  const isLedgerShared = database.url !== undefined
+  const store = { url: redis.url, node: sharedName(data.dir), timeout: lease.timeout, isLedgerShared }
   const problem = () => report.problem
+  const onReply = (reason: string | null) => report.report(reason)
   if (worker) {
-    worker.accounts.shareLimits(store, (state) => report.report(state))
+    worker.accounts.shareLimits(store, onReply)
     return { problem, shared: null }
   }
   const shared = new SharedLimits({
@@ -370,7 +394,7 @@ const openLimits = async (
     date: world.date,
     later: world.later,
     onRestored: () => log.info('ledger', { message: EARLIER_USAGE_COUNTS }),
-    onState: (state) => report.report(state),
+    onReply,
     onTime,
   })
   return { problem, shared }

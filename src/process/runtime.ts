@@ -91,7 +91,7 @@ export type Runtime = Pick<StartOptions, 'home' | 'version'> & {
   readonly ledger: UsageLedger
   readonly bodies: RequestBodies
   readonly keys: KeyStore
-  readonly budgets: Pick<RestoredBudgets, 'changed' | 'unknown'>
+  readonly budgets: Pick<RestoredBudgets, 'changed' | 'unknown'> & Partial<Pick<RestoredBudgets, 'reading'>>
   /** Limits that several gateways share. Null: this one counts alone. `shared`: null: the supervisor has the connection. */
   readonly limits: { readonly problem: () => LimitsProblem | null; readonly shared: SharedLimits | null } | null
   readonly reload: ReturnType<typeof reloadState>

@@ -35,6 +35,7 @@ export const drain = async (runtime: Runtime, server: Server, watching: Watching
   await runtime.dialer.close()
   // Background responses whose end could not be stored so far. The store limits the time of a write.
   await Promise.all([...gateway.jobs.values()].map((job) => job.storeAgain()))
+  await gateway.accounts.close()
   await Promise.all([runtime.limits?.shared?.close(), runtime.current.fleet?.close()])
   await Promise.all([runtime.keys.close(), runtime.responses.close(), runtime.ledger.close(), runtime.bodies.close()])
   log.info('stopped')

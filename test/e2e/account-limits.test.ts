@@ -135,7 +135,9 @@ circuit: { timeout: 120000 }
       assert.equal(usage.attempts.length, served)
       assert.equal(refusals.length, refused)
       assert.ok(refused > 100, `only ${refused} were refused`)
-      assert.ok(billed <= AMOUNT + excess, `billed ${billed}, bound ${AMOUNT + excess}`)
+      // A worker does not know at once what the requests of others cost beyond their reservations.
+      const bound = AMOUNT + (workers === 0 ? excess : AMOUNT / 20)
+      assert.ok(billed <= bound, `billed ${billed}, bound ${bound}`)
       assert.ok(excess <= AMOUNT * EXCESS)
       assert.ok(lowest >= 0.95 * AMOUNT, `refused although only ${lowest} of ${AMOUNT} was committed`)
     })
@@ -363,7 +365,11 @@ describe('slots and reservations', () => {
         assert.ok(waited < 20_000, 'calls are still in progress')
         await sleep(100)
       }
-      assert.equal((await budgetNow(gateway)).reserved, 0, 'nothing is reserved')
+      // The workers state it within half a second.
+      for (let waited = 0; (await budgetNow(gateway)).reserved > 0; waited += 100) {
+        assert.ok(waited < 20_000, 'nothing is reserved')
+        await sleep(100)
+      }
 
       // All slots can be used again, and not one more.
       const full = Array.from({ length: SLOTS }, hold)

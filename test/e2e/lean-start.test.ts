@@ -38,7 +38,7 @@ const LATER = [
   ['server/openapi-schemas.ts', 'GET /openapi.json'],
   ['process/workers/supervise.ts', 'WORKERS'],
   ['limits/counters-client.ts', 'redis.url'],
-  ['limits/shared-authority.ts', 'redis.url'],
+  ['limits/shared-limits.ts', 'redis.url'],
   ['usage/journal/journal-writer.ts', 'usage.ledger'],
   ['usage/bookkeeper/ledger-client.ts', 'usage.ledger'],
   ['usage/bodies/bodies-client.ts', 'bodies'],

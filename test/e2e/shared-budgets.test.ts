@@ -156,26 +156,25 @@ describe('a stopped first process', { skip: skipWithoutProc }, () => {
         OPENAI_BASE_URL: `${upstream.it.url}/v1`,
         OPENAI_MODELS: 'm',
       },
-      files: { 'headgate.yaml': YAML.replace('period: total', 'period: total, enforcement: strict') },
+      files: {
+        'headgate.yaml': YAML.replace('period: total', 'period: total, enforcement: strict').replace(
+          '"1.00"',
+          '"0.10"',
+        ),
+      },
     })
     const ask = () => post(`${gateway.base}/chat/completions`, BODY, { connection: 'close' })
-    /** On a busy machine the first process may take longer than 50 ms now and then. */
-    const served = async () => {
-      for (let tries = 0; ; tries++) {
-        const { status, text } = await ask()
-        if (status === 200) return
-        assert.ok(status === 503 && tries < 300, text)
-        await sleep(100)
-      }
-    }
-    for (let at = 0; at < 8; at++) await served()
+    for (let at = 0; at < 8; at++) assert.equal((await ask()).status, 200)
     const { pid } = gateway.child
     assert.ok(pid)
     const calls = () => upstream.it.requests.filter(({ path }) => path.endsWith('/chat/completions')).length
-    const before = calls()
     process.kill(pid, 'SIGSTOP')
     try {
-      for (const { status, headers, json } of await Promise.all(Array.from({ length: 16 }, ask))) {
+      // Each worker has at most a quarter of the 12 that are left, and uses it.
+      const answers = await Promise.all(Array.from({ length: 16 }, ask))
+      const refused = answers.filter(({ status }) => status !== 200)
+      assert.ok(refused.length >= 8, `${refused.length} refused`)
+      for (const { status, headers, json } of refused) {
         assert.deepEqual([status, json().error.code], [503, 'budget_unavailable'])
         assert.match(headers.get('x-headgate-limit') ?? '', /^budget; id=bud_[a-z]+; degraded$/)
         assert.equal(headers.get('retry-after'), '1')
@@ -183,7 +182,13 @@ describe('a stopped first process', { skip: skipWithoutProc }, () => {
     } finally {
       process.kill(pid, 'SIGCONT')
     }
-    assert.equal(calls(), before)
+    assert.ok(calls() <= 20, `${calls()} calls`)
+    const served = async () => {
+      for (let tries = 0; (await ask()).status !== 200; tries++) {
+        assert.ok(tries < 300)
+        await sleep(100)
+      }
+    }
     await served()
     assert.equal(await gateway.stop(), 0)
   })

@@ -139,7 +139,7 @@ export const ROWS: readonly Row[] = [
   {
     id: 'SEC-30',
     attack: 'Redis injection',
-    tests: ['src/limits/redis-counters.test.ts'],
+    tests: ['src/limits/counter-keys.test.ts'],
     not: 'keys contain IDs and digests only, and scripts get values as arguments',
   },
   {

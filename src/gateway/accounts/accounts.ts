@@ -12,7 +12,6 @@ import type { BudgetScope } from '../../policy/accounts/budget-scope.ts'
 import { programOf } from '../../policy/client-programs.ts'
 import type { AccountsState } from './accounts-state.ts'
 import { AnswerHistory } from './answer-history.ts'
-import { CounterAuthority, type RemoteAuthority } from './authority.ts'
 import {
   BudgetCounters,
   type BudgetState,
@@ -21,45 +20,47 @@ import {
   stateOf,
   type UnrestoredCounters,
 } from './budget-counters.ts'
+import type { CounterStore } from './counter-store.ts'
 import { type CallDemand, endUsersOf, NO_DEMAND } from './demand.ts'
 import { blockOf } from './end-user-block.ts'
 import { LimitCounters } from './limit-counters.ts'
 import { planAttempt } from './open-attempt.ts'
 import { type RefusedCall, RefusedCalls } from './refused-calls.ts'
 import { RequestAccount } from './request-account.ts'
+import { type ReservationRules, Reservations } from './reservations.ts'
 
 export type AccountsOptions = Pick<AccountsState, 'world' | 'prices' | 'journal' | 'rules' | 'blockedUsers'> & {
   /** The current budgets. A change is another array. */
   readonly budgets: () => readonly BudgetScope[]
-  /** The process that decides about limits and budgets. Absent: this one. */
-  readonly authority?: RemoteAuthority | undefined
+  /** The counters that several processes share, and the rules of leases. Absent: this process has its counters alone. */
+  readonly shared?: SharedCounterOptions | undefined
+  /** Resolves when what was spent of new budgets is read; null: nothing is read. */
+  readonly reading?: (() => Promise<unknown> | null | undefined) | undefined
 }
+
+export type SharedCounterOptions = { readonly store: CounterStore; readonly rules: () => ReservationRules }
 
 /** The members of a request that its account records. */
 type ReceivedCall = Pick<IncomingRequest, 'id' | 'ownId' | 'client' | 'headers'>
 
 export class Accounts {
   readonly #state: AccountsState
-  readonly #remote: RemoteAuthority | null
+  readonly #reservations: Reservations
   readonly #refused: RefusedCalls
   #calls = 0
 
-  constructor({ budgets, authority, ...options }: AccountsOptions) {
+  constructor({ budgets, shared, reading, ...options }: AccountsOptions) {
     const { world } = options
-    this.#remote = authority ?? null
+    this.#reservations = new Reservations({ world, reading, ...shared })
     this.#state = {
       ...options,
-      authority: authority ?? new CounterAuthority(world.now),
+      authority: this.#reservations,
       limits: new LimitCounters(),
-      budgets: new BudgetCounters(budgets, {
-        // Where another process decides, it knows.
-        servesUnknown: () => this.#remote !== null || options.rules().whenUnknown === 'serve',
-      }),
+      budgets: new BudgetCounters(budgets, { servesUnknown: () => options.rules().whenUnknown === 'serve' }),
       history: new AnswerHistory(),
       streams: new SharedTimer(),
     }
     this.#refused = new RefusedCalls(options)
-    this.#remote?.follow((figures) => this.#state.budgets.show(figures))
   }
 
   /** Opens the account of a call. `style`: the kind of call, as named in the log. */
@@ -120,35 +121,45 @@ export class Accounts {
 
   /** What each budget has spent and reserved in its current period, in all processes together. */
   async budgetFigures(): Promise<BudgetFigures> {
-    const figures = await this.#remote?.states()
-    this.#state.budgets.show(figures ?? [])
-    const states = this.#state.budgets.states(this.#state.world.date())
-    return { states, authority: figures === null ? 'degraded' : 'ok' }
+    const { budgets, authority, world } = this.#state
+    budgets.know(await authority.known(), world.date())
+    const isCurrent = await authority.refresh(budgets.current(world.date()))
+    return { states: this.budgetStates(), authority: isCurrent ? 'ok' : 'degraded' }
   }
 
   /** The limits of a client, and the budgets that count it except those per end user, with what is left of them. */
   async figuresOf(client: Client): Promise<ClientFigures> {
-    const { limits, budgets, authority, world } = this.#state
-    const cells = { ...limits.cellsFor(client, world.now()), budgets: budgets.cellsOf(client, world.date()) }
-    await authority.check(cells, NOTHING)
-    return { ...this.limitsOf(client), budgets: cells.budgets.map(stateOf) }
+    const { budgets, authority, world } = this.#state
+    const cells = budgets.cellsOf(client, world.date())
+    await authority.refresh(cells)
+    return { ...this.limitsOf(client), budgets: cells.map(stateOf) }
   }
 
-  /** The counters of a client's limits, where this process decides. */
+  /** The counters of a client's limits. Those that others share are as of the last answer. */
   limitsOf(client: Client): Pick<Counters, 'slots' | 'rates'> {
     const { slots, rates } = this.#state.limits.cellsFor(client, this.#state.world.now())
     return { slots, rates }
   }
 
-  /** What each budget has spent and reserved, at once. Where another process decides, they are about a second old. */
+  /** What each budget has spent and reserved, at once. Where processes share it, as of the last answer. */
   budgetStates(): readonly BudgetState[] {
-    return this.#state.budgets.states(this.#state.world.date())
+    return this.#state.budgets.current(this.#state.world.date()).map(stateOf)
   }
 
   /** Adds a correction to what a counter has spent; negative: a credit. */
-  adjust(correction: SpentSum): void {
-    if (this.#remote) this.#remote.adjust(correction)
-    else this.#state.budgets.add([correction])
+  adjust({ counter, period_start, spent }: SpentSum): void {
+    const cell = this.#state.budgets.cellOfSum({ counter, period_start })
+    if (cell) this.#state.authority.adjust(cell, spent)
+  }
+
+  /** Why the counters that several processes share cannot be used, or null. */
+  get sharedProblem(): string | null {
+    return this.#reservations.problem
+  }
+
+  /** Gives back what this process was granted and does not use. */
+  close(): Promise<void> {
+    return this.#reservations.close()
   }
 
   /** The counters of budgets that lack what was spent before they were created. */
@@ -167,10 +178,8 @@ export class Accounts {
   }
 }
 
-/** The figures of all budgets. `degraded`: the process that decides does not answer, and they are those of its last answers. */
+/** The figures of all budgets. `degraded`: the store that has them does not answer, and they are those of its last answers. */
 export type BudgetFigures = { readonly states: readonly BudgetState[]; readonly authority: 'ok' | 'degraded' }
 
 /** What is left of a client's limits and budgets. */
 export type ClientFigures = Pick<Counters, 'slots' | 'rates'> & { readonly budgets: readonly BudgetState[] }
-
-const NOTHING = { first: false, tokens: 0, cost: 0 }

@@ -3,7 +3,7 @@
  * nano-dollars, times in ms since 1970.
  */
 import type { Budget, Client } from '../../core/accounts.ts'
-import { type BudgetCharge, budgetCharge } from '../../core/journal.ts'
+import { type BudgetCharge, budgetCharge, parseCharge } from '../../core/journal.ts'
 import { addNano, type Nano } from '../../core/money.ts'
 import { type BudgetCounter, remainingOf } from '../../policy/accounts/attempt-admission.ts'
 import { type BudgetScope, counterOwner, countsClient } from '../../policy/accounts/budget-scope.ts'
@@ -24,11 +24,6 @@ export type BudgetState = {
   readonly spent: Nano
   readonly reserved: Nano
   readonly remaining: Nano
-}
-
-/** What one counter has spent and reserved. `budget`: its ID. */
-export type CounterFigures = Pick<BudgetState, 'owner' | 'periodStart' | 'spent' | 'reserved'> & {
-  readonly budget: string
 }
 
 /** One counter. `budget` is replaced when the budget is changed. */
@@ -134,13 +129,6 @@ export class BudgetCounters {
     return cells
   }
 
-  /** The counter of one owner; `client`: the key that has named it. Null: there was no such budget. Returns a hard budget without a free counter instead. */
-  cellOf(id: string, owner: string, received: number, client = ''): BudgetCell | Budget | null {
-    this.#current()
-    const counted = this.#counted.get(id)
-    return counted ? (this.#cell(counted, owner, received, client) ?? counted.scope.budget) : null
-  }
-
   /** The counters that count a client at some target. Those of its end users are left out. */
   cellsOf(client: Client, received: number): readonly BudgetCell[] {
     return this.#scopesOf(client).flatMap((scope) => {
@@ -149,13 +137,13 @@ export class BudgetCounters {
     })
   }
 
-  /** The state of every counter of a current period. */
-  states(now: number): readonly BudgetState[] {
+  /** The counters of current periods. */
+  current(now: number): readonly BudgetCell[] {
     return this.#current().flatMap((scope) => {
       const counted = this.#countedOf(scope)
       const { cells } = this.#periodAt(counted, now)
       if (scope.budget.per === 'all') this.#cell(counted, '', now)
-      return [...cells.values()].map(stateOf)
+      return [...cells.values()]
     })
   }
 
@@ -183,24 +171,24 @@ export class BudgetCounters {
     for (const sum of sums) if (splitCounter(sum.counter)[0] === budget.id) this.#addSum(counted, sum)
   }
 
-  /** Adds corrections, or what another process has spent. Returns the counters that were changed. */
-  add(sums: readonly SpentSum[]): readonly BudgetCell[] {
+  /** Creates the counters of these charges that are of current periods. */
+  know(charges: readonly BudgetCharge[], now: number): void {
     this.#current()
-    return sums.flatMap((sum) => {
-      const counted = this.#counted.get(splitCounter(sum.counter)[0])
-      return (counted && this.#addSum(counted, sum)) ?? []
-    })
+    for (const charge of charges) {
+      const { counter, periodStart } = parseCharge(charge)
+      const [id, owner] = splitCounter(counter)
+      const counted = this.#counted.get(id)
+      if (counted && this.#periodAt(counted, now).start === periodStart) this.#cell(counted, owner, now)
+    }
   }
 
-  /** Takes over what the process that decides has counted. */
-  show(figures: readonly CounterFigures[]): void {
-    for (const { budget, owner, periodStart, spent, reserved } of figures) {
-      const cell = this.cellOf(budget, owner, periodStart)
-      // A period that is no longer kept has no counter of its own.
-      if (!cell || !('charge' in cell) || cell.periodStart !== periodStart) continue
-      cell.used = spent
-      cell.held = reserved
-    }
+  /** The counter of a sum; null: its budget is gone, or is counted by another period. */
+  cellOfSum({ counter, period_start }: Pick<SpentSum, 'counter' | 'period_start'>): BudgetCell | null {
+    this.#current()
+    const [id, owner] = splitCounter(counter)
+    const counted = this.#counted.get(id)
+    const cell = counted ? this.#cell(counted, owner, period_start) : null
+    return cell?.periodStart === period_start ? cell : null
   }
 
   /** The budgets that count a client at some target. */
@@ -302,6 +290,7 @@ export class BudgetCounters {
       used: 0,
       held: 0,
       isKnown: this.#isKnown(counted),
+      lease: null,
     }
     cells.add(cell)
     return cell

@@ -50,36 +50,36 @@ export class CallAdmission {
 
   // ── The call ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** The limit or budget that refuses the call whatever its target, or null. Takes nothing. */
-  refusal(): Eventual<Failure | null> {
+  /** The limit or budget that certainly refuses the call whatever its target, or null. Takes nothing. */
+  earlyRefusal(): Failure | null {
+    const paying = this.#payingAll()
+    if ('kind' in paying) return paying
+    return this.#refusedBy(this.#state.authority.check(this.#with(paying), this.#demandOf(LEAST)), paying)
+  }
+
+  /** The same after leases are refilled. */
+  async refusal(): Promise<Failure | null> {
+    const paying = this.#payingAll()
+    if ('kind' in paying) return paying
+    return this.#refusedBy(await this.#state.authority.checked(this.#with(paying), this.#demandOf(LEAST)), paying)
+  }
+
+  #payingAll(): readonly BudgetCell[] | Failure {
     const paying = payingCells(this.#state, this.#call, this.#call.demand, null)
-    if ('id' in paying) return this.#hasFreeTarget ? null : ownersFailure(paying)
-    if (paying.length === 0 && this.#hasNoLimits) return null
-    // A budget without a nano-dollar left can pay for nothing.
-    const least = { tokens: 0, cost: 1 }
-    const checked = this.#state.authority.check(this.#with(paying), this.#demandOf(least))
-    return whenKnown(checked, (refusal) => {
-      // Limits are checked first, so a budget refuses only what they allow.
-      if (!refusal || (refusal.why === 'budget' && this.#hasFreeTarget)) return null
-      return failureOf(refusal, paying)
-    })
+    if (!('id' in paying)) return paying
+    return this.#hasFreeTarget ? [] : ownersFailure(paying)
+  }
+
+  /** Limits are checked first, so a budget refuses only what they allow. */
+  #refusedBy(refusal: LimitRefusal | null, paying: readonly BudgetCell[]): Failure | null {
+    if (!refusal || (refusal.why === 'budget' && this.#hasFreeTarget)) return null
+    return failureOf(refusal, paying)
   }
 
   /** A target of the plan costs nothing. */
   get #hasFreeTarget(): boolean {
     const { plan } = this.#call.demand
     return plan?.candidates.some((candidate) => costsNothing(this.#state, this.#call, candidate)) ?? false
-  }
-
-  /** The same before the first attempt, if this process decides; otherwise the first reservation shows it. */
-  earlyRefusal(): Failure | null {
-    const refusal = this.#state.authority.isLocal ? this.refusal() : null
-    return refusal instanceof Promise ? null : refusal
-  }
-
-  /** The same for a call without an attempt, if another process decides. */
-  lateRefusal(): Eventual<Failure | null> {
-    return this.#state.authority.isLocal ? null : this.refusal()
   }
 
   /** Counts a call that may be answered without an attempt. Returns the limit that refuses it, or null. */
@@ -143,17 +143,17 @@ export class CallAdmission {
    * The failure of a call for which no attempt could be made; null: its limits did not cause it. Targets that may not be tried
    * now for another reason, such as an open circuit, are checked as if they could be.
    */
-  ownFailure(skipped: readonly UntriedTarget[]): Eventual<Failure | null> {
+  ownFailure(skipped: readonly UntriedTarget[]): Failure | null {
     if (this.#limited) return this.#limited
     const others = skipped.filter(({ why }) => why !== 'budget' && why !== 'unfit' && why !== 'window')
     return others.length === 0 ? this.#unaffordable : this.#refusalOfAll(others)
   }
 
   /** The failure if a budget refuses each of these targets; null: one has room. */
-  async #refusalOfAll(skipped: readonly UntriedTarget[]): Promise<Failure | null> {
+  #refusalOfAll(skipped: readonly UntriedTarget[]): Failure | null {
     let first = this.#unaffordable
     for (const { target } of skipped) {
-      const refusal = target ? await this.#checked(target.candidate) : null
+      const refusal = target ? this.#checked(target.candidate) : null
       if (!refusal) return null
       first ??= refusal
     }
@@ -161,14 +161,14 @@ export class CallAdmission {
   }
 
   /** The budget that would refuse an attempt at a target; null: none would. */
-  #checked(candidate: Candidate): Eventual<Failure | null> {
+  #checked(candidate: Candidate): Failure | null {
     const planned = planAttempt(this.#state, this.#call, this.#call.demand, { candidate, modelMaximum: undefined })
     if ('id' in planned) return ownersFailure(planned)
     const { cells, hold, isUnpriced } = planned
     if (isUnpriced) return unpricedFailure(candidate.instance.id, this.#state.rules())
     if (cells.length === 0) return null
-    const checked = this.#state.authority.check(this.#with(cells), this.#demandOf(hold))
-    return whenKnown(checked, (refusal) => (refusal?.why === 'budget' ? failureOf(refusal, cells) : null))
+    const refusal = this.#state.authority.check(this.#with(cells), this.#demandOf(hold))
+    return refusal?.why === 'budget' ? failureOf(refusal, cells) : null
   }
 
   /** A limit of the client refuses every further attempt. */
@@ -223,5 +223,7 @@ const failureOf = (refusal: LimitRefusal, cells: readonly BudgetCell[]): Failure
   return refusal.unavailable ? budgetUnavailable(cell.budget) : budgetFailure(cell, refusal.degraded)
 }
 
+/** A budget without a nano-dollar left can pay for nothing. */
+const LEAST = { tokens: 0, cost: 1 }
 /** What a call without an attempt reserves and costs. */
 const NOTHING = { tokens: 0, cost: 0 }

@@ -54,7 +54,7 @@ export class LimitCounters {
   /** A changed limit keeps what is in progress. */
   #slotCounter(slot: SlotCounter | null, id: string, limit: number | null): SlotCounter | null {
     if (limit === null) return null
-    if (!slot) return { id, limit, live: 0 }
+    if (!slot) return { id, limit, live: 0, lease: null }
     slot.limit = limit
     return slot
   }
@@ -62,7 +62,7 @@ export class LimitCounters {
   /** A changed limit keeps what was taken. */
   #rateCounter(rate: RateCounter | null, { id, unit, perMinute }: RateLimit, now: number): RateCounter | null {
     if (perMinute === null) return null
-    if (!rate) return { id, unit, perMinute, bucket: fullBucket(perMinute, now) }
+    if (!rate) return { id, unit, perMinute, bucket: fullBucket(perMinute, now), lease: null }
     if (rate.perMinute === perMinute) return rate
     rate.bucket = withLimit(rate.bucket, rate.perMinute, perMinute, now)
     rate.perMinute = perMinute

@@ -153,8 +153,7 @@ class RoutingRun<Ready extends Compatibility> {
     if (this.#empty) return { kind: 'answered', result: this.#empty }
     const { failures } = this.#progress
     const { admission } = this.#context.account
-    const own =
-      failures.length === 0 ? ((await admission.ownFailure(skipped)) ?? (await admission.lateRefusal())) : null
+    const own = failures.length === 0 ? (admission.ownFailure(skipped) ?? (await admission.refusal())) : null
     if (own) return { kind: 'failed', result: { ok: false, failure: own, availableIn: 0 } }
     const failure = withBudget(finalError(failures, skipped), admission.budgetRefusal)
     return { kind: 'failed', result: { ok: false, failure, availableIn: this.#chooser.availableIn() } }

@@ -1,10 +1,9 @@
 /** Messages between the workers and their supervisor about limits, budgets and usage. */
 import type { Budget } from '../../core/accounts.ts'
-import type { CounterFigures } from '../../gateway/accounts/budget-counters.ts'
+import type { CounterTotals, LeaseReply } from '../../gateway/accounts/counter-store.ts'
+import type { LeaseAsk } from '../../policy/accounts/lease.ts'
 import type { Adjusted, Adjustment } from '../../usage/bookkeeper/ledger-store.ts'
 import type { SharedLedgerOptions, SharedLedgerState } from '../../usage/bookkeeper/usage-ledger.ts'
-import type { CounterAnswer, CounterOperation } from '../counter-messages.ts'
-import type { CountersState } from '../counters-thread-messages.ts'
 
 /** A query to the bookkeeper, which the supervisor runs for all workers. */
 export type SharedLedgerQuery = { readonly do: 'flush' } | { readonly do: 'adjust'; readonly adjustment: Adjustment }
@@ -19,26 +18,31 @@ export type AccountsFromWorker =
   | { readonly type: 'ledger_query'; readonly id: number; readonly query: SharedLedgerQuery }
   /** The budgets of the configuration, at the start and when they have changed. */
   | ({ readonly type: 'budgets'; readonly id: number } & SentBudgetRules)
-  | { readonly type: 'counters'; readonly operations: readonly CounterOperation[] }
+  | { readonly type: 'lease'; readonly id: number; readonly asks: readonly LeaseAsk[] }
+  | { readonly type: 'lease_totals'; readonly id: number; readonly counters: readonly string[] }
+  | { readonly type: 'lease_known'; readonly id: number }
   /** Several gateways share their limits in Redis. Sent before the budgets. */
   | ({ readonly type: 'shared_limits' } & SharedLimitsStore)
 
 /** `whenUnknown`: whether hard budgets are used before what was spent of them earlier is counted. */
 export type SentBudgetRules = { readonly budgets: readonly Budget[]; readonly whenUnknown: 'refuse' | 'serve' }
 
-/** `url`: a secret. `node`: a name that no other gateway has. */
-export type SharedLimitsStore = { readonly url: string; readonly node: string }
+/**
+ * `url`: a secret. `node`: a name that no other gateway has. `timeout`: ms for an answer. `isLedgerShared`: the ledger has what
+ * all gateways have spent.
+ */
+export type SharedLimitsStore = {
+  readonly url: string
+  readonly node: string
+  readonly timeout: number
+  readonly isLedgerShared: boolean
+}
 
 export type AccountsFromSupervisor =
   | { readonly type: 'ledger_answer'; readonly id: number; readonly answer: SharedLedgerAnswer }
   | ({ readonly type: 'ledger_state' } & SharedLedgerState)
-  /** Reply to `budgets`: what was spent of them earlier is counted. `problem`: why it is not; null: it is. */
+  /** Reply to `budgets`: what was spent of them earlier is known. `problem`: why it is not; null: it is. */
   | { readonly type: 'budgets_counted'; readonly id: number; readonly problem: string | null }
-  | { readonly type: 'counted'; readonly answers: readonly CounterAnswer[] }
-  /**
-   * What budgets have spent in all workers. `taken`: the ticket of this worker's last `take` that is counted; null: Redis
-   * does not answer.
-   */
-  | { readonly type: 'figures'; readonly figures: readonly CounterFigures[]; readonly taken: number | null }
-  /** Why Redis cannot be used; null: it is used. */
-  | ({ readonly type: 'limits_state' } & CountersState)
+  | { readonly type: 'leased'; readonly id: number; readonly reply: LeaseReply }
+  | { readonly type: 'known'; readonly id: number; readonly counters: readonly string[] }
+  | { readonly type: 'totals'; readonly id: number; readonly totals: readonly (CounterTotals | null)[] | null }

@@ -1,9 +1,8 @@
 /** Limits, budgets and usage in a worker: messages to the supervisor, which has them for all workers. */
 
+import type { CounterStore, CounterTotals, LeaseReply } from '../../gateway/accounts/counter-store.ts'
 import type { Adjusted, Adjustment } from '../../usage/bookkeeper/ledger-store.ts'
 import type { SharedBookkeeper } from '../../usage/bookkeeper/usage-ledger.ts'
-import type { CountersState } from '../counters-thread-messages.ts'
-import { isUnknown, REDIS_TIMEOUT, SharedAuthority, SUPERVISOR_TIMEOUT } from '../shared-authority.ts'
 import type {
   AccountsFromSupervisor,
   AccountsFromWorker,
@@ -17,41 +16,43 @@ import type {
 const LEDGER_TIMEOUT = 10_000
 /** ms for the supervisor to count what was spent earlier; longer than it waits for the bookkeeper. */
 const BUDGETS_TIMEOUT = 40_000
+/** ms for the counters of the supervisor, beyond the time limit of Redis. It decides at once: only a stopped process is late. */
+const LEASE_TIMEOUT = 3_000
 const LATE = 'the process that stores usage does not respond'
+const NO_COUNTERS = 'the process that has the counters does not respond'
 
 export class AccountsLink implements SharedBookkeeper {
-  readonly authority: SharedAuthority
+  /** The counters of all workers. */
+  readonly store: CounterStore = {
+    lease: async (asks) => {
+      const reply = await this.#exchange(this.#leasing, NO_REPLY, (id) => this.#send({ type: 'lease', id, asks }))
+      this.#onReply(reply.problem)
+      return reply
+    },
+    read: (counters) => this.#exchange(this.#reading, null, (id) => this.#send({ type: 'lease_totals', id, counters })),
+    known: () => this.#exchange(this.#listing, [], (id) => this.#send({ type: 'lease_known', id })),
+  }
   readonly #send: (message: AccountsFromWorker) => void
-  /** Number of processes that share the limits. */
-  #shares: number
-  #isRedis = false
-  #servesUnknown = false
-  /** As in `CountersState`. */
-  #unknown: CountersState['unknown'] = null
-  #onState: (state: CountersState) => void = () => {}
+  /** ms for an answer of Redis. */
+  #timeout = 0
+  #onReply: (problem: string | null) => void = () => {}
   readonly #queries = new Map<number, (answer: SharedLedgerAnswer) => void>()
+  readonly #leasing = new Map<number, (reply: LeaseReply) => void>()
+  readonly #listing = new Map<number, (counters: readonly string[]) => void>()
+  readonly #reading = new Map<number, (totals: readonly (CounterTotals | null)[] | null) => void>()
   #count = 0
   /** The budgets that the supervisor has, as JSON. */
   #budgets = JSON.stringify({ budgets: [], whenUnknown: 'refuse' } satisfies SentBudgetRules)
   #counting: Promise<string | null> = Promise.resolve(null)
 
-  /** `of`: number of workers. */
-  constructor(send: (message: AccountsFromWorker) => void, of: number) {
+  constructor(send: (message: AccountsFromWorker) => void) {
     this.#send = send
-    this.#shares = of
-    this.authority = new SharedAuthority({
-      send: (operations) => send({ type: 'counters', operations }),
-      of: () => this.#shares,
-      now: () => performance.now(),
-      timeout: () => (this.#isRedis ? REDIS_TIMEOUT : SUPERVISOR_TIMEOUT),
-      isUnknown: (budget) => this.#isRedis && !this.#servesUnknown && isUnknown({ unknown: this.#unknown }, budget),
-    })
   }
 
-  /** Other gateways share the limits, in Redis. `onState`: it cannot be used, or is used again. */
-  shareLimits(store: SharedLimitsStore, onState: (state: CountersState) => void): void {
-    this.#isRedis = true
-    this.#onState = onState
+  /** Other gateways share the limits, in Redis. `onReply`: receives why it cannot be used after each exchange, or null. */
+  shareLimits(store: SharedLimitsStore, onReply: (problem: string | null) => void): void {
+    this.#timeout = store.timeout
+    this.#onReply = onReply
     this.#send({ type: 'shared_limits', ...store })
   }
 
@@ -65,7 +66,6 @@ export class AccountsLink implements SharedBookkeeper {
    * cannot be.
    */
   setBudgets(rules: SentBudgetRules): Promise<string | null> {
-    this.#servesUnknown = rules.whenUnknown === 'serve'
     const text = JSON.stringify(rules)
     if (text === this.#budgets) return this.#counting
     this.#budgets = text
@@ -84,15 +84,12 @@ export class AccountsLink implements SharedBookkeeper {
 
   onMessage(message: Exclude<AccountsFromSupervisor, { type: 'ledger_state' }>): void {
     switch (message.type) {
-      case 'counted':
-        return this.authority.onAnswers(message.answers)
-      case 'figures':
-        return this.authority.onFigures(message.figures, message.taken)
-      case 'limits_state':
-        this.#shares = message.shares
-        this.#unknown = message.unknown
-        if (message.problem !== null) this.authority.onLost()
-        return this.#onState(message)
+      case 'leased':
+        return this.#leasing.get(message.id)?.(message.reply)
+      case 'known':
+        return this.#listing.get(message.id)?.(message.counters)
+      case 'totals':
+        return this.#reading.get(message.id)?.(message.totals)
       case 'budgets_counted':
         return this.#queries.get(message.id)?.({ value: message.problem })
       case 'ledger_answer':
@@ -104,7 +101,24 @@ export class AccountsLink implements SharedBookkeeper {
 
   /** The supervisor has ended. */
   onDisconnect(): void {
-    this.authority.onLost()
+    for (const done of this.#leasing.values()) done(NO_REPLY)
+    for (const done of this.#reading.values()) done(null)
+    for (const done of this.#listing.values()) done([])
+  }
+
+  #exchange<T>(open: Map<number, (answer: T) => void>, late: T, send: (id: number) => void): Promise<T> {
+    const id = ++this.#count
+    return new Promise((resolve) => {
+      const done = (answer: T) => {
+        clearTimeout(timer)
+        open.delete(id)
+        resolve(answer)
+      }
+      // An answer that has arrived while this process was busy is read first.
+      const timer = setTimeout(() => setImmediate(done, late), LEASE_TIMEOUT + this.#timeout)
+      open.set(id, done)
+      send(id)
+    })
   }
 
   #queryLedger(query: SharedLedgerQuery): Promise<SharedLedgerAnswer> {
@@ -127,3 +141,5 @@ export class AccountsLink implements SharedBookkeeper {
 }
 
 const problemOf = ({ value }: SharedLedgerAnswer): string | null => (typeof value === 'string' ? value : null)
+
+const NO_REPLY: LeaseReply = { problem: NO_COUNTERS, peers: 0, epoch: '', answers: [] }

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, test } from 'node:test'
 import { testBudget } from '../../../test/support/accounts.ts'
+import { answered, askOf, freeOf, newLease } from '../../policy/accounts/held-lease.ts'
 import { USAGE_FILE } from '../../usage/journal/file.ts'
 import type { MalformedSegment } from '../../usage/journal/malformed-segment.ts'
 import { processName, segmentFile } from '../../usage/journal/segment-files.ts'
@@ -35,14 +36,6 @@ const BUDGETS: AccountsFromWorker = {
   budgets: [testBudget(1_000, { id: 'bud_a', period: 'total' })],
   whenUnknown: 'serve',
 }
-const reserve = (cost: number): AccountsFromWorker => {
-  const demand = { first: true, tokens: 0, cost }
-  return {
-    type: 'counters',
-    operations: [{ do: 'reserve', ticket: 1, claim: { limits: [], budgets: [['bud_a', '', 0]], demand } }],
-  }
-}
-
 /** A supervisor with one worker. */
 const given = (onMalformed: SharedAccountsOptions['onMalformed'] = () => {}) => {
   const waiting = new Map<string, (message: AccountsFromSupervisor) => void>()
@@ -53,20 +46,29 @@ const given = (onMalformed: SharedAccountsOptions['onMalformed'] = () => {}) => 
     onMalformed,
     onRestored: () => {},
     onTime: () => {},
-    workers: 1,
-    onLimitsState: () => {},
+    onLimits: () => {},
   })
   const send = (message: AccountsFromWorker) => shared.onMessage(worker, message)
   const answer = (type: AccountsFromSupervisor['type']) =>
     new Promise<AccountsFromSupervisor>((resolve) => waiting.set(type, resolve))
+  const held = newLease('budget 0 bud_a:', 'budget')
   /** Whether a reservation is granted. */
-  const isGranted = async (cost: number) => {
-    const counted = answer('counted')
-    send(reserve(cost))
-    const message = await counted
-    return message.type === 'counted' && message.answers[0]?.refusal === null
+  const isGranted = async (need: number) => {
+    const leased = answer('leased')
+    const ask = askOf(held, { limit: 1_000, refill: 0, need, want: 0, lapse: 60_000, life: 60_000, leaves: false })
+    send({ type: 'lease', id: 1, asks: [ask] })
+    const message = await leased
+    if (message.type === 'leased' && message.reply.answers[0]) answered(held, ask, message.reply.answers[0])
+    if (freeOf(held) < need) return false
+    held.held += need
+    return true
   }
-  return { shared, send, answer, isGranted }
+  /** A correction, as the worker counts it that has stored it. */
+  const correct = (amount: number) => {
+    held.used += amount
+    held.granted += amount
+  }
+  return { shared, worker, send, answer, isGranted, correct }
 }
 const ADJUSTMENT = {
   id: 'adj_a',
@@ -89,7 +91,7 @@ const endProcess = () => {
 
 test('what is stored as spent counts, and an adjustment at once', async () => {
   for (const run of ['first', 'second']) {
-    const { shared, send, answer, isGranted } = given()
+    const { shared, send, answer, isGranted, correct } = given()
     send(LEDGER)
     // A busy machine may start the thread of the ledger after the limit of an operation.
     for (let problem: string | null | false = ''; problem !== null; ) {
@@ -103,6 +105,7 @@ test('what is stored as spent counts, and an adjustment at once', async () => {
       const stored = answer('ledger_answer')
       send({ type: 'ledger_query', id: 1, query: { do: 'adjust', adjustment: ADJUSTMENT } })
       await stored
+      correct(ADJUSTMENT.amount)
     } else assert.equal(await isGranted(151), false)
     assert.equal(await isGranted(149), run === 'second')
     await shared.close()
@@ -131,14 +134,19 @@ test('without a ledger a budget begins as unspent', async () => {
   await shared.close()
 })
 
-test('what budgets have spent is sent to the workers: with the budgets, and after a change', async () => {
-  const { shared, send, answer, isGranted } = given()
-  const atFirst = answer('figures')
+test('the leases of a worker that has ended are given back, and what it had reserved is charged', async () => {
+  const { shared, send, answer, isGranted, worker } = given()
+  const counted = answer('budgets_counted')
   send(BUDGETS)
-  const figures = { budget: 'bud_a', owner: '', periodStart: 0, spent: 0 }
-  assert.deepEqual(await atFirst, { type: 'figures', figures: [{ ...figures, reserved: 0 }], taken: 0 })
-  const changed = answer('figures')
-  assert.equal(await isGranted(100), true)
-  assert.deepEqual(await changed, { type: 'figures', figures: [{ ...figures, reserved: 100 }], taken: 0 })
+  await counted
+  assert.equal(await isGranted(600), true)
+  assert.equal(await isGranted(1), true)
+  shared.onExit(worker)
+  for (let used = 0; used !== 600; ) {
+    const totals = answer('totals')
+    send({ type: 'lease_totals', id: 1, counters: ['budget 0 bud_a:'] })
+    const message = await totals
+    used = (message.type === 'totals' && message.totals?.[0]?.used) || 0
+  }
   await shared.close()
 })

@@ -2,23 +2,32 @@
  * Limits, budgets and usage of all workers, in the supervisor: it has the counters, unless Redis has them, and stores the
  * journals of all of them.
  */
+import type { Budget } from '../../core/accounts.ts'
 import type { CounterSpend } from '../../core/journal.ts'
+import type { LeaseReply } from '../../gateway/accounts/counter-store.ts'
+import type { LeaseAsk } from '../../policy/accounts/lease.ts'
 import type { LedgerClient } from '../../usage/bookkeeper/ledger-client.ts'
 import type { LedgerSum } from '../../usage/bookkeeper/ledger-store.ts'
 import type { CountedPeriodOf } from '../../usage/bookkeeper/period-count.ts'
 import { type BookkeeperProgress, COMMIT, NO_PROGRESS } from '../../usage/bookkeeper/progress.ts'
 import type { SharedLedgerOptions, SharedLedgerState } from '../../usage/bookkeeper/usage-ledger.ts'
 import type { MalformedSegment } from '../../usage/journal/malformed-segment.ts'
-import type { CountersState } from '../counters-thread-messages.ts'
+import type { CommonCounters } from '../common-counters.ts'
+import { CounterMemory } from '../counter-memory.ts'
+import { LedgerSums } from '../ledger-sums.ts'
+import { SeededStore, type SeededStoreOptions } from '../seeded-store.ts'
 import type {
+  AccountsFromSupervisor,
   AccountsFromWorker,
   SentBudgetRules,
   SharedLedgerAnswer,
   SharedLedgerQuery,
   SharedLimitsStore,
 } from './account-messages.ts'
-import { SupervisorCounters } from './supervisor-counters.ts'
-import type { AccountsWorker, WorkerCounters, WorkerCountersOptions } from './worker-counters.ts'
+import { WorkerLeases } from './worker-leases.ts'
+
+/** A worker that can receive messages. */
+type AccountsWorker = { send(message: AccountsFromSupervisor): void }
 
 export type SharedAccountsOptions = {
   /** The workers that serve requests. */
@@ -30,17 +39,19 @@ export type SharedAccountsOptions = {
   /** Earlier usage of budgets counts, which could not be read before. */
   readonly onRestored: () => void
   readonly onTime: (store: 'usage' | 'limits', op: string, ms: number) => void
-  /** Number of workers. */
-  readonly workers: number
-  /** Redis, in which several gateways share limits, cannot be used, or is used again. */
-  readonly onLimitsState: (state: CountersState) => void
+  /** Why the store in which several gateways share limits cannot be used after an exchange, or null. */
+  readonly onLimits: (problem: string | null) => void
 }
 
 export class SharedAccounts {
   readonly #options: SharedAccountsOptions
-  #counters: WorkerCounters
-  /** Resolves when the shared counters are loaded. */
-  #opening: Promise<void> | null = null
+  readonly #sums: LedgerSums
+  /** Resolves when the connection to shared counters is loaded. */
+  #store: Promise<SeededStore>
+  #isShared = false
+  #leases = new WorkerLeases<AccountsWorker>('worker')
+  #budgets: readonly Budget[] = []
+  #servesUnknown = false
   #ledger: Promise<LedgerClient> | null = null
   /** The names of the workers' processes in the journal. */
   readonly #processes = new Map<AccountsWorker, string>()
@@ -50,7 +61,24 @@ export class SharedAccounts {
 
   constructor(options: SharedAccountsOptions) {
     this.#options = options
-    this.#counters = new SupervisorCounters(this.#counterOptions())
+    this.#sums = new LedgerSums({
+      ledger: { spentSince: (since, counted) => this.#spentSince(since, counted) },
+      isRecorded: () => this.#ledger !== null,
+      budgets: () => this.#budgets,
+      date: () => Date.now(),
+      later: (ms, run) => {
+        const timer = setTimeout(run, ms).unref()
+        return () => clearTimeout(timer)
+      },
+      // The workers are informed of it, and log it.
+      onProblem() {},
+      onRestored: () => {
+        this.#changed({ ...this.#state, unknown: null })
+        options.onRestored()
+        void this.#store.then((store) => store.restored())
+      },
+    })
+    this.#store = Promise.resolve(this.#seeded(new CounterMemory(() => performance.now()), { part: null, timeout: 0 }))
   }
 
   /** What the bookkeeper has stored. */
@@ -68,13 +96,23 @@ export class SharedAccounts {
       case 'budgets':
         return void this.#setBudgets(message).then((problem) => {
           this.#changed({ ...this.#state, unknown: problem })
-          this.#counters.sendAll(worker)
           worker.send({ type: 'budgets_counted', id: message.id, problem })
         })
-      case 'counters':
-        return this.#counters.run(worker, message.operations)
+      case 'lease':
+        return void this.#lease(worker, message.asks).then((reply) =>
+          worker.send({ type: 'leased', id: message.id, reply }),
+        )
+      case 'lease_totals':
+        return void this.#store
+          .then((store) => store.read(message.counters))
+          .then((totals) => worker.send({ type: 'totals', id: message.id, totals }))
+      case 'lease_known':
+        return void this.#store
+          .then((store) => store.known())
+          .then((counters) => worker.send({ type: 'known', id: message.id, counters }))
       case 'shared_limits':
-        this.#opening ??= this.#openShared(message)
+        if (!this.#isShared) this.#store = this.#openShared(message)
+        this.#isShared = true
         return
       default:
         throw new Error(`unknown message ${JSON.stringify(message satisfies never)}`)
@@ -85,46 +123,40 @@ export class SharedAccounts {
   onExit(worker: AccountsWorker): void {
     const process = this.#processes.get(worker)
     this.#processes.delete(worker)
-    this.#counters.onExit(worker, this.#spentBy(process))
+    void this.#store.then((store) => this.#leases.onExit(store, worker, this.#spentBy(process)))
   }
 
   /** Stores the rest of the journal, within 5 s. */
   async close(): Promise<void> {
-    await Promise.all([this.#counters.close(), this.#ledger?.then((ledger) => ledger.close())])
+    await Promise.all([this.#store.then((store) => store.close()), this.#ledger?.then((ledger) => ledger.close())])
   }
 
   // ── Budgets ────────────────────────────────────────────────────────────────────────────────────────────────────
 
   async #setBudgets({ budgets, whenUnknown }: SentBudgetRules): Promise<string | null> {
-    await this.#opening
-    return this.#counters.setBudgets({ budgets, whenUnknown })
+    this.#budgets = budgets
+    this.#servesUnknown = whenUnknown === 'serve'
+    await this.#sums.changed()
+    return this.#sums.problem
   }
 
-  #counterOptions(): WorkerCountersOptions {
-    const { serving, onRestored } = this.#options
-    return {
-      serving,
-      onRestored: () => {
-        this.#changed({ ...this.#state, unknown: null })
-        onRestored()
-      },
-      ledger: { spentSince: (since, counted) => this.#spentSince(since, counted) },
-      isRecorded: () => this.#ledger !== null,
-    }
+  async #lease(worker: AccountsWorker, asks: readonly LeaseAsk[]): Promise<LeaseReply> {
+    const reply = await this.#leases.lease(await this.#store, worker, asks)
+    if (this.#isShared) this.#options.onLimits(reply.problem)
+    return reply
   }
 
-  /** Several gateways share their limits. No worker has sent operations before its budgets are set. */
-  async #openShared({ url, node }: SharedLimitsStore): Promise<void> {
-    const { RedisWorkerCounters } = await import('./redis-worker-counters.ts')
-    const { workers, onLimitsState, onTime } = this.#options
-    this.#counters = new RedisWorkerCounters({
-      ...this.#counterOptions(),
-      url,
-      node,
-      shares: workers,
-      onState: onLimitsState,
-      onTime: (op, ms) => onTime('limits', op, ms),
-    })
+  #seeded(store: CommonCounters, { part, timeout }: Pick<SeededStoreOptions, 'part' | 'timeout'>): SeededStore {
+    const servesUnknown = () => this.#servesUnknown
+    return new SeededStore({ store, sums: this.#sums, part, timeout, servesUnknown, now: () => performance.now() })
+  }
+
+  /** Several gateways share their limits. No worker has asked for a lease before its budgets are set. */
+  async #openShared({ url, node, timeout, isLedgerShared }: SharedLimitsStore): Promise<SeededStore> {
+    const { CountersClient } = await import('../counters-client.ts')
+    this.#leases = new WorkerLeases(node)
+    const client = new CountersClient({ url, timeout, onTime: (op, ms) => this.#options.onTime('limits', op, ms) })
+    return this.#seeded(client, { part: isLedgerShared ? null : node, timeout })
   }
 
   /** What an ended process has spent. Null: unknown; without a journal nothing is recorded. */
@@ -147,8 +179,8 @@ export class SharedAccounts {
     if (problem !== null || lagMs > 0 || unknown !== null) worker.send({ type: 'ledger_state', ...this.#state })
     if (this.#ledger) return void this.#ledger.then((ledger) => ledger.limitsChanged())
     this.#ledger = this.#createLedger(options)
-    // Budgets that were sent before usage was recorded can be restored now.
-    this.#counters.onRecording()
+    // Budgets that were sent before usage was recorded can be read now.
+    void this.#sums.changed()
   }
 
   async #createLedger({ limits, ...options }: SharedLedgerOptions): Promise<LedgerClient> {
@@ -191,11 +223,6 @@ export class SharedAccounts {
     const ledger = await this.#ledger
     if (!ledger) return { value: 'nothing is recorded yet' }
     if (query.do === 'flush') return { value: await ledger.flush() }
-    const { adjustment } = query
-    const value = await ledger.adjust(adjustment)
-    const { counter, period_start } = adjustment
-    if (typeof value !== 'string' && value.isNew && counter !== null && period_start !== null)
-      this.#counters.add([{ counter, period_start, spent: value.amount }])
-    return { value }
+    return { value: await ledger.adjust(query.adjustment) }
   }
 }

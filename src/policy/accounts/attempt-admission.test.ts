@@ -22,15 +22,17 @@ import { fullBucket, levelOf } from './token-bucket.ts'
 
 const now = 1_000
 
-const slot = (id: string, limit: number, live = 0): SlotCounter => ({ id, limit, live })
+const slot = (id: string, limit: number, live = 0): SlotCounter => ({ id, limit, live, lease: null })
 const rate = (id: string, unit: RateCounter['unit'], perMinute: number): RateCounter => ({
   id,
   unit,
   perMinute,
   bucket: fullBucket(perMinute, now),
+  lease: null,
 })
 const budget = (id: string, granted: number, more: Partial<BudgetCounter> = {}): BudgetCounter => ({
   id,
+  lease: null,
   mode: 'hard',
   granted,
   used: 0,

@@ -17,6 +17,7 @@ import { END_OF_TIME } from './period.ts'
 const END = Date.UTC(2026, 11, 1)
 const counter = (budget: Budget, more: Partial<RefusingBudget> = {}): RefusingBudget => ({
   id: budget.id,
+  lease: null,
   mode: 'hard',
   granted: 1_000,
   used: 900,

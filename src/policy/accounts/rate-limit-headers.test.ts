@@ -19,6 +19,7 @@ const clocks = { now, dateMs: Date.parse('2026-11-23T09:00:00.250Z') }
 const rate = (unit: RateCounter['unit'], perMinute: number, level: number, id = 'key'): RateCounter => ({
   id,
   unit,
+  lease: null,
   perMinute,
   bucket: { level, at: now },
 })

@@ -90,8 +90,7 @@ class Supervisor {
       onMalformed: (found) => this.#log?.error('ledger', { status: 'malformed', message: malformedMessage(found) }),
       onRestored: () => this.#log?.info('ledger', { message: EARLIER_USAGE_COUNTS }),
       onTime: (store, op, ms) => this.#storeTimes.record({ store, op }, ms / 1000),
-      workers: options.workers,
-      onLimitsState: (state) => this.#limits.report(state),
+      onLimits: (problem) => this.#limits.report(problem),
     })
     this.#queries = new WorkerQueries(
       this.#workers,
@@ -167,7 +166,9 @@ class Supervisor {
       case 'ledger':
       case 'ledger_query':
       case 'budgets':
-      case 'counters':
+      case 'lease':
+      case 'lease_totals':
+      case 'lease_known':
       case 'shared_limits':
         return this.#accounts.onMessage(worker, message)
       case 'notice':

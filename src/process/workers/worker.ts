@@ -89,7 +89,7 @@ export const connectWorker = (mark: string): WorkerLink => {
     // If the channel closes meanwhile, `disconnect` is emitted.
     if (process.connected) process.send?.(message, undefined, undefined, () => {})
   }
-  const accounts = new AccountsLink(send, of)
+  const accounts = new AccountsLink(send)
   const ask = (query: Query): Promise<string | null> =>
     new Promise((resolve) => {
       const id = ++queries
@@ -132,9 +132,9 @@ export const connectWorker = (mark: string): WorkerLink => {
         return waiting.get(message.id)?.(message.reply)
       case 'ping':
         return send({ type: 'pong' })
-      case 'counted':
-      case 'figures':
-      case 'limits_state':
+      case 'leased':
+      case 'totals':
+      case 'known':
       case 'budgets_counted':
       case 'ledger_answer':
         return accounts.onMessage(message)

@@ -1,0 +1,326 @@
+/**
+ * Decides about limits and budgets in this process. Its own counters decide at once. Of counters that several processes share it
+ * uses its leases: a request waits only if a lease has too little for it, and is refused only if the store has no room either.
+ */
+import type { BudgetCharge } from '../../core/journal.ts'
+import type { Nano } from '../../core/money.ts'
+import type { World } from '../../core/world.ts'
+import {
+  type Charge,
+  type Demand,
+  extend,
+  type LimitRefusal,
+  refusalOf,
+  release,
+  reserve,
+  type Shortage,
+  settle,
+  shortagesOf,
+} from '../../policy/accounts/attempt-admission.ts'
+import type { HeldLease } from '../../policy/accounts/held-lease.ts'
+import { levelOf } from '../../policy/accounts/token-bucket.ts'
+import {
+  type AccountCells,
+  type Authority,
+  type Eventual,
+  type Reservation,
+  type ReserveResult,
+  whenKnown,
+} from './authority.ts'
+import type { BudgetCell } from './budget-counters.ts'
+import type { CounterStore } from './counter-store.ts'
+import { bookedOf, LeaseBook, type LeaseRules } from './lease-book.ts'
+
+/**
+ * ms. `wait`: that a request waits for what other processes hold and do not use, before it is refused. `hurry`: that a `fast`
+ * budget waits for a lease before its overdraft is used.
+ */
+export type ReservationRules = LeaseRules & { readonly wait: number; readonly hurry: number }
+
+export type ReservationsOptions = {
+  readonly world: Pick<World, 'now' | 'date' | 'later' | 'random'>
+  /** The counters that several processes share. Absent: this process has its counters alone. */
+  readonly store?: CounterStore | undefined
+  readonly rules?: () => ReservationRules
+  /** What was spent of budgets is being read: they are known when it resolves. Null: nothing is read. */
+  readonly reading?: (() => Promise<unknown> | null | undefined) | undefined
+}
+
+/** ms between two questions about what others hold. */
+const TIMES = { again: 100, slot: 15 }
+/** Answers after which a refusal of slots is final: another process may be about to give one back. */
+const SLOT_ANSWERS = 2
+
+const DEFAULTS: ReservationRules = { interval: 500, overdraft: 1, wait: 2_500, hurry: 50 }
+
+export class Reservations implements Authority {
+  readonly #options: ReservationsOptions
+  readonly #book: LeaseBook | null
+
+  constructor(options: ReservationsOptions) {
+    const { store, world } = options
+    this.#options = options
+    this.#book = store ? new LeaseBook(store, world, () => this.#rules()) : null
+  }
+
+  /** Why the store cannot be used, or null. */
+  get problem(): string | null {
+    return this.#book?.problem ?? null
+  }
+
+  reserve(cells: AccountCells, demand: Demand): Eventual<ReserveResult> {
+    return this.#decide(cells, demand, () => this.#take(cells, demand))
+  }
+
+  check(cells: AccountCells, demand: Demand): LimitRefusal | null {
+    this.#open(cells)
+    const refusal = refusalOf(cells, demand, this.#options.world.now())
+    return refusal && this.#isFinal(cells, demand, refusal, null) ? refusal : null
+  }
+
+  async checked(cells: AccountCells, demand: Demand): Promise<LimitRefusal | null> {
+    const refusal = this.check(cells, demand)
+    const short = shortagesOf(cells, demand)
+    if (refusal || short.length === 0 || !this.#book || this.#book.problem !== null) return refusal
+    await this.#within(this.#rules().wait, this.#book.refill(short))
+    return this.check(cells, demand)
+  }
+
+  extend(reservation: Reservation, more: Nano): Eventual<LimitRefusal | null> {
+    const cells = { ...reservation.cells, slots: [], rates: [] }
+    const take = (): ReserveResult => {
+      const admission = extend(cells, reservation.hold, more)
+      if (!admission.admitted) return { refusal: admission.refusal }
+      reservation.hold = admission.hold
+      this.#touch(cells)
+      return { reservation, exceeded: admission.exceeded }
+    }
+    const result = this.#decide(cells, { first: false, tokens: 0, cost: more }, take)
+    return whenKnown(result, (known) => ('refusal' in known ? known.refusal : null))
+  }
+
+  settle({ cells, hold }: Reservation, charge: Charge): void {
+    settle(cells, hold, charge, this.#options.world.now())
+    this.#touch(cells)
+  }
+
+  release({ cells }: Reservation): void {
+    if (cells.slots.length === 0) return
+    release(cells)
+    this.#touch({ ...cells, rates: [], budgets: [] })
+  }
+
+  adjust(cell: BudgetCell, amount: Nano): void {
+    cell.used += amount
+    if (!this.#book) return
+    const cells = { limits: [], slots: [], rates: [], budgets: [cell] }
+    this.#open(cells)
+    if (!cell.lease) return
+    cell.lease.used += amount
+    cell.lease.granted += amount
+    this.#touch(cells)
+    // Other processes use or refuse by it from now on.
+    void this.#book.refill([{ lease: cell.lease, need: 0 }])
+  }
+
+  async refresh(cells: readonly BudgetCell[]): Promise<boolean> {
+    const { store } = this.#options
+    if (!store) return true
+    const totals = await store.read(cells.map(nameOf))
+    if (!totals) return false
+    for (const [at, cell] of cells.entries()) {
+      const found = totals[at]
+      if (!found) continue
+      const { used = 0, held = 0 } = cell.lease?.stated ?? {}
+      cell.used = found.used - used + (cell.lease?.used ?? 0)
+      cell.held = found.held - held + (cell.lease?.held ?? 0)
+    }
+    return true
+  }
+
+  async known(): Promise<readonly BudgetCharge[]> {
+    return (await this.#options.store?.known()) ?? []
+  }
+
+  /** Gives back what is not used. */
+  async close(): Promise<void> {
+    await this.#book?.close()
+  }
+
+  // ── Decisions ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #take(cells: AccountCells, demand: Demand): ReserveResult {
+    this.#open(cells)
+    const admission = reserve(cells, demand, this.#options.world.now())
+    if (!admission.admitted) return { refusal: admission.refusal }
+    const { hold, exceeded } = admission
+    this.#touch(cells)
+    return { reservation: { cells, hold, first: demand.first }, exceeded }
+  }
+
+  #decide(cells: AccountCells, demand: Demand, take: Take): Eventual<ReserveResult> {
+    const result = take()
+    if (!('refusal' in result)) return result
+    if (this.#book && this.#book.problem !== null) return this.#takeAlone(cells, demand, take)
+    if (this.#isFinal(cells, demand, result.refusal, null)) return result
+    return this.#book ? this.#whenRefilled(cells, demand, take) : this.#whenRead(take)
+  }
+
+  /**
+   * Whether a refusal cannot change: no lease causes it, or the store has no room. `waited`: since when, and for which answers;
+   * null: the request has not waited.
+   */
+  #isFinal(cells: AccountCells, demand: Demand, refusal: LimitRefusal, waited: Waited | null): boolean {
+    const book = this.#book
+    if (!book) return !(refusal.unavailable && this.#options.reading?.())
+    const short = shortagesOf(cells, demand)
+    if (short.length === 0) return true
+    if (book.problem !== null) return false
+    const now = this.#options.world.now()
+    return short.some(({ lease, need }) => {
+      const booked = bookedOf(lease)
+      if (booked.answeredAt < Math.min(waited?.at ?? now, now - this.#rules().interval)) return false
+      // Some of a rate has come back since the last answer.
+      if (need <= lease.room + (now - booked.answeredAt) * booked.terms().refill) return false
+      if (lease.kind === 'rate') return true
+      if (lease.kind === 'slots' && (!waited || booked.answers < waited.answers(lease) + SLOT_ANSWERS)) return false
+      return need > lease.room + lease.others || (waited !== null && now - waited.at >= this.#rules().wait)
+    })
+  }
+
+  async #whenRead(take: Take): Promise<ReserveResult> {
+    const reading = this.#options.reading?.()
+    if (reading) await this.#within(this.#rules().wait, reading)
+    return take()
+  }
+
+  async #whenRefilled(cells: AccountCells, demand: Demand, take: Take): Promise<ReserveResult> {
+    const { world } = this.#options
+    const waited = waitedFrom(world.now(), shortagesOf(cells, demand))
+    const isStrict = strictIn(cells) !== undefined
+    let isPatient = isStrict
+    let refilling: Promise<unknown> | null = null
+    for (;;) {
+      refilling ??= this.#refilled(shortagesOf(cells, demand), waited)
+      const pending: Promise<unknown> = refilling
+      const isRefilled = await this.#within(isPatient ? null : waited.at + this.#rules().hurry - world.now(), pending)
+      if (isRefilled) refilling = null
+      const result = take()
+      if (!('refusal' in result)) return result
+      if (this.#book && this.#book.problem !== null) return this.#takeAlone(cells, demand, take)
+      if (this.#isFinal(cells, demand, result.refusal, waited)) return result
+      if (isPatient || world.now() - waited.at < this.#rules().hurry) continue
+      isPatient = true
+      if (this.#overdrawn(shortagesOf(cells, demand))) return take()
+    }
+  }
+
+  /** Resolves when the leases may have what they lack. */
+  async #refilled(short: readonly Shortage[], { at }: Waited): Promise<void> {
+    // Others give back what they do not use when they ask next.
+    const isAsked = short.some(({ lease }) => bookedOf(lease).answeredAt >= at)
+    if (isAsked) await this.#within(short.some(isSlot) ? TIMES.slot : TIMES.again, null)
+    await this.#book?.refill(short)
+  }
+
+  /** Waits for a promise, at most so many ms. Returns whether it has resolved in time. */
+  #within(ms: number | null, promise: Promise<unknown> | null): Promise<boolean> {
+    return new Promise((resolve) => {
+      const cancel = ms === null ? () => {} : this.#options.world.later(Math.max(0, ms), () => resolve(false))
+      void promise?.then(() => {
+        cancel()
+        resolve(true)
+      })
+    })
+  }
+
+  /** Budgets may be exceeded by a little so that requests need not wait. */
+  #overdrawn(short: readonly Shortage[]): boolean {
+    return short.every((one) => one.lease.kind === 'budget' && one.lease.isKnown && this.#book?.overdraw(one))
+  }
+
+  /** The store does not answer: what this process was granted is used, and then its part. */
+  #takeAlone(cells: AccountCells, demand: Demand, take: Take): ReserveResult {
+    const short = shortagesOf(cells, demand)
+    const strict = short.some(({ lease }) => lease.kind === 'budget') ? strictIn(cells) : undefined
+    if (strict) return { refusal: { why: 'budget', id: strict.id, unavailable: true } }
+    for (const one of short) if (one.lease.isKnown) this.#book?.overdraw(one)
+    const result = take()
+    return 'refusal' in result ? { refusal: { ...result.refusal, degraded: true } } : result
+  }
+
+  #rules(): ReservationRules {
+    return this.#options.rules?.() ?? DEFAULTS
+  }
+
+  // ── Leases ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #open({ slots, rates, budgets }: AccountCells): void {
+    const book = this.#book
+    if (!book) return
+    const { world } = this.#options
+    for (const cell of slots)
+      cell.lease ??= book.open(`slots ${cell.id}`, 'slots', {
+        terms: () => ({ limit: cell.limit, refill: 0, life: HOUR }),
+        show: (lease) => {
+          cell.live = lease.othersHeld + lease.held
+        },
+      })
+    for (const cell of rates)
+      cell.lease ??= book.open(`${cell.unit} ${cell.id}`, 'rate', {
+        terms: () => ({ limit: cell.perMinute, refill: cell.perMinute / 60_000, life: HOUR }),
+        show: (lease) => {
+          const at = world.now()
+          const { used } = lease
+          const level = cell.perMinute - lease.othersUsed - used
+          cell.bucket = { level: levelOf({ level, at }, cell.perMinute, at), at }
+        },
+      })
+    for (const cell of budgets) {
+      cell.lease ??= book.open(nameOf(cell), 'budget', {
+        terms: () => ({ limit: cell.granted, refill: 0, life: lifeOf(cell, world.date()) }),
+        show: (lease) => {
+          cell.used = lease.othersUsed + lease.used
+          cell.held = lease.othersHeld + lease.held
+        },
+      })
+      if (cell.isKnown) cell.lease.isKnown = true
+    }
+  }
+
+  #touch({ slots, rates, budgets }: AccountCells): void {
+    const book = this.#book
+    if (!book) return
+    const now = this.#options.world.now()
+    for (const { lease } of slots) if (lease) book.touch(bookedOf(lease), now)
+    for (const { lease } of rates) if (lease) book.touch(bookedOf(lease), now)
+    for (const { lease } of budgets) if (lease) book.touch(bookedOf(lease), now)
+  }
+}
+
+type Take = () => ReserveResult
+
+/** When a request began to wait, and how often its leases were answered before. */
+type Waited = { readonly at: number; readonly answers: (lease: HeldLease) => number }
+
+const waitedFrom = (at: number, short: readonly Shortage[]): Waited => {
+  const before = new Map(short.map(({ lease }) => [lease, bookedOf(lease).answers]))
+  return { at, answers: (lease) => before.get(lease) ?? bookedOf(lease).answers }
+}
+
+const isSlot = ({ lease }: Shortage): boolean => lease.kind === 'slots'
+
+const HOUR = 3_600_000
+const DAY = 24 * HOUR
+/** ms for which a budget without an end is kept after its last use. */
+const MAX_LIFE = 400 * DAY
+
+/** ms for which a counter is kept: to one day after its period. */
+const lifeOf = ({ periodEnd }: BudgetCell, date: number): number =>
+  Math.round(Math.min(MAX_LIFE, Math.max(DAY, periodEnd + DAY - date)))
+
+const nameOf = ({ charge }: BudgetCell): string => `budget ${charge}`
+
+/** A hard budget of which nothing may be used without the store. */
+const strictIn = ({ budgets }: AccountCells): BudgetCell | undefined =>
+  budgets.find(({ budget }) => budget.mode === 'hard' && budget.enforcement === 'strict')

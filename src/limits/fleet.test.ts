@@ -1,0 +1,313 @@
+/** Several gateways that share limits and budgets, in one process: the clock, the network and the ledger are the test's. */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { testBudget, testClient } from '../../test/support/accounts.ts'
+import { seededStore, type TestLedger, testLedger } from '../../test/support/counter-stores.ts'
+import { type StillWorld, stillWorld } from '../../test/support/still-world.ts'
+import type { AccountLimits, Budget } from '../core/accounts.ts'
+import { budgetCharge } from '../core/journal.ts'
+import { BudgetCounters } from '../gateway/accounts/budget-counters.ts'
+import type { CounterStore, LeaseReply } from '../gateway/accounts/counter-store.ts'
+import { LimitCounters } from '../gateway/accounts/limit-counters.ts'
+import { Reservations } from '../gateway/accounts/reservations.ts'
+import { budgetScope } from '../policy/accounts/budget-scope.ts'
+import { periodAt } from '../policy/accounts/period.ts'
+import type { CommonCounters } from './common-counters.ts'
+import { CounterMemory } from './counter-memory.ts'
+
+const RULES = { interval: 500, overdraft: 1, wait: 2_500, hurry: 50 }
+const TIMEOUT = 1_000
+const RTT = 1
+
+type Given = {
+  readonly gateways?: number
+  readonly limits?: Partial<AccountLimits>
+  readonly budgets?: readonly Budget[]
+}
+
+const fleetOf = ({ gateways = 3, limits = {}, budgets = [] }: Given) => {
+  const world = stillWorld()
+  const ledger = testLedger()
+  let memory = new CounterMemory(world.now)
+  const store: CommonCounters = {
+    lease: (holder, asks) => memory.lease(holder, asks),
+    read: (counters) => memory.read(counters),
+    close: async () => {},
+  }
+  const client = testClient(limits)
+  const all = Array.from({ length: gateways }, (_, at) =>
+    gatewayOf({ world, store, ledger, client, budgets }, `g${at}`),
+  )
+  return {
+    world,
+    ledger,
+    all,
+    start: (name: string, boot: number) => gatewayOf({ world, store, ledger, client, budgets }, name, boot),
+    flush: () => {
+      memory = new CounterMemory(world.now)
+    },
+    asks: () => all.reduce((sum, one) => sum + one.state.asks, 0),
+  }
+}
+
+type Shared = {
+  readonly world: StillWorld
+  readonly store: CommonCounters
+  readonly ledger: TestLedger
+  readonly client: ReturnType<typeof testClient>
+  readonly budgets: readonly Budget[]
+}
+
+const gatewayOf = ({ world, store, ledger, client, budgets }: Shared, name: string, boot = 1) => {
+  const state = { isLost: false, asks: 0, spent: 0 }
+  const lost: LeaseReply = { problem: 'lost', peers: 0, epoch: '', answers: [] }
+  const delay = (ms: number) => new Promise<void>((resolve) => void world.later(ms, resolve))
+  const network: CommonCounters = {
+    ...store,
+    async lease(holder, asks) {
+      state.asks += asks.length
+      await delay(state.isLost ? TIMEOUT : RTT)
+      if (state.isLost) return lost
+      const reply = await store.lease(holder, asks)
+      await delay(RTT)
+      return state.isLost ? lost : reply
+    },
+  }
+  const counters: CounterStore = seededStore(network, name, { ledger, budgets, boot, now: world.now })
+  const scopes = budgets.map(budgetScope)
+  const cells = new BudgetCounters(() => scopes, { servesUnknown: () => false })
+  const limits = new LimitCounters()
+  const reservations = new Reservations({ world, store: counters, rules: () => RULES })
+  const start = budgets[0] ? periodAt(budgets[0], world.date()).start : 0
+  /** Asks for one request; null: refused. The ledger has what it costs at once. */
+  const reserve = async (cost = 0, tokens = 0) => {
+    const found = cells.cellsFor(client, null, null, world.date())
+    assert.ok(!('id' in found))
+    const all = { ...limits.cellsFor(client, world.now()), budgets: found }
+    const result = await reservations.reserve(all, { first: true, cost, tokens })
+    if ('refusal' in result) return { refusal: result.refusal, end: () => {} }
+    const end = (charge = cost, counted = tokens) => {
+      reservations.settle(result.reservation, { cost: charge, tokens: counted })
+      reservations.release(result.reservation)
+      state.spent += charge
+      for (const { id } of budgets) {
+        const name = budgetCharge(`${id}:`, start)
+        ledger.sums.set(name, (ledger.sums.get(name) ?? 0) + charge)
+      }
+    }
+    return { refusal: null, end }
+  }
+  const figures = async () => {
+    await reservations.refresh(cells.current(world.date()))
+    return cells.current(world.date()).map(({ used, held }) => [used, held])
+  }
+  const correct = (amount: number) => {
+    for (const cell of cells.current(world.date())) reservations.adjust(cell, amount)
+  }
+  return { state, reserve, figures, correct }
+}
+
+type Fleet = ReturnType<typeof fleetOf>
+type Reserved = Awaited<ReturnType<Fleet['all'][number]['reserve']>>
+
+/** Runs requests, one gateway after the other, at once. */
+const atOnce = async ({ world, all }: Fleet, count: number, cost = 0, ms = 5_000): Promise<readonly Reserved[]> => {
+  const asked = Promise.all(Array.from({ length: count }, (_, at) => all[at % all.length]?.reserve(cost)))
+  let isDone = false
+  void asked.then(() => {
+    isDone = true
+  })
+  await world.advance(ms)
+  while (!isDone) await world.advance(10)
+  return (await asked).filter((one) => one !== undefined)
+}
+const admitted = (all: readonly Reserved[]) => all.filter(({ refusal }) => refusal === null)
+const budget = (amount: number, more: Partial<Budget> = {}) => testBudget(amount, { period: 'total', ...more })
+
+describe('gateways that share limits', () => {
+  test('requests per minute hold over all together', async () => {
+    const fleet = fleetOf({ limits: { requestsPerMinute: 30 } })
+    assert.equal(admitted(await atOnce(fleet, 90, 0, 100)).length, 30)
+    const [refused] = (await atOnce(fleet, 3, 0, 100)).filter(({ refusal }) => refusal)
+    assert.ok(refused?.refusal && 'retryAfter' in refused.refusal && refused.refusal.retryAfter > 0)
+    await fleet.world.advance(10_000)
+    assert.equal(admitted(await atOnce(fleet, 90, 0, 100)).length, 5)
+  })
+
+  test('requests in progress hold over all together, and one after the other is never refused', async () => {
+    const fleet = fleetOf({ limits: { concurrent: 6 } })
+    const held = admitted(await atOnce(fleet, 30))
+    assert.equal(held.length, 6)
+    for (const one of held) one.end()
+    await fleet.world.advance(10)
+    for (let at = 0; at < 12; at++) {
+      const [one] = await atOnce({ ...fleet, all: [fleet.all[at % 3] as (typeof fleet.all)[number]] }, 1, 0, 50)
+      assert.equal(one?.refusal, null)
+      one?.end()
+    }
+    const single = fleetOf({ limits: { concurrent: 1 } })
+    for (let at = 0; at < 12; at++) {
+      const [one] = await atOnce({ ...single, all: [single.all[at % 3] as (typeof single.all)[number]] }, 1, 0, 50)
+      assert.equal(one?.refusal, null, `request ${at}`)
+      one?.end()
+    }
+  })
+
+  test('tokens per minute hold over all together', async () => {
+    const fleet = fleetOf({ limits: { tokensPerMinute: 3_000 } })
+    let used = 0
+    for (let at = 0; at < 30; at++) {
+      const asked = fleet.all[at % 3]?.reserve(0, 126)
+      await fleet.world.advance(10)
+      const one = await asked
+      if (one?.refusal !== null) continue
+      used += 200
+      one.end(0, 200)
+    }
+    assert.ok(used >= 2_800 && used <= 3_000 + 15 + 200, `${used}`)
+  })
+
+  test('a hard budget is not exceeded, and nothing is refused below 95 %', async () => {
+    const fleet = fleetOf({ budgets: [budget(200_000)] })
+    let spent = 0
+    const early: number[] = []
+    for (let round = 0; round < 5; round++) {
+      const all = await atOnce(fleet, 300, 1_000, 3_000)
+      const held = admitted(all)
+      if (held.length < all.length) early.push(spent + held.length * 1_000)
+      for (const one of held) one.end()
+      spent += held.length * 1_000
+      await fleet.world.advance(2_000)
+    }
+    assert.ok(spent <= 202_000, `${spent}`)
+    assert.ok(
+      early.every((committed) => committed >= 190_000),
+      `${early}`,
+    )
+    for (const one of fleet.all) {
+      const reading = one.figures()
+      await fleet.world.advance(10)
+      assert.deepEqual(await reading, [[spent, 0]])
+    }
+  })
+
+  test('one gateway that holds much gives it back before others are refused', async () => {
+    const fleet = fleetOf({ budgets: [budget(100_000)] })
+    const [a, b] = fleet.all
+    const first = a?.reserve(1)
+    await fleet.world.advance(10)
+    await first
+    const asked = Array.from({ length: 95 }, () => b?.reserve(1_000))
+    await fleet.world.advance(5_000)
+    assert.equal((await Promise.all(asked)).filter((one) => one?.refusal === null).length, 95)
+  })
+
+  test('a lost store costs at most the overdraft, and strict budgets stop', async () => {
+    for (const enforcement of ['fast', 'strict'] as const) {
+      const fleet = fleetOf({ budgets: [budget(100_000, { enforcement })] })
+      for (const one of admitted(await atOnce(fleet, 30, 1_000, 50))) one.end()
+      await fleet.world.advance(3_000)
+      for (const { state } of fleet.all) state.isLost = true
+      let during = 0
+      let refused: Reserved['refusal'] = null
+      for (let round = 0; round < 40; round++)
+        for (const one of await atOnce(fleet, 3, 1_000, 1_500)) {
+          one.end()
+          if (one.refusal === null) during++
+          else refused = one.refusal
+        }
+      const spent = 30_000 + during * 1_000
+      assert.ok(during >= 15, `${enforcement}: ${during}`)
+      assert.ok(spent <= (enforcement === 'strict' ? 100_000 : 101_000), `${spent}`)
+      assert.ok(refused)
+      assert.equal(enforcement === 'strict' ? refused.unavailable : refused.degraded, true)
+      for (const { state } of fleet.all) state.isLost = false
+      await fleet.world.advance(6_000)
+      for (const one of fleet.all) {
+        const reading = one.figures()
+        await fleet.world.advance(10)
+        assert.deepEqual(await reading, [[spent, 0]])
+      }
+    }
+  })
+
+  test('a partitioned gateway spends its lease and its overdraft, and all together stay within 1 %', async () => {
+    const fleet = fleetOf({ budgets: [budget(100_000)] })
+    for (const one of admitted(await atOnce(fleet, 30, 1_000, 50))) one.end()
+    await fleet.world.advance(3_000)
+    const [a] = fleet.all
+    if (a) a.state.isLost = true
+    let spent = 30_000
+    for (let round = 0; round < 9; round++)
+      for (const one of admitted(await atOnce(fleet, 9, 1_000, 1_500))) {
+        one.end()
+        spent += 1_000
+      }
+    assert.ok(spent >= 85_000 && spent <= 101_000, `${spent}`)
+  })
+
+  test('a gateway that starts while the store is away does not spend again what the ledger has', async () => {
+    const fleet = fleetOf({ budgets: [budget(10_000)] })
+    for (const one of admitted(await atOnce(fleet, 30, 1_000, 2_000))) one.end()
+    let spent = fleet.all.reduce((sum, { state }) => sum + state.spent, 0)
+    assert.equal(spent, 10_000)
+    // Two are started again, and two are new.
+    for (const name of ['g0', 'g1', 'g7', 'g8']) {
+      const one = fleet.start(name, 2)
+      one.state.isLost = true
+      const asked = Array.from({ length: 10 }, () => one.reserve(1_000))
+      await fleet.world.advance(10_000)
+      for (const { refusal, end } of await Promise.all(asked)) {
+        end()
+        if (refusal === null) spent += 1_000
+      }
+    }
+    assert.equal(spent, 10_000)
+  })
+
+  test('an emptied store begins with what was spent and is reserved', async () => {
+    const fleet = fleetOf({ budgets: [budget(100_000)] })
+    const held = admitted(await atOnce(fleet, 60, 1_000, 50))
+    for (const one of held.slice(0, 30)) one.end()
+    await fleet.world.advance(3_000)
+    fleet.flush()
+    let open = held.length
+    for (let round = 0; round < 5; round++) open += admitted(await atOnce(fleet, 9, 1_000, 1_000)).length
+    assert.ok(open >= 95 && open <= 100, `${open}`)
+    for (const one of fleet.all) {
+      const reading = one.figures()
+      await fleet.world.advance(10)
+      assert.deepEqual(await reading, [[30_000, (open - 30) * 1_000]])
+    }
+  })
+
+  test('counters that are not in use cost nothing', async () => {
+    const fleet = fleetOf({ budgets: [budget(1e9)], limits: { requestsPerMinute: 6_000, concurrent: 100 } })
+    for (let at = 0; at < 500; at++) fleet.ledger.sums.set(budgetCharge(`bud_test:end user ${at}`, 0), 5)
+    for (const one of admitted(await atOnce(fleet, 9, 1))) one.end()
+    await fleet.world.advance(60_000)
+    const before = fleet.asks()
+    await fleet.world.advance(600_000)
+    assert.equal(fleet.asks(), before)
+    assert.ok(before < 300, `${before}`)
+  })
+
+  test('work of the store is that of gateways and counters, not of requests', async () => {
+    const fleet = fleetOf({ budgets: [budget(1e12)], limits: { requestsPerMinute: 600_000 } })
+    await atOnce(fleet, 9, 1)
+    const before = fleet.asks()
+    for (let round = 0; round < 100; round++) for (const one of await atOnce(fleet, 90, 1, 100)) one.end()
+    // 10 s, 3 gateways, 2 counters, at most 2 questions a second.
+    assert.ok(fleet.asks() - before <= 120, `${fleet.asks() - before}`)
+  })
+
+  test('corrections act on all', async () => {
+    const fleet = fleetOf({ budgets: [budget(10_000)] })
+    for (const one of admitted(await atOnce(fleet, 10, 1_000, 2_000))) one.end()
+    assert.equal(admitted(await atOnce(fleet, 3, 1_000)).length, 0)
+    fleet.all[1]?.correct(-10_000)
+    await fleet.world.advance(3_000)
+    const again = admitted(await atOnce(fleet, 30, 1_000)).length
+    assert.ok(again >= 8 && again <= 10, `${again}`)
+  })
+})

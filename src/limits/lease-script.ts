@@ -1,0 +1,107 @@
+/**
+ * The scripts of leases in Redis: `policy/accounts/lease.ts` for counters in hashes. They use commands that Redis 6, Redis 7 and
+ * Valkey have. A counter is a hash with its sum and a field for each process, of which a script reads its own, and a sorted set
+ * of the processes by their last question. Both have the same hash tag; no two counters share one.
+ */
+import { createHash } from 'node:crypto'
+import { LEASE_GRACE, LEASE_PAUSE, LEASE_SHORT } from '../policy/accounts/lease.ts'
+
+export type RedisScript = { readonly text: string; readonly sha: string }
+
+const CLOCK = `
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+`
+
+/**
+ * KEYS: the counter, its processes. ARGV: process, boot, seq, id, kind, limit, refill, granted, used, held, need, want, lapse,
+ * life, seed, how it is seeded (empty: not at all), leaves, a new ID,
+ * ms without grants.
+ */
+const LEASE = `${CLOCK}
+local process, boot, seq, id, kind = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
+local limit, refill, granted = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local used, held, need, want = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
+local lapse, seeded, leaves = tonumber(ARGV[13]), ARGV[16], ARGV[17] == '1'
+local function text(amount) return string.format('%.17g', amount) end
+local function entry(name)
+  local value = redis.call('HGET', KEYS[1], 'p:' .. name)
+  if not value then return nil end
+  local b, s, g, u, h = string.match(value, '^(%S*) (%S+) (%S+) (%S+) (%S+)$')
+  return {boot = tonumber(b), seq = tonumber(s), granted = tonumber(g), used = tonumber(u), held = tonumber(h)}
+end
+local c = redis.call('HMGET', KEYS[1], 'id', 'sum', 'used', 'held', 'at', 'since', 'quiet', 'short')
+if not c[1] then
+  if seeded == '' then return {'unseeded'} end
+  c = {ARGV[18], 0, 0, 0, now, now, now, 0}
+end
+if id ~= '' and id ~= c[1] then return {'unseeded'} end
+local sum, all, reserved, at, since = tonumber(c[2]), tonumber(c[3]), tonumber(c[4]), tonumber(c[5]), tonumber(c[6])
+local quiet, short = tonumber(c[7]), tonumber(c[8])
+local function takeBack(name, one)
+  local charged = kind == 'budget' and one.held or 0
+  sum = sum - (one.granted - one.used - charged)
+  all = all + charged
+  reserved = reserved - one.held
+  redis.call('HDEL', KEYS[1], 'p:' .. name)
+  redis.call('ZREM', KEYS[2], name)
+end
+local own = entry(process)
+if own and (own.boot > boot or own.boot == boot and seq <= own.seq) then return {'stale', text(own.boot)} end
+if id ~= '' and not (own and own.boot == boot) then return {'lapsed'} end
+if own and own.boot ~= boot then
+  if kind == 'budget' and seeded == '' then return {'restarted'} end
+  takeBack(process, own)
+  own = nil
+end
+local back = math.min(math.max(0, all), math.max(0, now - at) * refill)
+all, sum = all - back, sum - back
+if now - at > ${LEASE_PAUSE} then since = now end
+at = math.max(at, now)
+if seeded ~= '' then
+  local missing = tonumber(ARGV[15])
+  if seeded == 'raise' then missing = math.max(0, missing - all) end
+  sum, all = sum + missing, all + missing
+  quiet = math.max(quiet, now + tonumber(ARGV[19]))
+end
+sum = sum + granted - (own and own.granted or 0)
+all = all + used - (own and own.used or 0)
+reserved = reserved + held - (own and own.held or 0)
+if now - since >= math.min(lapse, ${LEASE_GRACE}) then
+  for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. text(now - lapse), 'LIMIT', 0, 20)) do
+    local one = entry(name)
+    if name ~= process and one then takeBack(name, one) elseif not one then redis.call('ZREM', KEYS[2], name) end
+  end
+end
+local users = redis.call('ZCARD', KEYS[2]) + (own and 0 or 1)
+local free, room = math.max(0, granted - used - held), math.max(0, limit - sum)
+local share = math.floor((room + free) / (2 * users))
+local more = (leaves or now < quiet) and 0 or math.min(room, math.max(0, need, math.min(want, share) - free))
+sum = sum + more
+if more < need then short = now + ${LEASE_SHORT} end
+redis.call('HSET', KEYS[1], 'id', c[1], 'sum', text(sum), 'used', text(all), 'held', text(reserved), 'at', text(at), 'since', text(since), 'quiet', text(quiet),
+  'short', text(short))
+if leaves then
+  redis.call('HDEL', KEYS[1], 'p:' .. process)
+  redis.call('ZREM', KEYS[2], process)
+else
+  local value = text(boot) .. ' ' .. text(seq) .. ' ' .. text(granted + more) .. ' ' .. text(used) .. ' ' .. text(held)
+  redis.call('HSET', KEYS[1], 'p:' .. process, value)
+  redis.call('ZADD', KEYS[2], now, process)
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[14])
+redis.call('PEXPIRE', KEYS[2], ARGV[14])
+return {'ok', c[1], text(more), text(sum), text(all), text(reserved), text(users), now < short and '1' or '0'}
+`
+
+/** KEYS: the processes, the epoch. ARGV: process, a new epoch, ms after which a process is gone. A sign of life. */
+const BEAT = `${CLOCK}
+redis.call('ZADD', KEYS[1], now, ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '(' .. string.format('%.0f', now - ARGV[3]))
+redis.call('SETNX', KEYS[2], ARGV[2])
+return {redis.call('GET', KEYS[2]), string.format('%.0f', redis.call('ZCARD', KEYS[1]))}
+`
+
+const script = (text: string): RedisScript => ({ text, sha: createHash('sha1').update(text).digest('hex') })
+
+export const SCRIPTS = { lease: script(LEASE), beat: script(BEAT) } as const

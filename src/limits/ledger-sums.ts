@@ -1,0 +1,142 @@
+/**
+ * What the ledger says was spent of budgets: shared counters begin from it, at the start and when their store was emptied.
+ * It is read again only if the store may have lost something since.
+ */
+import type { Budget } from '../core/accounts.ts'
+import { budgetCharge } from '../core/journal.ts'
+import type { LedgerProblem } from '../usage/bookkeeper/usage-ledger.ts'
+import { READING, type RestoredBudgetsOptions, spentOf } from './restored-budgets.ts'
+
+export type LedgerSumsOptions = Omit<RestoredBudgetsOptions, 'accounts'> & {
+  readonly budgets: () => readonly Budget[]
+}
+
+/** ms until the ledger is read again after a problem. */
+const RETRY = 1_000
+/** ms for which sums are good enough for reports. */
+const RECENT = 10_000
+
+export class LedgerSums {
+  readonly #options: LedgerSumsOptions
+  #sums: ReadonlyMap<string, number> | null = null
+  /** The store was not emptied since the sums were read; empty: not known. */
+  #epoch = ''
+  /** Budgets whose earlier usage is read. */
+  #read: ReadonlySet<string> = new Set()
+  /** ms since 1970. */
+  #readAt = 0
+  #reading: Promise<void> | null = null
+  #next: Promise<void> | null = null
+  #isRetryDue = false
+  #problem: string | null = null
+  #unknownSince: number | null = null
+
+  constructor(options: LedgerSumsOptions) {
+    this.#options = options
+  }
+
+  /** Whether usage is recorded. */
+  get isRecorded(): boolean {
+    return this.#options.isRecorded()
+  }
+
+  /** Why earlier usage is not known, or null. */
+  get problem(): string | null {
+    return this.#problem
+  }
+
+  /** The same, with the time since when, also while it is read. */
+  unknown(): LedgerProblem | null {
+    return this.#unknownSince === null ? null : { reason: this.#problem ?? READING, since: this.#unknownSince }
+  }
+
+  /** The budgets may have changed. Resolves when their earlier usage is known, or cannot be. */
+  async changed(): Promise<void> {
+    if (this.#lacks()) await this.#again()
+  }
+
+  /**
+   * Resolves when the sums contain all that this gateway had recorded before the call (`isFresh`), or all that an emptied store
+   * has lost. Returns why they are not known, or null.
+   */
+  async known(epoch: string, isFresh: boolean): Promise<string | null> {
+    if (!this.#options.isRecorded()) return null
+    if (!isFresh && this.#sums && this.#epoch === epoch && !this.#lacks()) return null
+    await this.#again()
+    if (this.#problem === null) this.#epoch = epoch
+    return this.#problem
+  }
+
+  /** Reads again what other gateways may have spent since, but not often. */
+  async recent(): Promise<void> {
+    if (this.#options.isRecorded() && this.#options.date() - this.#readAt > RECENT) await this.#again()
+  }
+
+  /** What was spent of a counter; null: not known. */
+  spent(charge: string): number | null {
+    if (!this.#options.isRecorded()) return 0
+    return this.#sums ? (this.#sums.get(charge) ?? 0) : null
+  }
+
+  /** All counters of which something was spent. */
+  all(): Iterable<readonly [charge: string, spent: number]> {
+    return this.#sums ?? []
+  }
+
+  #lacks(): boolean {
+    const { budgets, isRecorded, date } = this.#options
+    const isLacking = isRecorded() && budgets().some((budget) => !this.#read.has(readAs(budget)))
+    this.#unknownSince = isLacking ? (this.#unknownSince ?? date()) : null
+    return isLacking
+  }
+
+  /** A read that begins after the call. Calls while one runs share the next. */
+  #again(): Promise<void> {
+    if (!this.#reading) {
+      this.#reading = this.#readNow().finally(() => {
+        this.#reading = null
+      })
+      return this.#reading
+    }
+    this.#next ??= this.#reading.then(() => {
+      this.#next = null
+      return this.#again()
+    })
+    return this.#next
+  }
+
+  async #readNow(): Promise<void> {
+    const { budgets, ledger, date, isRecorded } = this.#options
+    const all = budgets()
+    if (!isRecorded() || all.length === 0) {
+      this.#sums ??= new Map()
+      return
+    }
+    const sums = await spentOf(ledger, all, date())
+    if (sums === null) return
+    if (typeof sums === 'string') return this.#onProblem(sums, all)
+    this.#readAt = date()
+    this.#sums = new Map(sums.map((sum) => [budgetCharge(sum.counter, sum.period_start), sum.spent]))
+    this.#read = new Set(all.map(readAs))
+    this.#lacks()
+    if (this.#problem === null) return
+    this.#problem = null
+    this.#options.onRestored()
+  }
+
+  #onProblem(reason: string, budgets: readonly Budget[]): void {
+    const { later, onProblem } = this.#options
+    if (this.#problem === null) onProblem(reason, budgets)
+    this.#problem = reason
+    if (this.#isRetryDue) return
+    this.#isRetryDue = true
+    later(RETRY, () => {
+      this.#isRetryDue = false
+      void this.#again()
+    })
+  }
+}
+
+/** Budgets with the same text count the same usage. */
+const readAs = ({ id, period, timezone, startDay, per, countFrom }: Budget): string =>
+  JSON.stringify([id, period, timezone, startDay, per, countFrom])

@@ -1,0 +1,184 @@
+/**
+ * Begins counters that a store does not know from the ledger, never from zero. A ledger in a shared database has what all
+ * gateways have spent. A ledger of one gateway has its own part: each gateway adds it once to an emptied store.
+ */
+import type { LeaseReply } from '../gateway/accounts/counter-store.ts'
+import type { LeaseAnswer, LeaseAsk, LeaseHolder } from '../policy/accounts/lease.ts'
+import { type CommonCounters, chargeIn, counterOf } from './common-counters.ts'
+import type { LedgerSums } from './ledger-sums.ts'
+
+export type SeededStoreOptions = {
+  readonly store: CommonCounters
+  readonly sums: LedgerSums
+  /** The name of a gateway whose ledger has only its own part. Null: the ledger has what all gateways have spent. */
+  readonly part: string | null
+  /** ms for an answer of the store. */
+  readonly timeout: number
+  /** ms of the monotonic clock. */
+  readonly now: () => number
+  /** Whether budgets are used before their earlier usage is known. */
+  readonly servesUnknown: () => boolean
+}
+
+/** A counter as it is added without being used. */
+const ADDED = {
+  ...{ limit: 0, refill: 0, seq: 1, id: '', granted: 0, used: 0, held: 0, need: 0, want: 0, lapse: 600_000 },
+  ...{ life: 400 * 86_400_000, leaves: true },
+}
+/** Counters in one exchange. */
+const MOST = 500
+/** ms in which each gateway asks for all that it leases, after the answers that it waits for. */
+const QUIET = 3_000
+
+export class SeededStore implements CommonCounters {
+  readonly #options: SeededStoreOptions
+  /** The store to which this gateway has added its part, by its epoch. */
+  #added: { readonly epoch: string; readonly done: Promise<string | null> } | null = null
+  /** The store as it was seen last, and when it was found to be emptied, in ms of the monotonic clock. */
+  #epoch = ''
+  #emptiedAt = Number.NEGATIVE_INFINITY
+  /** Counters that began before their earlier usage was known. */
+  #owed = new Set<string>()
+
+  constructor(options: SeededStoreOptions) {
+    this.#options = options
+  }
+
+  async lease(holder: LeaseHolder, asks: readonly LeaseAsk[]): Promise<LeaseReply> {
+    const { store } = this.#options
+    const reply = await store.lease(holder, asks)
+    if (reply.problem !== null) return this.#lost(reply, asks)
+    this.#follow(reply.epoch)
+    const isEmptied = this.#added?.epoch !== reply.epoch
+    const adding = this.#add(holder, reply.epoch)
+    const statusOf = (at: number) => reply.answers[at]?.status
+    const unknown = asks.filter((_, at) => statusOf(at) === 'unseeded' || statusOf(at) === 'restarted')
+    if (unknown.length === 0) return reply
+    // What a process has used without the store, or before it has started again, must be in the sums.
+    const isFresh = unknown.some(isBudgetUsed) || reply.answers.some(({ status }) => status === 'restarted')
+    const problem = unknown.some(({ kind }) => kind === 'budget')
+      ? await (adding ?? this.#options.sums.known(reply.epoch, isFresh))
+      : null
+    // What a process has used before is part of the sums from which the counter begins, if usage is recorded.
+    const isPart = problem === null && this.#options.sums.isRecorded && isEmptied
+    const seeded = unknown.flatMap((ask) => this.#seeded(ask, { problem, isPart }))
+    const again = await store.lease(holder, seeded)
+    if (again.problem !== null) return this.#lost(again, asks)
+    const found = new Map(seeded.map(({ counter }, at) => [counter, again.answers[at]]))
+    const answers = asks.map((ask, at): LeaseAnswer => {
+      const answer = found.get(ask.counter)
+      if (answer?.status === 'ok') return { ...answer, shift: isPart && ask.kind === 'budget' ? ask.used : 0 }
+      return answer ?? reply.answers[at] ?? UNSEEDED
+    })
+    return { ...again, answers }
+  }
+
+  /** A counter that no process has leased has what the ledger says. */
+  async read(counters: readonly string[]): ReturnType<CommonCounters['read']> {
+    const { store, sums } = this.#options
+    const totals = await store.read(counters)
+    return (
+      totals?.map((found, at) => {
+        const charge = found ? null : chargeIn(counters[at] ?? '')
+        const spent = charge === null ? null : sums.spent(charge)
+        return spent === null ? found : { used: spent, held: 0 }
+      }) ?? null
+    )
+  }
+
+  async known(): Promise<readonly string[]> {
+    const { store, sums } = this.#options
+    await sums.recent()
+    return [...new Set([...[...sums.all()].map(([charge]) => charge), ...((await store.known?.()) ?? [])])]
+  }
+
+  close(): Promise<void> {
+    return this.#options.store.close()
+  }
+
+  /** Earlier usage is known now: counters that have begun without it are raised. */
+  async restored(): Promise<void> {
+    const owed = [...this.#owed]
+    this.#owed.clear()
+    await this.#raise(owed.map((charge) => [charge, this.#options.sums.spent(charge) ?? 0]))
+  }
+
+  // ── Seeds ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #seeded(ask: LeaseAsk, of: { readonly problem: string | null; readonly isPart: boolean }): readonly LeaseAsk[] {
+    const charge = chargeIn(ask.counter)
+    const quiet = Math.max(0, this.#emptiedAt + QUIET + this.#options.timeout - this.#options.now())
+    if (charge === null) return [{ ...ask, id: '', seed: { ...ZERO, quiet } }]
+    const { servesUnknown, part, sums } = this.#options
+    if (of.problem !== null) {
+      if (!servesUnknown()) return []
+      this.#owed.add(charge)
+    }
+    const shift = of.isPart ? ask.used : 0
+    const spent = part === null && of.problem === null ? (sums.spent(charge) ?? 0) : 0
+    return [
+      { ...ask, id: '', used: ask.used - shift, granted: ask.granted - shift, seed: { spent, by: 'raise', quiet } },
+    ]
+  }
+
+  #follow(epoch: string): void {
+    if (this.#epoch !== '' && epoch !== this.#epoch) this.#emptiedAt = this.#options.now()
+    this.#epoch = epoch
+  }
+
+  #lost(reply: LeaseReply, asks: readonly LeaseAsk[]): LeaseReply {
+    const spentOf = (ask: LeaseAsk) => {
+      const charge = chargeIn(ask.counter)
+      return charge === null ? 0 : this.#options.sums.spent(charge)
+    }
+    return { ...reply, answers: asks.map((ask) => ({ status: 'lost', spent: spentOf(ask) })) }
+  }
+
+  // ── The part of one gateway ────────────────────────────────────────────────────────────────────────────────────
+
+  /** Adds what this gateway has spent, once to each store. Null: its ledger has all. */
+  #add(holder: LeaseHolder, epoch: string): Promise<string | null> | null {
+    const { part } = this.#options
+    if (part === null) return null
+    if (this.#added?.epoch === epoch) return this.#added.done
+    const done = this.#addTo(holder, epoch, part)
+    this.#added = { epoch, done }
+    // It is tried again with the next exchange.
+    void done.then((problem) => {
+      if (problem !== null && this.#added?.done === done) this.#added = null
+    })
+    return done
+  }
+
+  async #addTo({ boot }: LeaseHolder, epoch: string, part: string): Promise<string | null> {
+    const { store, sums } = this.#options
+    const holder = { process: `${part} ledger`, boot }
+    const mark = { ...ADDED, kind: 'slots', counter: `added ${part}`, seed: null } as const
+    const [found] = (await store.lease(holder, [mark])).answers
+    if (found?.status === 'ok') return null
+    const problem = await sums.known(epoch, true)
+    if (problem !== null) return problem
+    const lost = await this.#raise([...sums.all()], 'add')
+    return lost ?? (await store.lease(holder, [{ ...mark, seed: ZERO }])).problem
+  }
+
+  async #raise(spends: readonly (readonly [string, number])[], by: 'raise' | 'add' = 'raise'): Promise<string | null> {
+    const asks = spends.map(([charge, spent]) => ({
+      ...ADDED,
+      kind: 'budget' as const,
+      counter: counterOf(charge),
+      seed: { spent, by, quiet: 0 },
+    }))
+    for (let at = 0; at < asks.length; at += MOST) {
+      const holder = { process: 'ledger', boot: 0 }
+      const { problem } = await this.#options.store.lease(holder, asks.slice(at, at + MOST))
+      if (problem !== null) return problem
+    }
+    return null
+  }
+}
+
+const isBudgetUsed = ({ kind, used }: LeaseAsk): boolean => kind === 'budget' && used !== 0
+
+const ZERO = { spent: 0, by: 'raise', quiet: 0 } as const
+const UNSEEDED = { status: 'unseeded' } as const

@@ -40,12 +40,10 @@ export const EXPECTATIONS: readonly Expectation[] = [
   {
     name: 'conversations: each turn finds the one before, whichever gateway has it',
     check: problemsOf('conversation'),
-    pending: 'stored responses are of each gateway',
   },
   {
     name: 'background responses: polled to their end at any gateway',
     check: problemsOf('background'),
-    pending: 'stored responses are of each gateway',
   },
   {
     name: 'new keys: known to every gateway at once',
@@ -53,7 +51,6 @@ export const EXPECTATIONS: readonly Expectation[] = [
       withNewKeys.length > 0 && withNewKeys.every((status) => status === 200)
         ? []
         : [`statuses ${withNewKeys.join(', ')}`],
-    pending: 'gateways read new keys at intervals',
   },
   { name: 'retries with an Idempotency-Key: both answers are the same', check: problemsOf('retry') },
   {
@@ -64,7 +61,6 @@ export const EXPECTATIONS: readonly Expectation[] = [
         name.startsWith('retry-') && count > 1 && !spared.has(name) ? [`${name}: ${count} calls`] : [],
       )
     },
-    pending: 'answers to repeat are in the memory of each gateway',
   },
   {
     name: 'limits and hard budgets: refusals name the limit',

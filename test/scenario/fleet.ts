@@ -56,6 +56,8 @@ export type Fleet = {
   kill(gateway: Gateway): Promise<void>
   /** Starts a killed one again; resolves when the balancer sends requests to it. */
   revive(gateway: Gateway): Promise<void>
+  /** What the balancer has written about gateways that it takes out. */
+  takenOut(): string
   /** Resolves when no gateway reports a problem. */
   settled(): Promise<void>
   stop(): Promise<void>
@@ -223,6 +225,7 @@ const build = async (
       await exited
     },
     revive,
+    takenOut: () => balancer.output(),
     settled: () =>
       until('no gateway has a problem', async () => {
         const problems = await Promise.all(gateways.map(problemsOf))

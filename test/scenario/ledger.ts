@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { isObject, type JsonObject, list, object, parseObject, text } from '../../src/core/json.ts'
 import { post } from '../e2e/support/process.ts'
-import { ADMIN, type Gateway, until } from './fleet.ts'
+import { ADMIN, type Gateway, secretOf, until } from './fleet.ts'
 
 /** Rows of a page. */
 const PAGE = 200
@@ -50,13 +50,20 @@ export const budgetNow = async (
   return { spent: Math.round(Number(now?.spent) * 1e9), reserved: Math.round(Number(now?.reserved) * 1e9) }
 }
 
-/** Creates a client key at one of the gateways, whichever the balancer chooses, and returns its secret. */
+/**
+ * Creates a client key at one of the gateways, whichever the balancer chooses, and returns its secret. A write whose end the gateway
+ * does not know is tried again: if it has taken place, the name is in use.
+ */
 export const createKey = async ({ url }: Pick<Gateway, 'url'>, name: string): Promise<string> => {
-  const { status, text, json } = await post(
-    `${url}/admin/api/v1/keys`,
-    { name, team: 'default' },
-    { authorization: `Bearer ${ADMIN}`, connection: 'close' },
-  )
-  assert.equal(status, 201, text)
-  return String(json().secret)
+  const secret = secretOf(name)
+  await until(`the key ${name} is created`, async () => {
+    const { status, text } = await post(
+      `${url}/admin/api/v1/keys`,
+      { name, team: 'default', secret },
+      { authorization: `Bearer ${ADMIN}`, connection: 'close' },
+    )
+    if (status !== 503) assert.ok(status === 201 || status === 409, text)
+    return status !== 503
+  })
+  return secret
 }

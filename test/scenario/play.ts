@@ -20,6 +20,7 @@ export type Played = {
   readonly exchanges: readonly Exchange[]
   readonly outcomes: readonly Outcome[]
   readonly served: Served
+  readonly takenOut: string
   /** Attempts in the ledger by the name of the request. */
   readonly stored: ReadonlyMap<string, number>
   readonly strict: { readonly spent: number; readonly reserved: number }
@@ -67,7 +68,18 @@ export const play = async ({ faults, away, ...options }: Course): Promise<Played
     const strict = await budgetNow(gateway, 'strict')
     const { exchanges, outcomes } = client
     const { exits, withNewKeys, startedWithout } = stage
-    return { parts, exchanges, outcomes, served, stored, strict, exits, withNewKeys, startedWithout }
+    return {
+      parts,
+      exchanges,
+      outcomes,
+      served,
+      takenOut: fleet.takenOut(),
+      stored,
+      strict,
+      exits,
+      withNewKeys,
+      startedWithout,
+    }
   } finally {
     fleet.redis.resume()
     fleet.primary.resume()

@@ -46,6 +46,7 @@ for (const [course, options] of Object.entries(COURSES))
 
     test('load at every fault', (t) => {
       for (const part of played.parts) t.diagnostic(figuresOf(part, played))
+      for (const line of played.takenOut.split('\n').filter((each) => each.includes('DOWN'))) t.diagnostic(line)
       for (const { name, begun, ended } of played.parts)
         assert.ok(
           played.exchanges.some((each) => each.begun >= begun && each.begun < ended),

@@ -26,6 +26,8 @@ export type Balancer = {
   readonly url: string
   /** Resolves when requests can be sent to the gateway at this index; rejects after 30 s. */
   isUp(index: number): Promise<void>
+  /** What haproxy has written about servers that it takes out, and why. */
+  output(): string
   stop(): Promise<void>
 }
 
@@ -118,7 +120,7 @@ export const startBalancer = async (gateways: readonly number[], configuration =
       await sleep(CHECK_INTERVAL / 4)
     }
   }
-  return { url: `http://127.0.0.1:${port}`, isUp, stop }
+  return { url: `http://127.0.0.1:${port}`, isUp, output: () => words, stop }
 }
 
 /** The status of a server, the 18th field of its line (https://docs.haproxy.org/2.6/management.html#9.1). */

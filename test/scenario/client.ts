@@ -9,6 +9,12 @@ import { eventsIn, isComplete, type Style } from '../e2e/support/stage.ts'
 import { secretOf } from './fleet.ts'
 import { answerTo } from './provider.ts'
 
+/**
+ * A store that may be away: without counters a `strict` budget refuses; without the storage of responses a conversation cannot be
+ * continued, and repeats of an Idempotency-Key at another gateway are not recognised.
+ */
+export type Lost = 'counters' | 'responses'
+
 /** A request to the balancer, and its answer. */
 export type Exchange = {
   /** The name of the operation that it belongs to, which is also its `x-request-id`. */
@@ -22,8 +28,8 @@ export type Exchange = {
   ended: boolean
   /** In progress while a gateway was killed, so that it may have been on a connection to it. */
   spared: boolean
-  /** A store was away or a gateway cut off while it was in progress, so that a `strict` budget may refuse it. */
-  disturbed: boolean
+  /** Stores that were away, from a gateway at least, while it was in progress. */
+  without: ReadonlySet<Lost>
   limit: string | undefined
 }
 
@@ -44,7 +50,7 @@ export class Client {
   readonly #url: string
   readonly #agent = new Agent({ keepAlive: true })
   readonly #open = new Set<Exchange>()
-  #isDisturbed = false
+  #lost: ReadonlySet<Lost> = new Set()
   #isSparing = false
 
   constructor(url: string) {
@@ -59,10 +65,10 @@ export class Client {
     this.#isSparing = false
   }
 
-  /** From now on, or no longer, requests meet a store that is away. */
-  disturb(isDisturbed: boolean): void {
-    this.#isDisturbed = isDisturbed
-    if (isDisturbed) for (const exchange of this.#open) exchange.disturbed = true
+  /** From now on these stores are away. */
+  lose(lost: readonly Lost[]): void {
+    this.#lost = new Set(lost)
+    for (const exchange of this.#open) exchange.without = new Set([...exchange.without, ...lost])
   }
 
   record(outcome: Outcome): void {
@@ -80,7 +86,7 @@ export class Client {
       first: 0,
       ended: false,
       spared: this.#isSparing,
-      disturbed: this.#isDisturbed,
+      without: this.#lost,
       limit: undefined,
     }
     this.exchanges.push(exchange)
@@ -164,11 +170,20 @@ const problemOf = (exchange: Exchange, style: Style, expected: string): string |
   return found === expected ? null : `another text: ${exchange.body.slice(0, 300)}`
 }
 
-/** A request that broke because a gateway was killed is sent again, as clients do; with other failures it is not. */
+/** ms before a request is sent again that a gateway without its storage has refused. */
+const PAUSE = 250
+
+/**
+ * What clients send again: a request that broke because a gateway was killed, and one that was refused because the storage of
+ * responses is away.
+ */
 const sendAgain = async (client: Client, ask: Ask): Promise<Exchange> => {
   for (;;) {
     const exchange = await client.send(ask)
-    if (exchange.status === 200 || !exchange.spared) return exchange
+    const isRefused = exchange.status === 503 && exchange.body.includes('"storage_unavailable"')
+    if (!exchange.spared && !(isRefused && exchange.without.has('responses'))) return exchange
+    if (exchange.status === 200) return exchange
+    await sleep(PAUSE)
   }
 }
 
@@ -184,7 +199,7 @@ const ask =
     return exchange.spared ? null : problemOf(exchange, style, answerTo(name, 1))
   }
 
-/** Five turns, whole and streamed in turn, each of which continues the stored one before. */
+/** Five turns, whole and streamed in turn, each of which continues the one before; less if one could not be stored, and says so. */
 const conversation: Operation = async (client, name) => {
   let previous: string | undefined
   for (let turn = 1; turn <= 5; turn++) {
@@ -194,9 +209,10 @@ const conversation: Operation = async (client, name) => {
     const exchange = await sendAgain(client, { name: own, secret: OPEN, path: PATHS.responses, body })
     const problem = problemOf(exchange, 'responses', answerTo(own, turn))
     if (problem !== null) return `turn ${turn}: ${problem}`
-    previous = stream
-      ? text(object(eventsIn(exchange.body).at(-1)?.response)?.id)
-      : text(parseObject(exchange.body)?.id)
+    const answer = stream ? object(eventsIn(exchange.body).at(-1)?.response) : parseObject(exchange.body)
+    // It says that it cannot be continued.
+    if (answer?.store === false && exchange.without.has('responses')) return null
+    previous = text(answer?.id)
   }
   return null
 }
@@ -238,7 +254,7 @@ const REFUSALS: { readonly [kind: string]: (exchange: Exchange) => boolean } = {
   slots: (exchange) => isLimited(exchange, 429, 'concurrent'),
   hard: (exchange) => isLimited(exchange, 402, 'budget'),
   // A strict budget refuses while its counters cannot be reached.
-  strict: (exchange) => exchange.disturbed && isLimited(exchange, 503, 'budget'),
+  strict: (exchange) => exchange.without.has('counters') && isLimited(exchange, 503, 'budget'),
 }
 
 /** A request of a key whose limit may refuse it, and must say so. */

@@ -1,5 +1,5 @@
 /** The faults of the scenario, one after the other. Each ends in a state from which the gateways must recover by themselves. */
-import type { Client } from './client.ts'
+import type { Client, Lost } from './client.ts'
 import { type Fleet, LIMITS, problemsOf, secretOf, until } from './fleet.ts'
 import { createKey, storedAttempts } from './ledger.ts'
 
@@ -20,8 +20,8 @@ export type Stage = {
 
 export type Fault = {
   readonly name: string
-  /** Counters may be out of reach, so that strict budgets refuse. */
-  readonly disturbs?: true
+  /** Stores that gateways may not reach. */
+  readonly loses?: readonly Lost[]
   readonly run: (stage: Stage) => Promise<void>
 }
 
@@ -56,7 +56,7 @@ const nothing: Fault = {
 
 export const redisStopped: Fault = {
   name: 'Redis does not answer, and a gateway starts meanwhile',
-  disturbs: true,
+  loses: ['counters'],
   async run({ fleet, client, away, pass, startedWithout }) {
     fleet.redis.pause()
     await pass(away)
@@ -77,7 +77,7 @@ export const redisStopped: Fault = {
 
 const redisEmptied: Fault = {
   name: 'Redis is emptied',
-  disturbs: true,
+  loses: ['counters'],
   async run({ fleet, pass }) {
     await fleet.redis.empty()
     await pass(SHORT)
@@ -86,7 +86,7 @@ const redisEmptied: Fault = {
 
 const redisKilled: Fault = {
   name: 'Redis is killed',
-  disturbs: true,
+  loses: ['counters'],
   async run({ fleet, away, pass }) {
     await fleet.redis.kill()
     await pass(away)
@@ -96,7 +96,7 @@ const redisKilled: Fault = {
 
 const masterStopped: Fault = {
   name: 'a master of the cluster does not answer',
-  disturbs: true,
+  loses: ['counters'],
   async run({ fleet, away, pass }) {
     fleet.redis.pause()
     await pass(away)
@@ -106,6 +106,7 @@ const masterStopped: Fault = {
 
 const postgresStopped: Fault = {
   name: 'Postgres is stopped',
+  loses: ['responses'],
   async run({ fleet, away, pass }) {
     await fleet.primary.stop()
     await pass(away)
@@ -115,6 +116,7 @@ const postgresStopped: Fault = {
 
 const postgresFrozen: Fault = {
   name: 'Postgres does not answer',
+  loses: ['responses'],
   async run({ fleet, away, pass }) {
     fleet.primary.pause()
     await pass(away)
@@ -124,7 +126,7 @@ const postgresFrozen: Fault = {
 
 const partitioned: Fault = {
   name: 'a gateway is cut off from both stores',
-  disturbs: true,
+  loses: ['counters', 'responses'],
   async run({ fleet, away, pass }) {
     const lift = fleet.partition.flatMap((proxy) => [
       proxy.add('up', { kind: 'stop' }),
@@ -149,6 +151,7 @@ const killed: Fault = {
 /** The standby may lack the last transactions: the journals have them. Before it is promoted, it only reads. */
 const failedOver: Fault = {
   name: 'Postgres fails over to its standby',
+  loses: ['responses'],
   async run({ fleet, pass }) {
     await fleet.primary.stop()
     fleet.moveToStandby()

@@ -46,13 +46,13 @@ export const play = async ({ faults, away, ...options }: Course): Promise<Played
     startedWithout: [],
   }
   try {
-    for (const [at, { name, disturbs, run }] of faults.entries()) {
+    for (const [at, { name, loses, run }] of faults.entries()) {
       key = `hard${at}`
       const begun = performance.now()
-      client.disturb(disturbs === true)
+      client.lose(loses ?? [])
       await run(stage)
       await fleet.settled()
-      client.disturb(false)
+      client.lose([])
       await stage.pass(1)
       parts.push({ name, key, begun, ended: performance.now() })
     }

@@ -1,4 +1,4 @@
-/** `npm run test:long` kills 1,000 writers, `LEDGER_KILLS=10000 npm test -- usage/bookkeeper` that many, other runs 24. */
+/** `npm run test:long` kills 1,000 writers, `LEDGER_KILLS=10000 npm run test:long -- usage/bookkeeper/bookkeeper.test` that many, other runs 24. */
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { closeSync, existsSync, mkdirSync, openSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'

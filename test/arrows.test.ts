@@ -98,6 +98,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   demo: [],
   runtime: ['storage/files'],
   'storage/sql': [],
+  'storage/redis': [],
   'storage/files': ['storage/sql'],
   'storage/thread': ['storage/sql'],
   'storage/responses': ['storage/files', 'storage/sql', 'storage/thread'],
@@ -121,7 +122,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   ],
   'usage/export': ['transport/net'],
   'usage/bodies': ['storage/files', 'storage/sql', 'storage/thread'],
-  limits: ['observe', 'storage/thread', 'usage/bookkeeper', 'usage/journal'],
+  limits: ['observe', 'storage/redis', 'storage/thread', 'usage/bookkeeper', 'usage/journal'],
   // Limits and budgets that workers and their supervisor count together.
   'limits/workers': ['limits', 'usage/bookkeeper', 'usage/journal'],
   backup: [
@@ -178,7 +179,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'usage/bookkeeper',
   ],
   // Messages between gateways.
-  news: ['storage/sql'],
+  news: ['storage/redis', 'storage/sql'],
   'process/fleet': ['news', 'observe/live', 'storage/sql', 'usage/journal'],
   'process/workers': [
     'config',

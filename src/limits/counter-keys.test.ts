@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { redisAddress } from '../storage/redis/redis-connection.ts'
 import { counterKeys } from './counter-keys.ts'
-import { redisAddress } from './redis-connection.ts'
 
 test('counter keys: a name that a client has sent is hashed, and each counter has a hash tag of its own', () => {
   const [own, processes] = counterKeys('budget 1793491200000 bud_kdvbwqhzmrtc:key_kdvbwqhzmrtc')

@@ -2,11 +2,11 @@
 import { randomUUID } from 'node:crypto'
 import type { CounterTotals, LeaseReply } from '../gateway/accounts/counter-store.ts'
 import type { LeaseAnswer, LeaseAsk, LeaseHolder } from '../policy/accounts/lease.ts'
+import { connectRedis, type RedisConnection } from '../storage/redis/redis-connection.ts'
 import type { CommonCounters } from './common-counters.ts'
 import { BEAT_KEYS, counterKeys, digestOf } from './counter-keys.ts'
 import { GONE } from './counter-memory.ts'
 import { type RedisScript, SCRIPTS } from './lease-script.ts'
-import { connectRedis, type RedisConnection } from './redis-connection.ts'
 
 /** `timeout`: ms for an answer. */
 export type RedisStoreOptions = { readonly url: string; readonly timeout: number }
@@ -25,7 +25,7 @@ export class RedisStore implements CommonCounters {
 
   constructor(options: RedisStoreOptions) {
     this.#options = options
-    this.#redis = connectRedis(options.url, options.timeout)
+    this.#redis = connectRedis(options.url, { connect: options.timeout, command: options.timeout, pipelines: true })
     this.#redis.on('error', (error: Error) => {
       this.#problem = connectionProblem(error)
       this.#connecting.resolve()

@@ -3,7 +3,7 @@
  * message, and after a lost connection continues where it was. The keys have one hash tag, so a cluster keeps them together.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Redis, type RedisOptions } from 'ioredis'
+import { connectRedis, type RedisConnection } from '../storage/redis/redis-connection.ts'
 import { NEWS_TIMES, type News, type NewsStore, type NewsStoreOptions, type OutgoingNews } from './news-store.ts'
 
 const PREFIX = 'hg:{news}:'
@@ -15,21 +15,12 @@ const PAGE = 500
 /** ms. `block`: how long a reader waits for a message. `command`: for an answer. `retry`: until the next try. */
 const TIMES = { block: 5_000, connect: 1_000, command: 1_000, retry: 1_000 }
 
-const OPTIONS = {
-  lazyConnect: true,
-  enableOfflineQueue: false,
-  autoResendUnfulfilledCommands: false,
-  disableClientInfo: true,
-  maxRetriesPerRequest: 0,
-  connectTimeout: TIMES.connect,
-  retryStrategy: () => TIMES.retry * (0.75 + Math.random() / 2),
-} satisfies RedisOptions
-
 /** Takes a role, or keeps it. */
 const CLAIM = `local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1`
+const CLOCK = `return redis.call('TIME')`
 const RELEASE = `if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1`
 
 type StreamEntry = readonly [id: string, fields: readonly string[]]
@@ -37,8 +28,8 @@ type StreamReply = readonly (readonly [stream: string, entries: readonly StreamE
 
 export class RedisNews implements NewsStore {
   readonly #options: NewsStoreOptions
-  readonly #writer: Redis
-  readonly #reader: Redis
+  readonly #writer: RedisConnection
+  readonly #reader: RedisConnection
   readonly #own: string
   /** ms since 1970 by the clock of Redis, less those of the monotonic clock here; null: not known yet. */
   #clock: number | null = null
@@ -47,8 +38,8 @@ export class RedisNews implements NewsStore {
   constructor(url: string, options: NewsStoreOptions) {
     this.#options = options
     this.#own = `${PREFIX}to:${options.node}`
-    this.#writer = new Redis(url, { ...OPTIONS, commandTimeout: TIMES.command })
-    this.#reader = new Redis(url, { ...OPTIONS, commandTimeout: TIMES.block + TIMES.command })
+    this.#writer = connectRedis(url, { connect: TIMES.connect, command: TIMES.command, pipelines: true })
+    this.#reader = connectRedis(url, { connect: TIMES.connect, command: TIMES.block + TIMES.command, pipelines: false })
     for (const one of [this.#writer, this.#reader]) {
       one.on('error', () => {})
       one.connect().catch(() => {})
@@ -121,9 +112,9 @@ export class RedisNews implements NewsStore {
     }
   }
 
-  /** Reads the clock of Redis. Returns the position of the messages of the last minute. */
+  /** Reads the clock of the server that has the streams. Returns the position of the messages of the last minute. */
   async #clockOfServer(): Promise<string> {
-    const [seconds, micros] = await this.#reader.time()
+    const [seconds, micros] = (await this.#reader.eval(CLOCK, 1, TO_ALL)) as readonly [string, string]
     const now = Number(seconds) * 1_000 + Number(micros) / 1_000
     this.#clock = now - performance.now()
     return `${Math.floor(now - NEWS_TIMES.first)}`

@@ -31,7 +31,7 @@ test('built: only the server and the upstream client use the network', () => {
   assert.deepEqual(outside(importing(/^(?:@aws-sdk\/|aws4fetch|google-auth-library)/), 'transport/identity/'), [])
   // The clients of shared stores. Those that carry messages between gateways run in the process, the others in threads.
   assert.deepEqual(outside(importing(/^pg(?:$|[/-])/), 'storage/sql/postgres/'), [])
-  assert.deepEqual(outside(importing(/^ioredis/), 'limits/', 'news/'), [])
+  assert.deepEqual(outside(importing(/^ioredis/), 'storage/redis/'), [])
   // The command line calls a gateway. It is a process of its own: the gateway loads only the reader of its arguments.
   const calling = containing(/(?<![#.\w])(?:fetch|XMLHttpRequest|EventSource|importScripts)\s*\(|new WebSocket\(/)
   assert.deepEqual(calling, ['cli/gateway-client.ts'])

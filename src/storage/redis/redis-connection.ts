@@ -52,13 +52,15 @@ const retryAfter = (times: number): number => (times === 1 ? TIMES.first : TIMES
 /** The server was the primary, and is a replica now: its address names another one, or will. */
 const isDemoted = ({ message }: Error): boolean => message.startsWith('READONLY')
 
-/** `timeout`: ms for a command and for a connection. */
-export const connectRedis = (url: string, timeout: number): RedisConnection => {
+/** Limits in ms. `pipelines`: commands of one turn are sent together; false for a connection that waits in a command. */
+export type RedisLimits = { readonly connect: number; readonly command: number; readonly pipelines: boolean }
+
+export const connectRedis = (url: string, { connect, command, pipelines }: RedisLimits): RedisConnection => {
   const { kind, hosts, username, password, path, hasTls } = redisAddress(url)
   const options = {
     ...{ lazyConnect: true, enableOfflineQueue: false, enableReadyCheck: true, autoResendUnfulfilledCommands: false },
-    ...{ disableClientInfo: true, maxRetriesPerRequest: 0, connectTimeout: timeout, commandTimeout: timeout },
-    ...{ enableAutoPipelining: true, retryStrategy: retryAfter, reconnectOnError: isDemoted },
+    ...{ disableClientInfo: true, maxRetriesPerRequest: 0, connectTimeout: connect, commandTimeout: command },
+    ...{ enableAutoPipelining: pipelines, retryStrategy: retryAfter, reconnectOnError: isDemoted },
     ...(username !== undefined && { username }),
     ...(password !== undefined && { password }),
     ...(hasTls && { tls: {} }),
@@ -66,7 +68,12 @@ export const connectRedis = (url: string, timeout: number): RedisConnection => {
   switch (kind) {
     case 'cluster':
       return new Cluster([...hosts], {
-        ...{ lazyConnect: true, enableOfflineQueue: false, enableAutoPipelining: true, slotsRefreshTimeout: timeout },
+        ...{
+          lazyConnect: true,
+          enableOfflineQueue: false,
+          enableAutoPipelining: pipelines,
+          slotsRefreshTimeout: connect,
+        },
         ...{ clusterRetryStrategy: retryAfter, redisOptions: options },
       })
     case 'sentinel':

@@ -63,6 +63,12 @@ describe('a pool of Postgres connections', { skip: skipPostgres, concurrency: fa
       ),
     )
     assert.match((await twice).message, /^Postgres: duplicate key/)
+    const batch = pool.batch([
+      { text: "INSERT INTO thing VALUES (3, 'c')" },
+      { text: 'INSERT INTO thing VALUES ($1, $2)', values: [1, 'd'] },
+      { text: "INSERT INTO thing VALUES (4, 'e')" },
+    ])
+    assert.match((await problem(batch)).message, /^Postgres: duplicate key/)
     const dropped = pool.transaction(async (tx) => {
       await tx.query("INSERT INTO thing VALUES (3, 'c')")
       await tx.query('nonsense').catch(() => {})

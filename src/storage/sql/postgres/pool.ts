@@ -7,6 +7,7 @@ import pg from 'pg'
 import { Connections, type NoticeReceiver } from './connections.ts'
 import { errorFrom } from './postgres-client.ts'
 import { CLOSED, PostgresError } from './postgres-error.ts'
+import { storable } from './storable.ts'
 
 /** A list is an array of Postgres, such as `unnest` takes. */
 export type PostgresValue = null | boolean | number | bigint | string | Uint8Array | readonly PostgresValue[]
@@ -40,6 +41,9 @@ export type PostgresPoolOptions = {
   /** Notices that its connections receive, while there are any. */
   readonly notices?: NoticeReceiver
 }
+
+/** Placeholders are `$1`. */
+export type PostgresStatement = { readonly text: string; readonly values?: readonly PostgresValue[] }
 
 /** By default each query sees what is committed before it; all queries of `repeatable read` see the same state. */
 export type TransactionOptions = {
@@ -82,23 +86,27 @@ export class PostgresPool {
    * again: it must have no effects but in the transaction. Rejects with its error, or with a `PostgresError`; if that
    * `isUncertain`, the transaction may have been committed.
    */
-  async transaction<T>(run: (tx: PostgresSession) => Promise<T>, options: TransactionOptions = {}): Promise<T> {
-    if (this.#closing) throw new PostgresError({ message: '', code: CLOSED, isLost: true })
-    const begin = `${beginOf(options)}; ${this.#settings}`
-    for (let tries = 1; ; tries++) {
-      try {
-        return await inTransaction(await this.#connections.take(), { begin, timeout: this.#answerTimeout, run })
-      } catch (error) {
-        const isRepeatable = error instanceof PostgresError && RETRY.codes.has(error.code ?? '')
-        if (!isRepeatable || tries === RETRY.tries) throw error
-        await sleep(Math.random() * RETRY.pause * 2 ** tries)
-      }
-    }
+  transaction<T>(run: (tx: PostgresSession) => Promise<T>, options: TransactionOptions = {}): Promise<T> {
+    return this.#repeated({ run, isWhole: false, options })
+  }
+
+  /**
+   * Runs statements in a transaction, all in one exchange: their locks are held only while the server works. Returns the result of
+   * each. They are repeated as those of `transaction`.
+   */
+  batch(
+    statements: readonly PostgresStatement[],
+    options: TransactionOptions = {},
+  ): Promise<readonly PostgresResult[]> {
+    const run = (tx: PostgresSession) => Promise.all(statements.map(({ text, values }) => tx.query(text, values)))
+    return this.#repeated({ run, isWhole: true, options })
   }
 
   /** Runs one statement in a transaction of its own. */
-  query(text: string, values?: readonly PostgresValue[], options?: TransactionOptions): Promise<PostgresResult> {
-    return this.transaction((tx) => tx.query(text, values), options)
+  async query(text: string, values?: readonly PostgresValue[], options?: TransactionOptions): Promise<PostgresResult> {
+    const [result] = await this.batch([{ text, ...(values && { values }) }], options)
+    if (!result) throw new Error('a statement has no result')
+    return result
   }
 
   /** Resolves when the transactions that run have ended. */
@@ -106,15 +114,37 @@ export class PostgresPool {
     this.#closing ??= this.#connections.leave(this.#notices)
     return this.#closing
   }
+
+  async #repeated<T>({ run, isWhole, options }: PooledRun<T>): Promise<T> {
+    if (this.#closing) throw new PostgresError({ message: '', code: CLOSED, isLost: true })
+    const rules = { begin: `${beginOf(options)}; ${this.#settings}`, timeout: this.#answerTimeout, isWhole }
+    for (let tries = 1; ; tries++) {
+      try {
+        return await inTransaction(await this.#connections.take(), run, rules)
+      } catch (error) {
+        const isRepeatable = error instanceof PostgresError && RETRY.codes.has(error.code ?? '')
+        if (!isRepeatable || tries === RETRY.tries) throw error
+        await sleep(Math.random() * RETRY.pause * 2 ** tries)
+      }
+    }
+  }
 }
 
 const beginOf = ({ readOnly = false, isolation }: TransactionOptions): string =>
   `BEGIN${isolation ? ` ISOLATION LEVEL ${isolation.toUpperCase()}` : ''}${readOnly ? ' READ ONLY' : ''}`
 
-/** Returns the connection to its pool, or closes it. `begin` is sent together with the first query. */
+type PooledRun<T> = {
+  readonly run: (tx: PostgresSession) => Promise<T>
+  /** It sends all its queries at once. */
+  readonly isWhole: boolean
+  readonly options: TransactionOptions
+}
+
+/** Returns the connection to its pool, or closes it. `begin` is sent together with the first query. `timeout`: ms for an answer. */
 const inTransaction = async <T>(
   client: pg.PoolClient,
-  { begin, timeout, run }: { begin: string; timeout: number; run: (tx: PostgresSession) => Promise<T> },
+  run: PooledRun<T>['run'],
+  { begin, timeout, isWhole }: Pick<PooledRun<T>, 'isWhole'> & { readonly begin: string; readonly timeout: number },
 ): Promise<T> => {
   /** Why the connection cannot be used any more. */
   let lost: PostgresError | null = null
@@ -141,17 +171,24 @@ const inTransaction = async <T>(
       return resultOf(await query(text, values))
     },
   }
+  let end: Promise<unknown> | null = null
   try {
-    const begun = query(begin)
-    const [result] = await Promise.all([run(session), begun])
+    const sent = Promise.all([query(begin), run(session)] as const)
+    sent.catch(() => {})
+    if (!isWhole) await sent
     hasEnded = true
-    await commit(query)
+    end = commit(query)
+    end.catch(() => {})
+    // Its error is the reason where the end fails too.
+    const [, result] = await sent
+    await end
     return result
   } catch (error) {
     hasEnded = true
+    if (end === null && lost === null) await query('ROLLBACK').catch(() => {})
+    await end?.catch(() => {})
     // All that was sent fails with a lost connection, and its first error is the reason.
-    if (lost === null) await query('ROLLBACK').catch(() => {})
-    throw error
+    throw end !== null && lost !== null ? (lost as PostgresError).asUncertain() : error
   } finally {
     client.off('error', failed)
     client.release(lost ?? undefined)
@@ -171,32 +208,7 @@ const resultOf = ({ command, rows = [], rowCount }: ServerResult): PostgresResul
 })
 
 const commit = async (query: (text: string) => Promise<ServerResult>): Promise<void> => {
-  try {
-    const { command } = await query('COMMIT')
-    if (command === 'COMMIT') return
-  } catch (error) {
-    throw error instanceof PostgresError && error.isLost ? error.asUncertain() : error
-  }
-  throw new PostgresError({ message: 'a statement of the transaction has failed', code: '25P02', isLost: false })
+  const { command } = await query('COMMIT')
+  if (command !== 'COMMIT')
+    throw new PostgresError({ message: 'a statement of the transaction has failed', code: '25P02', isLost: false })
 }
-
-/**
- * Postgres has no texts with a NUL, which clients can send in names, and reads no JSON with one, or with half of a surrogate
- * pair: each is replaced, also in conditions and lists.
- */
-const storable = (value: PostgresValue): PostgresValue => {
-  if (typeof value === 'string') {
-    const text = value.includes('\0') ? value.replaceAll('\0', '\ufffd') : value
-    return text.includes('\\u0000') || text.includes('\\ud') || text.includes('\\uD') ? withoutBadEscapes(text) : text
-  }
-  return Array.isArray(value) ? value.map(storable) : value
-}
-
-/** An escape that is not itself escaped. */
-const ESCAPE = /(?<!\\)((?:\\\\)*)\\u(d[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}|d[89a-f][0-9a-f]{2}|0000)/gi
-const PAIR = 'd83d\\ude00'.length
-
-const withoutBadEscapes = (text: string): string =>
-  text.replace(ESCAPE, (found: string, before: string, code: string) =>
-    code.length === PAIR ? found : `${before}\\ufffd`,
-  )

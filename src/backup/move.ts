@@ -10,6 +10,7 @@ import { CONTROL_SCHEMA, SHARED_CONTROL } from '../records/store/storage.ts'
 import type { SqlValue } from '../storage/sql/database.ts'
 import { readableVersion, type SchemaVersions } from '../storage/sql/migrate.ts'
 import { PostgresPool } from '../storage/sql/postgres/pool.ts'
+import { Partitions } from '../usage/columns/partitions.ts'
 import { KEY_USAGE_KEY, MODEL_USAGE_KEY, SHARED_USAGE, USAGE_SCHEMA } from '../usage/columns/usage-schema.ts'
 import { USAGE_FILE } from '../usage/journal/file.ts'
 import { nodeName, storedNames } from '../usage/journal/node-name.ts'
@@ -229,15 +230,24 @@ const copy = async (source: DatabaseSync, target: PostgresPool, one: TableMove, 
   const { table, rows = `SELECT * FROM ${table}`, convert } = one
   let columns: readonly string[] = []
   let page: SqlValue[][] = []
+  const partitions = table === 'request' ? new Partitions(target) : null
+  const store = async () => {
+    const at = columns.indexOf('received')
+    await partitions?.makeFor(
+      page.map((row) => Number(row[at])),
+      Date.now(),
+    )
+    await insert(target, one, columns, page)
+  }
   for (const found of source.prepare(rows).iterate()) {
     const row = convert ? convert(found, node) : found
     if (columns.length === 0) columns = Object.keys(row)
     page.push(columns.map((column) => row[column] ?? null))
     if (page.length < PAGE.copied) continue
-    await insert(target, one, columns, page)
+    await store()
     page = []
   }
-  if (page.length > 0) await insert(target, one, columns, page)
+  if (page.length > 0) await store()
 }
 
 /** Inserts a page in one statement: a list of values for each column. */

@@ -25,7 +25,6 @@ import type {
 import { fileRows } from './records.ts'
 import { done, refused } from './results.ts'
 import type { ControlTables } from './schema.ts'
-import { openSharedStorage } from './shared-storage.ts'
 import type { ControlStorage } from './storage.ts'
 import {
   blockRecord,
@@ -73,8 +72,10 @@ export class ControlDatabase {
     settings: ControlSettings,
     onNotice: () => void = () => {},
   ): Promise<ControlDatabase> {
-    const storage = database ? await openSharedStorage(database, isKnown, onNotice) : openFileStorage(folder, isKnown)
-    return new ControlDatabase(storage, settings)
+    if (!database) return new ControlDatabase(openFileStorage(folder, isKnown), settings)
+    // Loads the client of Postgres only where it is used.
+    const { openSharedStorage } = await import('./shared-storage.ts')
+    return new ControlDatabase(await openSharedStorage(database, isKnown, onNotice), settings)
   }
 
   /** Whether the database must be opened again. */

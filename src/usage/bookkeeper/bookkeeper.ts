@@ -19,7 +19,7 @@ import { nodeName } from '../journal/node-name.ts'
 import { endedProcesses, isWorker, type JournalProcess, type JournalSegment } from '../journal/segment-files.ts'
 import { type LedgerBatch, LedgerFold } from './fold.ts'
 import { JournalFolder, type SegmentReads } from './journal-folder.ts'
-import type { Adjusted, Adjustment, LedgerStore, LedgerSum, UsageLimits } from './ledger-store.ts'
+import type { Adjusted, Adjustment, LedgerStore, LedgerSum, LedgerWriter, UsageLimits } from './ledger-store.ts'
 import type { CountedPeriodOf } from './period-count.ts'
 import { type BookkeeperProgress, NO_PROGRESS } from './progress.ts'
 import { SqliteLedger } from './sqlite-ledger.ts'
@@ -160,7 +160,7 @@ export class Bookkeeper {
     const { folder, database: shared, process } = this.#options
     this.#lock ??= lockFolder(folder)
     const node = this.#options.node ?? nodeName(folder)
-    const store: LedgerStore = await SqliteLedger.open(folder, shared, { node, process })
+    const store = await openLedger(folder, shared, { node, process })
     try {
       const { positions, open } = await store.begin(() => positionsInFile(folder))
       const found = new Map(positions.map((row) => [row.segment, row]))
@@ -280,6 +280,17 @@ const lockFolder = (folder: string): DatabaseSync => {
     lock.close()
     throw isBusy(error) ? new Error('another process stores the usage of this folder') : error
   }
+}
+
+/** Loads the client of Postgres only where it is used. */
+const openLedger = async (
+  folder: string,
+  shared: SharedDatabase | null,
+  writer: LedgerWriter,
+): Promise<LedgerStore> => {
+  if (!shared) return SqliteLedger.open(folder, writer)
+  const { PostgresLedger } = await import('./postgres-ledger.ts')
+  return PostgresLedger.open(shared, writer)
 }
 
 /**

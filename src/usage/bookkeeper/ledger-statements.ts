@@ -1,4 +1,4 @@
-/** The statements of a ledger in SQL as SQLite understands it. */
+/** The statements of the ledger in `usage.db`. */
 import { runAll, type SqlDatabase, type SqlValue } from '../../storage/sql/database.ts'
 import {
   type AdjustmentRow,
@@ -57,10 +57,6 @@ const addTo = (table: 'usage_key' | 'usage_model', key: readonly string[]): stri
 
 const SUM_KEY = ['counter', 'period_start']
 
-/** A batch of what a process has spent. */
-const SUMS_OF = `SELECT counter, period_start, spent FROM process_sum WHERE process = ?
-  ORDER BY counter, period_start LIMIT ${DELETED}`
-
 export const prepareStatements = (database: SqlDatabase) => ({
   // IDs are random, so none comes twice; one that did must not stop all others.
   insertRequest: database.prepare(`${insertInto('request', REQUEST_COLUMNS)} ON CONFLICT DO NOTHING`),
@@ -92,9 +88,6 @@ export const prepareStatements = (database: SqlDatabase) => ({
     `${insertInto('journal', ['segment', 'position', 'malformed'])}
       ON CONFLICT (segment) DO UPDATE SET position = excluded.position, malformed = excluded.malformed`,
   ),
-  addPosition: database.prepare(
-    `${insertInto('journal', ['segment', 'position', 'malformed'])} ON CONFLICT (segment) DO NOTHING`,
-  ),
   removePosition: database.prepare('DELETE FROM journal WHERE segment = ?'),
   positions: database.prepare('SELECT segment, position, malformed FROM journal WHERE segment >= ? AND segment < ?'),
   sums: database.prepare(
@@ -104,11 +97,6 @@ export const prepareStatements = (database: SqlDatabase) => ({
     'SELECT process, counter, period_start, spent FROM process_sum WHERE period_start >= ?',
   ),
   processes: database.prepare('SELECT DISTINCT process FROM process_sum WHERE process >= ? AND process < ?'),
-  addSumsOf: database.prepare(
-    `INSERT INTO process_sum (process, counter, period_start, spent)
-      SELECT CAST(? AS TEXT), counter, period_start, spent FROM (${SUMS_OF}) AS part WHERE true
-      ON CONFLICT (process, ${SUM_KEY.join(', ')}) DO UPDATE SET ${added('process_sum', ['spent'])}`,
-  ),
   removeSumsOf: database.prepare(
     `DELETE FROM process_sum WHERE process = ?1 AND (counter, period_start) IN
       (SELECT counter, period_start FROM process_sum WHERE process = ?1 ORDER BY counter, period_start LIMIT ${DELETED})`,
@@ -139,9 +127,6 @@ export const prepareStatements = (database: SqlDatabase) => ({
   ),
   endIncidents: database.prepare(
     "UPDATE incident SET ended = max(began, ?), ended_by = 'restart' WHERE process = ? AND ended IS NULL",
-  ),
-  endIncidentsOf: database.prepare(
-    "UPDATE incident SET ended = max(began, ?), ended_by = 'restart' WHERE node = ? AND ended IS NULL",
   ),
   oldIncidents: database.prepare(
     `DELETE FROM incident WHERE began < ? OR began <

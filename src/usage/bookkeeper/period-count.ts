@@ -17,10 +17,10 @@ type CountedBy = {
   readonly addSpent: (counter: string, periodStart: number, spent: number) => void
 }
 
-const REASON = 'countFrom: period'
-const ACTOR = 'headgate'
+export const REASON = 'countFrom: period'
+export const ACTOR = 'headgate'
 /** ms of a period that one statement reads, because statements have a time limit. */
-const PART = 86_400_000
+export const PART = 86_400_000
 
 const SPENT = `SELECT key, team, person, end_user, tags, asked, provider, model, sum(charged) AS spent
   FROM attempt WHERE received >= ? AND received < ? GROUP BY 1, 2, 3, 4, 5, 6, 7, 8`
@@ -36,20 +36,13 @@ const add = (sums: Map<string, number>, owner: string, spent: number): void => {
   sums.set(owner, (sums.get(owner) ?? 0) + spent)
 }
 
-/** What the rows of the period say, by the owner of the counter. */
-const spentByOwner = (
-  database: SqlDatabase,
-  { budget, start }: CountedPeriodOf,
-  now: number,
-): ReadonlyMap<string, number> => {
+type SpentRow = { readonly [column: string]: unknown }
+
+/** Adds what rows say, by the owner of the counter. */
+export const addSpentBy = (sums: Map<string, number>, budget: Budget, rows: Iterable<SpentRow>): void => {
   const scope = budgetScope(budget)
-  const sums = new Map<string, number>()
   const text = (value: unknown) => (typeof value === 'string' ? value : '')
-  const spent = database.prepare(SPENT)
-  const rows = function* () {
-    for (let from = start; from <= now + PART; from += PART) yield* spent.iterate(from, from + PART)
-  }
-  for (const row of rows()) {
+  for (const row of rows) {
     const tags: unknown = JSON.parse(text(row.tags) || '{}')
     const client = {
       id: text(row.key),
@@ -64,18 +57,24 @@ const spentByOwner = (
     if (isUnknown || !countsClient(budget, client) || !countsTarget(scope, target)) continue
     add(sums, counterOwner(budget, client, text(row.end_user)), Number(row.spent))
   }
-  return sums
 }
+
+/** The note that a period is counted. */
+export const countedId = ({ budget, start }: CountedPeriodOf): string =>
+  `adj_${budget.id.slice('bud_'.length)}_${budget.per}_${start}`
 
 /** Adds what the counters of a budget lack in the period, unless it was done before. Within a transaction. */
 export const countPeriod = (database: SqlDatabase, counted: CountedPeriodOf, { addSpent, at }: CountedBy): void => {
   const { budget, start } = counted
-  const id = `adj_${budget.id.slice('bud_'.length)}_${budget.per}_${start}`
+  const id = countedId(counted)
   if (database.prepare('SELECT 1 FROM adjustment WHERE id = ?').get(id)) return
   const [insert, charged] = [database.prepare(INSERT), database.prepare(COUNTED)]
   // Without a counter it only notes that the period is counted.
   insert.run(id, at, budget.id, null, null, 0)
-  for (const [owner, spent] of spentByOwner(database, counted, at)) {
+  const sums = new Map<string, number>()
+  const rows = database.prepare(SPENT)
+  for (let from = start; from <= at + PART; from += PART) addSpentBy(sums, budget, rows.iterate(from, from + PART))
+  for (const [owner, spent] of sums) {
     const counter = `${budget.id}:${owner}`
     const missing = spent - Number(charged.get(counter, start, REASON)?.charged)
     if (missing <= 0) continue

@@ -1,16 +1,11 @@
-/**
- * The ledger in `usage.db`, and in Postgres by way of a connection that blocks its thread. Writes are prepared statements in
- * one transaction.
- */
-import { runAll, type SqlDatabase } from '../../storage/sql/database.ts'
-import type { SharedDatabase } from '../../storage/sql/shared-database.ts'
+/** The ledger in `usage.db`. Writes are prepared statements in one transaction. */
+import type { SqlDatabase } from '../../storage/sql/database.ts'
 import { inTransaction } from '../../storage/sql/transaction.ts'
 import type { AdjustmentRow, JournalRow, OpenCallRow } from '../columns/usage-schema.ts'
 import { openStorage, type UsageStorage } from '../columns/usage-storage.ts'
 import { type StoredNames, storedNames } from '../journal/node-name.ts'
 import { endedProcesses, isOfRun, type JournalProcess, processName } from '../journal/segment-files.ts'
 import type { LedgerBatch } from './fold.ts'
-import { type Gateways, gatewaysOf } from './gateways.ts'
 import { ADJUSTMENT_COLUMNS, DELETED, prepareStatements, valuesOf, writeBatch } from './ledger-statements.ts'
 import type {
   Adjusted,
@@ -18,7 +13,6 @@ import type {
   LedgerStore,
   LedgerSum,
   LedgerWriter,
-  NodeSum,
   StoredState,
   UsageLimits,
 } from './ledger-store.ts'
@@ -33,8 +27,6 @@ export class SqliteLedger implements LedgerStore {
   readonly #storage: UsageStorage
   readonly #database: SqlDatabase
   readonly #statements: ReturnType<typeof prepareStatements>
-  /** Null: no other gateway stores its usage in this database. */
-  readonly #gateways: Gateways | null
   readonly #process: JournalProcess
   readonly #names: StoredNames
   /** Processes that had ended before the first sweep and have sums of their own; null: not known yet. */
@@ -45,36 +37,25 @@ export class SqliteLedger implements LedgerStore {
     this.#storage = storage
     this.#database = storage.database
     this.#process = process
-    this.#names = storedNames(node, storage.isShared)
+    this.#names = storedNames(node, false)
     this.#statements = prepareStatements(storage.database)
-    this.#gateways = storage.isShared ? gatewaysOf(storage.database, node) : null
   }
 
-  /** Opens the shared database, or the file in a folder. What is missing is created. */
-  static open(folder: string, shared: SharedDatabase | null, writer: LedgerWriter): Promise<SqliteLedger> {
-    return openStorage(folder, shared, (storage) => new SqliteLedger(storage, writer))
+  /** Opens the file in a folder. What is missing is created. */
+  static open(folder: string, writer: LedgerWriter): Promise<SqliteLedger> {
+    return openStorage(folder, (storage) => new SqliteLedger(storage, writer))
   }
 
   isStale(): boolean {
     return this.#storage.isStale()
   }
 
-  async begin(earlier: () => readonly JournalRow[]): Promise<StoredState> {
-    return inTransaction(this.#database, () => {
-      const { stored } = this.#names
-      if (this.#gateways?.isKnown() === false)
-        runAll(
-          this.#statements.addPosition,
-          earlier().map(({ segment, position, malformed }) => [stored(segment), position, malformed]),
-        )
-      this.#gateways?.enter()
-      return { positions: this.#positions(), open: this.#openOf(this.#names) }
-    })
+  async begin(): Promise<StoredState> {
+    return inTransaction(this.#database, () => ({ positions: this.#positions(), open: this.#openOf(this.#names) }))
   }
 
   async store(batch: LedgerBatch, positions: readonly JournalRow[]): Promise<void> {
     inTransaction(this.#database, () => {
-      this.#gateways?.beat()
       writeBatch(this.#statements, batch, { positions, stored: this.#names.stored })
     })
   }
@@ -111,20 +92,8 @@ export class SqliteLedger implements LedgerStore {
     this.#statements.removePosition.run(this.#names.stored(segment))
   }
 
-  async closeGone(complete: (node: string, open: readonly OpenCallRow[]) => LedgerBatch): Promise<boolean> {
-    const gateways = this.#gateways
-    if (!gateways?.gone()) return false
-    return inTransaction(this.#database, () => {
-      const found = gateways.gone()
-      if (found === undefined) return false
-      const names = storedNames(found, true)
-      const open = this.#openOf(names)
-      if (open.length > 0)
-        writeBatch(this.#statements, complete(names.node, open), { positions: [], stored: names.stored })
-      this.#statements.endIncidentsOf.run(Date.now(), names.node)
-      gateways.leave(names.node)
-      return true
-    })
+  async closeGone(): Promise<boolean> {
+    return false
   }
 
   async sweep(limits: UsageLimits, now: number): Promise<boolean> {
@@ -133,7 +102,6 @@ export class SqliteLedger implements LedgerStore {
     const rowsUntil = this.#isShrinking ? Number(batchEnd.get()?.until ?? 0) + 1 : now - limits.keepDays * DAY
     const hoursUntil = now - limits.keepHours * DAY
     const [requests, hasHours] = inTransaction(this.#database, () => {
-      this.#gateways?.beat()
       oldFacets.run(hoursUntil)
       oldIncidents.run(hoursUntil)
       this.#mergeSums()
@@ -170,23 +138,16 @@ export class SqliteLedger implements LedgerStore {
   }
 
   #sums(since: number): readonly LedgerSum[] {
-    const parts = new Map<string, { own: number; nodes: Map<string, number> }>()
+    const own = new Map<string, number>()
     for (const { process, counter, period_start, spent } of this.#statements.processSums.all(since)) {
-      const key = `${period_start} ${counter}`
-      const part = parts.get(key) ?? { own: 0, nodes: new Map() }
-      parts.set(key, part)
       const name = this.#names.own(String(process))
-      if (name && isOfRun(name, this.#process)) part.own += Number(spent)
-      const node = this.#names.nodeOf(String(process))
-      part.nodes.set(node, (part.nodes.get(node) ?? 0) + Number(spent))
+      const key = `${period_start} ${counter}`
+      if (name && isOfRun(name, this.#process)) own.set(key, (own.get(key) ?? 0) + Number(spent))
     }
     return this.#statements.sums.all(since).map((row) => {
       const [counter, period_start, spent] = [String(row.counter), Number(row.period_start), Number(row.spent)]
-      const part = parts.get(`${period_start} ${counter}`)
-      const nodes: readonly NodeSum[] = this.#gateways
-        ? [...(part?.nodes ?? [])].map(([node, of]) => ({ node, isOwn: this.#names.isOwn(node), spent: of }))
-        : [{ node: this.#names.node, isOwn: true, spent }]
-      return { counter, period_start, spent, earlier: spent - (part?.own ?? 0), nodes }
+      const earlier = spent - (own.get(`${period_start} ${counter}`) ?? 0)
+      return { counter, period_start, spent, earlier, nodes: [{ node: this.#names.node, isOwn: true, spent }] }
     })
   }
 
@@ -201,7 +162,7 @@ export class SqliteLedger implements LedgerStore {
   }): void {
     const { addSum, addProcessSum } = this.#statements
     addSum.run(of.counter, of.periodStart, of.spent)
-    if (of.process === '' && !this.#gateways) return
+    if (of.process === '') return
     addProcessSum.run(of.counter, of.periodStart, of.spent, this.#names.stored(of.process))
   }
 
@@ -219,12 +180,11 @@ export class SqliteLedger implements LedgerStore {
 
   /** A batch of what a process has spent that has ended: no counters contain it any more. */
   #mergeSums(): void {
-    const { processes, addSumsOf, removeSumsOf } = this.#statements
+    const { processes, removeSumsOf } = this.#statements
     const { stored, range } = this.#names
     this.#endedProcesses ??= this.#endedOf(processes.all(...range).map(({ process }) => String(process)))
     const [process] = this.#endedProcesses
     if (process === undefined) return
-    if (this.#gateways) addSumsOf.run(stored(''), stored(process))
     if (Number(removeSumsOf.run(stored(process)).changes) < DELETED) this.#endedProcesses.shift()
   }
 

@@ -351,8 +351,8 @@ export type IncidentRow = {
 
 const COUNTS = COUNT_COLUMNS.map((column) => `${column} INTEGER NOT NULL`).join(', ')
 
-const TABLES = [
-  `CREATE TABLE request (
+/** `rest`: how its rows are kept. */
+const requestTable = (rest: string): string => `CREATE TABLE request (
     id TEXT NOT NULL, client_request_id TEXT, received INTEGER NOT NULL, ended INTEGER, style TEXT NOT NULL, stream INTEGER NOT NULL,
     asked TEXT NOT NULL, route TEXT, provider TEXT, model TEXT,
     key TEXT, team TEXT, person TEXT, end_user TEXT, client TEXT, tags TEXT, tag TEXT,
@@ -361,7 +361,9 @@ const TABLES = [
     attempts INTEGER NOT NULL, failed_attempts INTEGER NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL,
     cache_read INTEGER NOT NULL, cache_write INTEGER NOT NULL, reasoning INTEGER NOT NULL, usage_source TEXT NOT NULL,
     cost INTEGER, charged INTEGER NOT NULL, attempt_list TEXT,
-    PRIMARY KEY (received, id)) WITHOUT ROWID`,
+    PRIMARY KEY (received, id)) ${rest}`
+
+const TABLES = [
   // Most requests have no ID of the client, and add nothing to it.
   'CREATE INDEX request_client_id ON request (client_request_id, received) WHERE client_request_id IS NOT NULL',
   `CREATE TABLE open_call (process TEXT NOT NULL, call INTEGER NOT NULL, started INTEGER NOT NULL, team TEXT,
@@ -385,6 +387,9 @@ const TABLES = [
     process TEXT NOT NULL, details TEXT NOT NULL) WITHOUT ROWID`,
   'CREATE INDEX incident_began ON incident (began)',
 ]
+
+/** Rows of days without a partition of their own (`partitions.ts`). */
+const REST = 'CREATE TABLE request_rest PARTITION OF request DEFAULT'
 
 /**
  * The gateways that store usage, and when they have done so last, by the clock of the database. `since`: when it was opened
@@ -436,10 +441,14 @@ const tables =
 
 export const USAGE_SCHEMA: SchemaVersions = {
   file: USAGE_FILE,
-  migrations: [tables(TABLES)],
+  migrations: [tables([requestTable('WITHOUT ROWID'), ...TABLES])],
   oldestReader: 1,
 }
 export const SHARED_USAGE: SharedSchema = {
   name: 'headgate_usage',
-  versions: { file: USAGE_FILE, migrations: [tables([...TABLES, GATEWAY])], oldestReader: 1 },
+  versions: {
+    file: USAGE_FILE,
+    migrations: [tables([requestTable('PARTITION BY RANGE (received)'), REST, ...TABLES, GATEWAY])],
+    oldestReader: 1,
+  },
 }

@@ -4,13 +4,11 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
+import { type PostgresValue, storable } from './array-text.ts'
 import { Connections, type NoticeReceiver } from './connections.ts'
 import { errorFrom } from './postgres-client.ts'
-import { CLOSED, PostgresError } from './postgres-error.ts'
-import { storable } from './storable.ts'
+import { CLOSED, PostgresError, TIMED_OUT } from './postgres-error.ts'
 
-/** A list is an array of Postgres, such as `unnest` takes. */
-export type PostgresValue = null | boolean | number | bigint | string | Uint8Array | readonly PostgresValue[]
 export type PostgresRow = Readonly<Record<string, null | boolean | number | string | Uint8Array>>
 /** `command`: such as `INSERT`. `changes`: number of rows that were changed, or returned. */
 export type PostgresResult = {
@@ -117,18 +115,27 @@ export class PostgresPool {
 
   async #repeated<T>({ run, isWhole, options }: PooledRun<T>): Promise<T> {
     if (this.#closing) throw new PostgresError({ message: '', code: CLOSED, isLost: true })
-    const rules = { begin: `${beginOf(options)}; ${this.#settings}`, timeout: this.#answerTimeout, isWhole }
+    const { readOnly = false } = options
+    const rules = { begin: `${beginOf(options)}; ${this.#settings}`, timeout: this.#answerTimeout, isWhole, readOnly }
     for (let tries = 1; ; tries++) {
+      const client = await this.#connections.take()
+      const isOld = used.has(client)
+      used.add(client)
       try {
-        return await inTransaction(await this.#connections.take(), run, rules)
+        return await inTransaction(client, run, rules)
       } catch (error) {
-        const isRepeatable = error instanceof PostgresError && RETRY.codes.has(error.code ?? '')
-        if (!isRepeatable || tries === RETRY.tries) throw error
+        if (!(error instanceof PostgresError) || tries === RETRY.tries) throw error
+        // The server has closed it while it was idle: another one may work.
+        if (isOld && error.isLost && !error.isUncertain && error.code !== TIMED_OUT) continue
+        if (!RETRY.codes.has(error.code ?? '')) throw error
         await sleep(Math.random() * RETRY.pause * 2 ** tries)
       }
     }
   }
 }
+
+/** Connections that have served a transaction. */
+const used = new WeakSet<pg.PoolClient>()
 
 const beginOf = ({ readOnly = false, isolation }: TransactionOptions): string =>
   `BEGIN${isolation ? ` ISOLATION LEVEL ${isolation.toUpperCase()}` : ''}${readOnly ? ' READ ONLY' : ''}`
@@ -140,11 +147,19 @@ type PooledRun<T> = {
   readonly options: TransactionOptions
 }
 
-/** Returns the connection to its pool, or closes it. `begin` is sent together with the first query. `timeout`: ms for an answer. */
+type TransactionRules = {
+  readonly begin: string
+  /** ms for an answer. */
+  readonly timeout: number
+  readonly isWhole: boolean
+  readonly readOnly: boolean
+}
+
+/** Returns the connection to its pool, or closes it. `begin` is sent together with the first query. */
 const inTransaction = async <T>(
   client: pg.PoolClient,
   run: PooledRun<T>['run'],
-  { begin, timeout, isWhole }: Pick<PooledRun<T>, 'isWhole'> & { readonly begin: string; readonly timeout: number },
+  { begin, timeout, isWhole, readOnly }: TransactionRules,
 ): Promise<T> => {
   /** Why the connection cannot be used any more. */
   let lost: PostgresError | null = null
@@ -188,12 +203,15 @@ const inTransaction = async <T>(
     if (end === null && lost === null) await query('ROLLBACK').catch(() => {})
     await end?.catch(() => {})
     // All that was sent fails with a lost connection, and its first error is the reason.
-    throw end !== null && lost !== null ? (lost as PostgresError).asUncertain() : error
+    throw end === null || lost === null || readOnly ? error : uncertain(lost)
   } finally {
     client.off('error', failed)
     client.release(lost ?? undefined)
   }
 }
+
+/** Nothing was sent over a connection that the other end had closed before. */
+const uncertain = (error: PostgresError): PostgresError => (error.code === 'EPIPE' ? error : error.asUncertain())
 
 type ServerResult = {
   readonly command: string

@@ -1,6 +1,6 @@
 /** A connection of the client library, with what is the same for all of them. */
 import pg from 'pg'
-import { BAD_URL, NO_FREE_CONNECTION, PostgresError } from './postgres-error.ts'
+import { BAD_URL, NO_FREE_CONNECTION, PostgresError, TIMED_OUT } from './postgres-error.ts'
 
 export type ClientOptions = {
   /** `postgres://user:password@host:port/name?sslmode=…` It contains a password: never part of a message. */
@@ -84,5 +84,5 @@ const codeOf = (message: string): string | null =>
   message === 'timeout exceeded when trying to connect'
     ? NO_FREE_CONNECTION
     : /timeout/.test(message)
-      ? 'ETIMEDOUT'
+      ? TIMED_OUT
       : null

@@ -27,6 +27,8 @@ export const BAD_URL = 'BAD_URL'
 /** The code for a call that has waited too long for the others of its pool. */
 export const NO_FREE_CONNECTION = 'NO_FREE_CONNECTION'
 /** Messages for what an operator can change. https://www.postgresql.org/docs/current/errcodes-appendix.html */
+/** The code for a server that does not answer. */
+export const TIMED_OUT = 'ETIMEDOUT'
 /** The code for a call after the pool was closed. */
 export const CLOSED = 'CLOSED'
 const TEXTS: { readonly [code: string]: string } = {
@@ -37,7 +39,7 @@ const TEXTS: { readonly [code: string]: string } = {
   ECONNRESET: 'the connection to Postgres was closed',
   ENOTFOUND: 'the host of DATABASE_URL was not found',
   EAI_AGAIN: 'the host of DATABASE_URL was not found',
-  ETIMEDOUT: 'Postgres cannot be reached',
+  [TIMED_OUT]: 'Postgres cannot be reached',
   EHOSTUNREACH: 'Postgres cannot be reached',
   '25006': 'Postgres accepts no writes here; DATABASE_URL must name the primary',
   '28P01': 'Postgres refused the user or the password of DATABASE_URL',

@@ -2,7 +2,6 @@
 import { POSTGRES_TYPES } from '../column-types.ts'
 import { checkReadable, type FoundVersion, missingStatements, READ_VERSION, type SchemaVersions } from '../migrate.ts'
 import type { SharedDatabase } from '../shared-database.ts'
-import { PostgresDatabase } from './database.ts'
 import { PostgresPool, type PostgresPoolOptions, type PostgresSession } from './pool.ts'
 
 /** A schema in Postgres. */
@@ -39,13 +38,6 @@ export const openShared = async (
     await pool.close()
     throw error
   }
-}
-
-/** The same for programs that wait for Postgres. */
-export const openBlocking = async (shared: SharedDatabase, schema: SharedSchemaOptions): Promise<PostgresDatabase> => {
-  const pool = await openShared(shared, schema, { max: 1, applicationName: 'headgate' })
-  await pool.close()
-  return PostgresDatabase.open({ url: shared.url, schema: schema.name })
 }
 
 /** Creates or upgrades a schema, in one transaction. Returns its version before; null: it did not exist. */

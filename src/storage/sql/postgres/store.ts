@@ -3,7 +3,8 @@ import { Kysely, PostgresDialect, type PostgresPoolClient, sql } from 'kysely'
 import { POSTGRES_TYPES } from '../column-types.ts'
 import type { SqlStore } from '../store.ts'
 import type { SqlSyntax } from '../syntax.ts'
-import type { PostgresPool, PostgresSession, PostgresValue } from './pool.ts'
+import type { PostgresValue } from './array-text.ts'
+import type { PostgresPool, PostgresSession } from './pool.ts'
 
 const POSTGRES: SqlSyntax = {
   among: (value, texts) => sql`${value} = ANY(${texts}::text[])`,

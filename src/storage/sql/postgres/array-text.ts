@@ -1,5 +1,7 @@
 /** Values as Postgres can store them. */
-import type { PostgresValue } from './pool.ts'
+
+/** A list is an array of Postgres, such as `unnest` takes. */
+export type PostgresValue = null | boolean | number | bigint | string | Uint8Array | readonly PostgresValue[]
 
 /**
  * Postgres has no texts with a NUL, which clients can send in names, and reads no JSON with one, or with half of a surrogate

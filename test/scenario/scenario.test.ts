@@ -27,15 +27,10 @@ const COURSES: { readonly [name: string]: Course } = {
   'two gateways and a cluster of Redis': { places: ['plain', 'plain'], redis: 'cluster', faults: OF_CLUSTER, away },
 }
 
-/** Courses that cannot be run yet, and why. */
-const PENDING: { readonly [course: string]: string } = {
-  'two gateways and a cluster of Redis': 'counters have one hash tag, which a cluster does not divide',
-}
-
 const skip = skipBalancer || skipPostgres || skipRedis
 
 for (const [course, options] of Object.entries(COURSES))
-  describe(`scenario: ${course}`, { skip: PENDING[course] ?? skip, timeout: 3_600_000 }, () => {
+  describe(`scenario: ${course}`, { skip, timeout: 3_600_000 }, () => {
     let played: Played
     before(
       async () => {

@@ -249,8 +249,8 @@ describe('faults: this machine', () => {
 
   for (const style of STYLES)
     test(`a full disk: requests are answered, and the log states that responses cannot be stored: ${style}`, async () => {
-      // Files of this process may not exceed 96 blocks of 512 bytes: SQLite creates its tables, then gets the error of a full disk.
-      const gateway = await start({ files: files(), limits: '-f 96' })
+      // Files of this process may not exceed 160 blocks of 512 bytes: SQLite creates its tables, then gets the error of a full disk.
+      const gateway = await start({ files: files(), limits: '-f 160' })
       on.keep(() => gateway.stop())
       const ids: string[] = []
       for (let at = 0; at < 12; at++) {

@@ -101,8 +101,14 @@ const gatewayOf = ({ world, store, ledger, client, budgets }: Shared, name: stri
     await reservations.refresh(cells.current(world.date()))
     return cells.current(world.date()).map(({ used, held }) => [used, held])
   }
-  const correct = (amount: number) => {
-    for (const cell of cells.current(world.date())) reservations.adjust(cell, amount)
+  /** A correction: the ledger has it before this process knows that it is stored. */
+  const correct = async (amount: number) => {
+    for (const cell of cells.current(world.date())) {
+      await reservations.begin(cell)
+      ledger.sums.set(cell.charge, (ledger.sums.get(cell.charge) ?? 0) + amount)
+      await delay(5 * RTT)
+      await reservations.adjust(cell, amount)
+    }
   }
   return { state, reserve, figures, correct }
 }
@@ -111,15 +117,19 @@ type Fleet = ReturnType<typeof fleetOf>
 type Reserved = Awaited<ReturnType<Fleet['all'][number]['reserve']>>
 
 /** Runs requests, one gateway after the other, at once. */
-const atOnce = async ({ world, all }: Fleet, count: number, cost = 0, ms = 5_000): Promise<readonly Reserved[]> => {
-  const asked = Promise.all(Array.from({ length: count }, (_, at) => all[at % all.length]?.reserve(cost)))
+const atOnce = async (fleet: Fleet, count: number, cost = 0, ms = 5_000): Promise<readonly Reserved[]> => {
+  const asked = Promise.all(Array.from({ length: count }, (_, at) => fleet.all[at % fleet.all.length]?.reserve(cost)))
+  await fleet.world.advance(ms)
+  return ((await done(fleet, asked)) ?? []).filter((one) => one !== undefined)
+}
+/** The value of a promise, as soon as the clock has come so far. */
+const done = async <T>({ world }: Fleet, promise: Promise<T> | undefined): Promise<T | undefined> => {
   let isDone = false
-  void asked.then(() => {
+  void promise?.then(() => {
     isDone = true
   })
-  await world.advance(ms)
-  while (!isDone) await world.advance(10)
-  return (await asked).filter((one) => one !== undefined)
+  while (promise && !isDone) await world.advance(10)
+  return promise
 }
 const admitted = (all: readonly Reserved[]) => all.filter(({ refusal }) => refusal === null)
 const budget = (amount: number, more: Partial<Budget> = {}) => testBudget(amount, { period: 'total', ...more })
@@ -305,9 +315,42 @@ describe('gateways that share limits', () => {
     const fleet = fleetOf({ budgets: [budget(10_000)] })
     for (const one of admitted(await atOnce(fleet, 10, 1_000, 2_000))) one.end()
     assert.equal(admitted(await atOnce(fleet, 3, 1_000)).length, 0)
-    fleet.all[1]?.correct(-10_000)
-    await fleet.world.advance(3_000)
+    await done(fleet, fleet.all[1]?.correct(-10_000))
     const again = admitted(await atOnce(fleet, 30, 1_000)).length
     assert.ok(again >= 8 && again <= 10, `${again}`)
+  })
+
+  test('when a correction is answered, no gateway refuses by an earlier answer', async () => {
+    const fleet = fleetOf({ budgets: [budget(1_000)] })
+    const [first, second] = fleet.all
+    for (let pause = 0; pause < 1_000; pause += 70) {
+      const reserved = await done(fleet, first?.reserve(1_000))
+      assert.equal(reserved?.refusal, null, `${pause}`)
+      reserved?.end()
+      await fleet.world.advance(pause)
+      await done(fleet, second?.correct(-1_000))
+    }
+  })
+
+  test('corrections of several gateways count once in a counter that begins with them', async () => {
+    const fleet = fleetOf({ budgets: [budget(10_000)] })
+    await fleet.all[0]?.figures()
+    for (const gateway of fleet.all) {
+      void gateway.correct(100)
+      void gateway.correct(100)
+      await fleet.world.advance(3 * RTT)
+    }
+    await fleet.world.advance(3_000)
+    assert.deepEqual(await fleet.all[0]?.figures(), [[600, 0]])
+  })
+
+  test('a gateway that reads the ledger while others begin a counter does not count their corrections twice', async () => {
+    const fleet = fleetOf({ budgets: [budget(10_000)] })
+    const { world, ledger, all } = fleet
+    ledger.pause = (read) => (read === 1 ? null : new Promise((resolve) => void world.later(6 * RTT, resolve)))
+    for (const gateway of all) await gateway.figures()
+    const corrected = Promise.all(all.map(({ correct }) => correct(100)))
+    await done(fleet, corrected)
+    assert.deepEqual(await all[0]?.figures(), [[300, 0]])
   })
 })

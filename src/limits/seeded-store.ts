@@ -61,10 +61,11 @@ export class SeededStore implements CommonCounters {
       : null
     // What a process has used before is part of the sums from which the counter begins, if usage is recorded.
     const isPart = problem === null && this.#options.sums.isRecorded && isEmptied
-    const seeded = unknown.flatMap((ask) => this.#seeded(ask, { problem, isPart }))
+    const begun = await this.#begun(holder, unknown)
+    const seeded = unknown.flatMap((ask) => (begun.has(ask.counter) ? [] : this.#seeded(ask, { problem, isPart })))
     const again = await store.lease(holder, seeded)
     if (again.problem !== null) return this.#lost(again, asks)
-    const found = new Map(seeded.map(({ counter }, at) => [counter, again.answers[at]]))
+    const found = new Map([...begun, ...seeded.map(({ counter }, at) => [counter, again.answers[at]] as const)])
     const answers = asks.map((ask, at): LeaseAnswer => {
       const answer = found.get(ask.counter)
       if (answer?.status === 'ok') return { ...answer, shift: isPart && ask.kind === 'budget' ? ask.used : 0 }
@@ -104,6 +105,23 @@ export class SeededStore implements CommonCounters {
   }
 
   // ── Seeds ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /**
+   * The answers of counters that another process has begun while the ledger was read. A seed would count twice what was spent of
+   * them since: the ledger has it, and that process is about to state it.
+   */
+  async #begun(holder: LeaseHolder, unknown: readonly LeaseAsk[]): Promise<ReadonlyMap<string, LeaseAnswer>> {
+    const isFirst = this.#emptiedAt === Number.NEGATIVE_INFINITY
+    const asks = unknown.filter(({ kind, id, used }) => isFirst && kind === 'budget' && id === '' && used === 0)
+    if (asks.length === 0) return new Map()
+    const { answers } = await this.#options.store.lease(holder, asks)
+    return new Map(
+      asks.flatMap(({ counter }, at) => {
+        const answer = answers[at]
+        return answer?.status === 'ok' ? [[counter, answer]] : []
+      }),
+    )
+  }
 
   #seeded(ask: LeaseAsk, of: { readonly problem: string | null; readonly isPart: boolean }): readonly LeaseAsk[] {
     const charge = chargeIn(ask.counter)

@@ -6,8 +6,13 @@ import { type CommonCounters, storeOf } from '../../src/limits/common-counters.t
 import { LedgerSums } from '../../src/limits/ledger-sums.ts'
 import { SeededStore } from '../../src/limits/seeded-store.ts'
 
-/** What was spent of counters, by the name of the counter; a text is the problem of the ledger. */
-export type TestLedger = { sums: Map<string, number>; reads: number; problem: string | null }
+/** What was spent of counters, by the name of the counter; a text is the problem of the ledger. `pause`: before a read. */
+export type TestLedger = {
+  sums: Map<string, number>
+  reads: number
+  problem: string | null
+  pause?: (read: number) => Promise<void> | null
+}
 
 export const testLedger = (): TestLedger => ({ sums: new Map(), reads: 0, problem: null })
 
@@ -29,7 +34,7 @@ export const seededStore = (store: CommonCounters, process: string, more: Seeded
     ledger: {
       async spentSince() {
         ledger.reads++
-        await null
+        await (ledger.pause?.(ledger.reads) ?? null)
         return (
           ledger.problem ??
           [...ledger.sums].map(([charge, spent]) => {

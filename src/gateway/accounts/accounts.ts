@@ -146,10 +146,16 @@ export class Accounts {
     return this.#state.budgets.current(this.#state.world.date()).map(stateOf)
   }
 
-  /** Adds a correction to what a counter has spent; negative: a credit. */
-  adjust({ counter, period_start, spent }: SpentSum): void {
+  /** To be awaited before a correction is stored: else a counter that begins from the ledger could count it twice. */
+  async beginAdjusting(counter: Pick<SpentSum, 'counter' | 'period_start'>): Promise<void> {
+    const cell = this.#state.budgets.cellOfSum(counter)
+    if (cell) await this.#state.authority.begin(cell)
+  }
+
+  /** Adds a correction to what a counter has spent; negative: a credit. Resolves when all processes decide by it. */
+  async adjust({ counter, period_start, spent }: SpentSum): Promise<void> {
     const cell = this.#state.budgets.cellOfSum({ counter, period_start })
-    if (cell) this.#state.authority.adjust(cell, spent)
+    if (cell) await this.#state.authority.adjust(cell, spent)
   }
 
   /** Why the counters that several processes share cannot be used, or null. */

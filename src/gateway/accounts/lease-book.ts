@@ -32,6 +32,7 @@ export type BookedLease = HeldLease & {
   show: (held: HeldLease) => void
   asked: LeaseAsk | null
   askedAt: number
+  /** When the last question was asked that has an answer: what others did later may be missing in it. */
   answeredAt: number
   usedAt: number
   answers: number
@@ -232,7 +233,7 @@ export class LeaseBook {
   #onAnswer(lease: BookedLease, ask: LeaseAsk, answer: LeaseAnswer): void {
     if (!answered(lease, ask, answer)) return
     if (answer.status === 'ok') {
-      lease.answeredAt = this.#world.now()
+      lease.answeredAt = lease.askedAt
       lease.answers++
       lease.low = freeOf(lease) / 4
       lease.overdrawn = 0

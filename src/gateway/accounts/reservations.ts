@@ -46,8 +46,8 @@ export type ReservationsOptions = {
   readonly reading?: (() => Promise<unknown> | null | undefined) | undefined
 }
 
-/** ms between two questions about what others hold. */
-const TIMES = { again: 100, slot: 15 }
+/** ms. `again`, `slot`: between two questions about what others hold. `tick`: by which a timer may be early. */
+const TIMES = { again: 100, slot: 15, tick: 2 }
 /** Answers after which a refusal of slots is final: another process may be about to give one back. */
 const SLOT_ANSWERS = 2
 
@@ -110,17 +110,25 @@ export class Reservations implements Authority {
     this.#touch({ ...cells, rates: [], budgets: [] })
   }
 
-  adjust(cell: BudgetCell, amount: Nano): void {
-    cell.used += amount
-    if (!this.#book) return
+  async begin(cell: BudgetCell): Promise<void> {
     const cells = { limits: [], slots: [], rates: [], budgets: [cell] }
     this.#open(cells)
-    if (!cell.lease) return
-    cell.lease.used += amount
-    cell.lease.granted += amount
+    const { lease } = cell
+    if (lease && lease.id === '') await this.#book?.refill([{ lease, need: 0 }])
+  }
+
+  async adjust(cell: BudgetCell, amount: Nano): Promise<void> {
+    cell.used += amount
+    const cells = { limits: [], slots: [], rates: [], budgets: [cell] }
+    this.#open(cells)
+    const { lease } = cell
+    if (!lease) return
+    lease.used += amount
+    lease.granted += amount
     this.#touch(cells)
-    // Other processes use or refuse by it from now on.
-    void this.#book.refill([{ lease: cell.lease, need: 0 }])
+    await this.#book?.refill([{ lease, need: 0 }])
+    // Other processes refuse by earlier answers for so long.
+    await this.#within(this.#rules().interval + TIMES.tick, null)
   }
 
   async refresh(cells: readonly BudgetCell[]): Promise<boolean> {

@@ -13,7 +13,7 @@ export type HeldLease = {
   seq: number
   /** What the store has of this process, as of its last answer. */
   stated: { readonly used: number; readonly held: number }
-  /** As of the last answer: what is not granted, what others were granted and do not use, and how many lease it. */
+  /** As of the last answer: what is not granted (with what was returned since), what others were granted and do not use, and how many lease it. */
   room: number
   others: number
   users: number
@@ -66,7 +66,11 @@ export const askOf = (held: HeldLease, terms: LeaseTerms): LeaseAsk => {
   const isReturned = terms.need <= 0 && (held.id !== '' || terms.leaves)
   // What was used above the grant is granted: the store has to count it.
   if (free < 0) held.granted -= free
-  else if (isReturned) held.granted -= Math.max(0, free - targetOf(held, terms))
+  else if (isReturned) {
+    const returned = Math.max(0, free - targetOf(held, terms))
+    held.granted -= returned
+    held.room += returned
+  }
   const { counter, kind, granted, used, held: reserved, id } = held
   held.seq++
   return { counter, kind, ...terms, seq: held.seq, id, granted, used, held: reserved, seed: null }

@@ -14,7 +14,7 @@ export type Correction = Pick<Adjustment, 'amount' | 'reason'> &
 export type StoredAdjustment = Adjusted & { readonly id: string; readonly at: number; readonly actor: string }
 
 /**
- * Stores an adjustment, and changes the counter in the process that decides. A repetition with the same Idempotency-Key
+ * Stores an adjustment, and changes the counter in all processes. A repetition with the same Idempotency-Key
  * returns the first one. `part`: distinguishes several adjustments of one request.
  */
 export const storeAdjustment = async (
@@ -31,11 +31,12 @@ export const storeAdjustment = async (
   const amount = await amountOf(gateway, { counter, period_start, amount: correction.amount })
   if (amount === null) return bad(UNKNOWN_TOTAL)
   const { reason } = correction
+  const corrected = counter === null || period_start === null ? null : { counter, period_start }
+  if (corrected) await gateway.accounts.beginAdjusting(corrected)
   const stored = await ledger.adjust({ id, at, budget, counter, period_start, key, amount, reason, actor: actor.id })
   if (typeof stored === 'string') return bad(unstored(stored))
   if (!stored.isNew && correction.amount !== 'reset' && stored.amount !== correction.amount) return bad(KEY_REUSED)
-  if (stored.isNew && counter !== null && period_start !== null)
-    gateway.accounts.adjust({ counter, period_start, spent: stored.amount })
+  if (stored.isNew && corrected) await gateway.accounts.adjust({ ...corrected, spent: stored.amount })
   return good({ ...stored, id, at, actor: actor.id })
 }
 

@@ -26,7 +26,9 @@ const receiver = async () => {
     let text = ''
     for await (const chunk of request.setEncoding('utf8')) text += chunk
     const { type, object, threshold } = JSON.parse(text)
-    received.push({ id: request.headers['webhook-id'], type, name: object.name, threshold })
+    const id = request.headers['webhook-id']
+    // A sender that ends before it has read the confirmation repeats the message, with the same ID.
+    if (!received.some((one) => one.id === id)) received.push({ id, type, name: object.name, threshold })
     response.writeHead(204).end()
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

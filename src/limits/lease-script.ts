@@ -76,7 +76,8 @@ end
 local users = redis.call('ZCARD', KEYS[2]) + (own and 0 or 1)
 local free, room = math.max(0, granted - used - held), math.max(0, limit - sum)
 local share = math.floor((room + free) / (2 * users))
-local more = (leaves or now < quiet) and 0 or math.min(room, math.max(0, need, math.min(want, share) - free))
+local wanted = now < short and 0 or math.min(want, share)
+local more = (leaves or now < quiet) and 0 or math.min(room, math.max(0, need, wanted - free))
 sum = sum + more
 if more < need then short = now + ${LEASE_SHORT} end
 redis.call('HSET', KEYS[1], 'id', c[1], 'sum', text(sum), 'used', text(all), 'held', text(reserved), 'at', text(at), 'since', text(since), 'quiet', text(quiet),

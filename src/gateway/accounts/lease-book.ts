@@ -57,6 +57,8 @@ const KINDS: {
 
 /** ms: between two signs of life, and between two tries after the store was lost. */
 const TIMES = { beat: 2_000, probe: 1_000 }
+/** Intervals between two questions that can wait. One more may pass until a turn: `wait` of a request is longer than both. */
+const RARELY = 3
 /** Counters of one exchange. */
 const MOST = 1_000
 /** A process that has never had an answer does not know how many others there are. */
@@ -169,9 +171,9 @@ export class LeaseBook {
     const isFar =
       lease.kind === 'budget' && 2 * (lease.othersUsed + lease.othersHeld + lease.granted) < lease.terms().limit
     // A turn may come a little early.
-    if (lease.isDirty) return age >= (isFar ? 4 : 1) * interval - 10
+    if (lease.isDirty) return age >= (isFar ? RARELY : 1) * interval - 10
     // Also what does not change is stated: the store may have been emptied.
-    return age >= Math.min(4 * interval, KINDS[lease.kind].lapse / 3) - 10
+    return age >= Math.min(RARELY * interval, KINDS[lease.kind].lapse / 3) - 10
   }
 
   #isIdle(lease: BookedLease, now: number): boolean {

@@ -111,21 +111,17 @@ export class Reservations implements Authority {
   }
 
   async begin(cell: BudgetCell): Promise<void> {
-    const cells = { limits: [], slots: [], rates: [], budgets: [cell] }
-    this.#open(cells)
-    const { lease } = cell
+    const lease = this.#leaseOf(cell)
     if (lease && lease.id === '') await this.#book?.refill([{ lease, need: 0 }])
   }
 
   async adjust(cell: BudgetCell, amount: Nano): Promise<void> {
     cell.used += amount
-    const cells = { limits: [], slots: [], rates: [], budgets: [cell] }
-    this.#open(cells)
-    const { lease } = cell
+    const lease = this.#leaseOf(cell)
     if (!lease) return
     lease.used += amount
     lease.granted += amount
-    this.#touch(cells)
+    this.#book?.touch(bookedOf(lease), this.#options.world.now())
     await this.#book?.refill([{ lease, need: 0 }])
     // Other processes refuse by earlier answers for so long.
     await this.#within(this.#rules().interval + TIMES.tick, null)
@@ -146,14 +142,10 @@ export class Reservations implements Authority {
     return true
   }
 
-  async known(): Promise<readonly BudgetCharge[]> {
-    return (await this.#options.store?.known()) ?? []
-  }
+  known = async (): Promise<readonly BudgetCharge[]> => (await this.#options.store?.known()) ?? []
 
   /** Gives back what is not used. */
-  async close(): Promise<void> {
-    await this.#book?.close()
-  }
+  close = async (): Promise<void> => this.#book?.close()
 
   // ── Decisions ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -294,6 +286,11 @@ export class Reservations implements Authority {
       })
       if (cell.isKnown) cell.lease.isKnown = true
     }
+  }
+
+  #leaseOf(cell: BudgetCell): HeldLease | null {
+    this.#open({ limits: [], slots: [], rates: [], budgets: [cell] })
+    return cell.lease
   }
 
   #touch({ slots, rates, budgets }: AccountCells): void {

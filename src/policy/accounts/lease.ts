@@ -144,7 +144,9 @@ export const lease = (counter: LeasedSum, { process, boot }: LeaseHolder, ask: L
   const users = counter.entries.size + (entry ? 0 : 1)
   const free = Math.max(0, granted - used - held)
   const room = Math.max(0, ask.limit - counter.sum)
-  const wanted = Math.max(0, ask.need, Math.min(ask.want, shareOf(room + free, users)) - free)
+  // What was given back for a process that lacks it is not granted again to one that only wants it.
+  const want = now < counter.shortUntil ? 0 : Math.min(ask.want, shareOf(room + free, users))
+  const wanted = Math.max(0, ask.need, want - free)
   const more = leaves || now < counter.quietUntil ? 0 : Math.min(room, wanted)
   counter.sum += more
   if (more < ask.need) counter.shortUntil = now + LEASE_SHORT

@@ -137,10 +137,28 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const request = { route, version, address: this.connection.connection.address, hosts, headers }
     const admitted = access.check(this.settings, request)
     if (admitted.ok || admitted.failure !== NOT_LOOKED_UP) return this.#admitClient(route, admitted)
+    this.#holdBody()
     access.lookUp(this.settings, request).then(
-      (found) => this.#isActive && this.#admitClient(route, found),
+      (found) => {
+        if (!this.#isActive) return
+        const { why } = this.memory
+        if (why) return this.refuse(shedFailure(why), {}, why)
+        // Its parts are counted again, as they are read.
+        this.memory.releaseBody()
+        this.#admitClient(route, found)
+      },
       (error) => this.broke(error),
     )
+  }
+
+  /** Its sender is not known yet. */
+  #holdBody(): void {
+    const { exchange, memory } = this
+    memory.owner = this.server.admission.memoryOwner('', this.connection.connection.address, exchange.headers)
+    exchange.holdBody((bytes) => {
+      // Without memory for it, the body is dropped.
+      if (!memory.hold(bytes)) exchange.pipeBody(null)
+    })
   }
 
   #admitClient(route: ApiRoute, admitted: Outcome<Client>): void {

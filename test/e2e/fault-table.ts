@@ -158,7 +158,7 @@ export const FAULTS: readonly Fault[] = [
   row('F49', 'the store is unavailable', [
     around('a full disk'),
     ['test/e2e/stored-responses.test.ts', 'are off if the folder is not writable'],
-    ['test/e2e/shared-limits.test.ts', 'a stopped Redis refuses nothing that shares allow'],
+    ['test/e2e/shared-limits.test.ts', 'a stopped Redis: leases are used'],
   ]),
 
   // ── After it ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -34,6 +34,8 @@ export type BookedLease = HeldLease & {
   askedAt: number
   /** When the last question was asked that has an answer: what others did later may be missing in it. */
   answeredAt: number
+  /** The limit of that question. */
+  answeredLimit: number
   usedAt: number
   answers: number
   /** When a share of a rate was added last, while the store does not answer. */
@@ -91,7 +93,7 @@ export class LeaseBook {
     const known = this.#leases.get(counter)
     if (known) return Object.assign(known, of)
     const at = Number.NEGATIVE_INFINITY
-    const times = { asked: null, askedAt: at, answeredAt: at, usedAt: at, answers: 0, sharedAt: at }
+    const times = { asked: null, askedAt: at, answeredAt: at, answeredLimit: 0, usedAt: at, answers: 0, sharedAt: at }
     const queue = { isDirty: false, low: -1, need: 0, waiting: [], called: [] }
     return { ...newLease(counter, kind), ...of, ...times, ...queue }
   }
@@ -236,6 +238,7 @@ export class LeaseBook {
     if (!answered(lease, ask, answer)) return
     if (answer.status === 'ok') {
       lease.answeredAt = lease.askedAt
+      lease.answeredLimit = ask.limit
       lease.answers++
       lease.low = freeOf(lease) / 4
       lease.overdrawn = 0

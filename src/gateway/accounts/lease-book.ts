@@ -110,7 +110,7 @@ export class LeaseBook {
     else if (lease.kind === 'slots' && free > targetOf(lease, this.#wanted(lease))) this.#soon(lease)
   }
 
-  /** Asks for what requests lack. Resolves after the answers, or when the store is lost. */
+  /** Asks for what requests lack: a use of the lease. Resolves after the answers, or when the store is lost. */
   refill(shortages: readonly Shortage[]): Promise<void> {
     return new Promise((done) => {
       const waiter = { left: shortages.length, done }
@@ -119,6 +119,7 @@ export class LeaseBook {
         // The first of several requests uses what is free.
         booked.need += booked.need === 0 ? need : need + Math.max(0, freeOf(lease))
         booked.waiting.push(waiter)
+        booked.usedAt = this.#world.now()
         if (!this.#leases.has(booked.counter)) this.#leases.set(booked.counter, booked)
         if (!booked.asked) this.#soon(booked)
       }

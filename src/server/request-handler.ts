@@ -137,7 +137,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const request = { route, version, address: this.connection.connection.address, hosts, headers }
     const admitted = access.check(this.settings, request)
     if (admitted.ok || admitted.failure !== NOT_LOOKED_UP) return this.#admitClient(route, admitted)
-    this.#holdBody()
+    holdBody(this)
     access.lookUp(this.settings, request).then(
       (found) => {
         if (!this.#isActive) return
@@ -149,16 +149,6 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
       },
       (error) => this.broke(error),
     )
-  }
-
-  /** Its sender is not known yet. */
-  #holdBody(): void {
-    const { exchange, memory } = this
-    memory.owner = this.server.admission.memoryOwner('', this.connection.connection.address, exchange.headers)
-    exchange.holdBody((bytes) => {
-      // Without memory for it, the body is dropped.
-      if (!memory.hold(bytes)) exchange.pipeBody(null)
-    })
   }
 
   #admitClient(route: ApiRoute, admitted: Outcome<Client>): void {
@@ -330,3 +320,12 @@ const UNKNOWN_EXPECTATION = fail('invalid_request', 'The Expect header supports 
 /** The headers of every response. `ids`: those with the ID of the request. */
 const commonHeaders = ({ headers }: HttpExchange, ids: ResponseHeaders, policy: AccessPolicy): ResponseHeaders =>
   policy.origins.length === 0 ? ids : { ...ids, ...corsHeaders(headers('origin'), policy) }
+
+/** Its sender is not known yet. */
+const holdBody = ({ exchange, memory, server, connection }: RequestHandler): void => {
+  memory.owner = server.admission.memoryOwner('', connection.connection.address, exchange.headers)
+  exchange.holdBody((bytes) => {
+    // Without memory for it, the body is dropped.
+    if (!memory.hold(bytes)) exchange.pipeBody(null)
+  })
+}

@@ -180,7 +180,6 @@ export class Reservations implements Authority {
     return short.some(({ lease, need }) => {
       const booked = bookedOf(lease)
       if (booked.answeredAt < Math.min(waited?.at ?? now, now - this.#rules().interval)) return false
-      // The room is that of the limit before.
       if (booked.answeredLimit !== booked.terms().limit) return false
       // Some of a rate has come back since the last answer.
       if (need <= lease.room + (now - booked.answeredAt) * booked.terms().refill) return false

@@ -113,16 +113,11 @@ export class BatchStatements {
               WHERE process = ANY($1::text[]) AND ended IS NULL`,
             values: [...listsOf(['process'], ended), now],
           },
-      this.#insert(
-        'process_sum',
-        ['process', ...SUM_KEY, 'spent'],
-        sums,
-        adding('process_sum', ['process', ...SUM_KEY], ['spent']),
-      ),
+      this.#add('process_sum', ['process', ...SUM_KEY], ['spent'], sums),
       facetsOf(batch),
       this.#add('usage_key', KEY_USAGE_KEY, COUNT_COLUMNS, batch.keys),
       this.#add('usage_model', MODEL_USAGE_KEY, COUNT_COLUMNS, batch.models),
-      this.#add('budget_sum', SUM_KEY, ['spent'], totalsOf(batch)),
+      this.#add('budget_sum', SUM_KEY, ['spent'], sums),
     ].filter((one) => one !== null)
   }
 
@@ -137,41 +132,30 @@ export class BatchStatements {
     }
   }
 
-  /** Adds to rows that other gateways add to. */
+  /**
+   * Adds to rows that other gateways add to, in the order of their keys. Texts may be the same only in the database, which has no
+   * NUL: such rows are one.
+   */
   #add(table: keyof UsageTables, key: readonly string[], columns: readonly string[], rows: readonly NamedRow[]) {
-    return this.#insert(table, [...key, ...columns], inOrder(rows, key), adding(table, key, columns))
+    const all = [...key, ...columns]
+    const names = key.join(', ')
+    return rows.length === 0
+      ? null
+      : {
+          text: `INSERT INTO ${table} (${all.join(', ')})
+            SELECT ${names}, ${columns.map((one) => `sum(${one})`).join(', ')}
+            FROM ${this.#lists(table, all)} AS given (${all.join(', ')}) GROUP BY ${names} ORDER BY ${names}
+            ON CONFLICT (${names}) DO UPDATE SET ${columns.map((one) => `${one} = ${table}.${one} + excluded.${one}`).join(', ')}`,
+          values: listsOf(all, rows),
+        }
   }
 }
 
 const SUM_KEY = ['counter', 'period_start'] as const
 
-const adding = (table: string, key: readonly string[], columns: readonly string[]): string =>
-  `ON CONFLICT (${key.join(', ')}) DO UPDATE SET ${columns.map((one) => `${one} = ${table}.${one} + excluded.${one}`).join(', ')}`
-
 /** A list of values for each column. Rows contain texts, numbers and null. */
 const listsOf = (columns: readonly string[], rows: readonly NamedRow[]): string[] =>
   columns.map((column) => arrayText(rows.map((row) => (row[column] ?? null) as Value)))
-
-/** The same order for all gateways. */
-const inOrder = (rows: readonly NamedRow[], key: readonly string[]): readonly NamedRow[] => {
-  const order = (row: NamedRow) => key.map((column) => String(row[column])).join('\0')
-  return rows
-    .map((row) => [order(row), row] as const)
-    .sort(([one], [other]) => (one < other ? -1 : 1))
-    .map(([, row]) => row)
-}
-
-/** What the batch adds to each counter, by all processes. */
-const totalsOf = ({ sums }: LedgerBatch): readonly NamedRow[] => {
-  const totals = new Map<string, { counter: string; period_start: number; spent: number }>()
-  for (const { counter, period_start, spent } of sums) {
-    const name = `${period_start} ${counter}`
-    const found = totals.get(name)
-    if (found) found.spent += spent
-    else totals.set(name, { counter, period_start, spent })
-  }
-  return [...totals.values()]
-}
 
 /** This gateway stores usage. */
 const beatOf = (node: string): PostgresStatement => ({

@@ -208,12 +208,67 @@ onPostgres((engine) => {
     assert.deepEqual(checkSums(engine, ''), { attempts: 1, requests: 1, cost: 70 })
   })
 
+  test('texts that are the same only in the database, which has no NUL, stop no batch', async () => {
+    const { open, write, reading, checkSums } = given(engine)
+    const tags = ['a\0', 'a\ufffd', '\ud800', '{"x":"\\u0000"}']
+    write(
+      ENDED,
+      tags.flatMap((tag, call) => [openedRecord(call, { tag }), closedRecord(call), endedRecord(call, { tag })]),
+    )
+    const bookkeeper = open()
+    await storeAll(bookkeeper)
+    assert.deepEqual(checkSums(), { attempts: 4, requests: 4, cost: 280 })
+    assert.equal(reading((all) => all("SELECT tag FROM usage_key WHERE tag LIKE 'a%'")).length, 1)
+  })
+
+  test('a batch is not stored after a failover to an earlier state: it is read again', async () => {
+    const { events, open, write, reading, checkSums } = given(engine)
+    const bookkeeper = open()
+    write(OWN, count(10).flatMap(answered))
+    await storeAll(bookkeeper)
+    // The standby has not received the last commit.
+    reading((all) => all('UPDATE journal SET position = 0 RETURNING 1'))
+    for (const table of ['request', 'usage_key', 'usage_model', 'budget_sum', 'process_sum'])
+      reading((all) => all(`DELETE FROM ${table} RETURNING 1`))
+    write(OWN, answered(11))
+    await bookkeeper.step()
+    assert.match(bookkeeper.problem ?? '', /earlier state of the journal/)
+    await storeAll(bookkeeper)
+    assert.deepEqual(checkSums(), { attempts: 11, requests: 11, cost: 770 })
+    assert.deepEqual(
+      events.map(({ event }) => event),
+      ['ok', 'degraded', 'ok'],
+    )
+  })
+
+  test('rows of a day without a partition are stored, and old days are dropped', async () => {
+    const { open, write, reading } = given(engine)
+    const bookkeeper = open()
+    const old = NOON - 500 * DAY
+    const on = (at: number, call: number) => [
+      openedRecord(call, { at }),
+      closedRecord(call, { at }),
+      endedRecord(call, { received: at, at, request: `r_${call}` }),
+    ]
+    write(ENDED, [...on(old, 1), ...on(NOON, 2), ...on(NOON + DAY, 3)])
+    await storeAll(bookkeeper)
+    const places = () =>
+      reading((all) => all('SELECT tableoid::regclass::text AS place FROM request ORDER BY received')).map(
+        ({ place }) => String(place).replace(/^.*\./, ''),
+      )
+    const day = (at: number) => `request_${new Date(at).toISOString().slice(0, 10).replaceAll('-', '')}`
+    assert.deepEqual(places(), ['request_rest', day(NOON), day(NOON + DAY)])
+    while (await bookkeeper.sweep({ ...LIMITS, keepDays: 10 }, NOON + 11 * DAY));
+    assert.deepEqual(places(), [day(NOON + DAY)])
+  })
+
   test('a frozen or stopped server delays records; afterwards each is stored once', async () => {
     const { open, write } = given(engine)
     const server = engine.server()
     const bookkeeper = open()
-    write(OWN, count(600).flatMap(answered))
+    write(OWN, count(300).flatMap(answered))
     await bookkeeper.step()
+    write(OWN, count(600).slice(300).flatMap(answered))
     server.pause()
     await bookkeeper.step()
     assert.equal(bookkeeper.problem, 'Postgres cannot be reached')

@@ -32,6 +32,8 @@ const { values } = parseArgs({
 })
 const numberOf = (name: 'writers' | 'requests' | 'gateways' | 'rate' | 'seconds' | 'delay') => Number(values[name])
 
+const print = (...texts: readonly unknown[]) => process.stdout.write(`${texts.join(' ')}\n`)
+
 /** A gateway's folder, whose journal is written here, and its bookkeeper. */
 const gateway = (url: string, node: string) => {
   const root = mkdtempSync(join(tmpdir(), 'headgate-bench-'))
@@ -56,7 +58,7 @@ const gateway = (url: string, node: string) => {
       syncs: false,
       process: process_,
     },
-    (event) => event.event === 'degraded' && console.error(node, event.reason),
+    (event) => event.event === 'degraded' && process.stderr.write(`${node}: ${event.reason}\n`),
   )
   const close = async () => {
     await bookkeeper.close()
@@ -120,7 +122,7 @@ const throughput = async (url: string) => {
   const found = answers.map(([answer]) => answer)
   const stored = count * numberOf('requests')
   const cpu = found.reduce((sum, one) => sum + Number(one), 0) / count
-  console.log(
+  print(
     `${count} writers: ${stored} requests in ${seconds.toFixed(2)} s, ${Math.round(stored / seconds)} a second, ${cpu.toFixed(1)} µs of a writer's processor each`,
     ...found.filter((one) => typeof one === 'string'),
   )
@@ -175,7 +177,7 @@ const manyGateways = async (direct: string) => {
   await Promise.all(running)
   lags.sort((one, other) => one - other)
   const at = (part: number) => `${Math.round(lags[Math.min(lags.length - 1, Math.floor(part * lags.length))] ?? 0)} ms`
-  console.log(
+  print(
     `${all.length} gateways, ${values.delay} ms to Postgres, ${values.rate} requests a second each: stored within ${at(0.5)} (median), ${at(0.99)} (p99), ${at(1)} (most)`,
   )
   await Promise.all(all.map((one) => one.close()))

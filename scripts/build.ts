@@ -64,7 +64,6 @@ const THREADS = [
   'limits/counters-thread.ts',
   'backup/backup-thread.ts',
   'config/checking/check-thread.ts',
-  'storage/sql/postgres/postgres-thread.mjs',
 ].map((path) => join(ROOT, 'src', path))
 
 /** Programs of threads are named by their sources, such as `new URL('./check-thread.ts', import.meta.url)`. */

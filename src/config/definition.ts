@@ -117,7 +117,9 @@ export const rowsOf = (schema: Schema, path: readonly string[] = []): readonly S
 
 /** Whether a setting's value must not be shown. */
 export const isSecret = ([section, name]: readonly PropertyKey[]): boolean =>
-  section === 'auth' ? name !== 'required' : name === 'url' && (section === 'database' || section === 'redis')
+  section === 'auth'
+    ? name !== 'required'
+    : /^(?:url|readUrl)$/.test(String(name)) && (section === 'database' || section === 'redis')
 
 /** The value of a setting; undefined if it is not set. */
 export const settingAt = (settings: unknown, path: readonly string[]): unknown => {

@@ -41,6 +41,7 @@ const examples = ({ name }: SettingRow): readonly [string, string] => {
     case 'export.s3.endpoint':
       return ['https://minio.example:9000', 'http://10.0.0.1/s3']
     case 'database.url':
+    case 'database.readUrl':
       return ['postgres://one/headgate', 'postgresql://two/headgate']
     case 'redis.url':
       return ['redis://one:6379', 'rediss://two:6379']
@@ -152,6 +153,7 @@ test('every documented setting exists with its name and default', () => {
     ['trustedProxies', 'TRUSTED_PROXIES', []],
     ['cors.origins', 'CORS_ORIGINS', []],
     ['database.url', 'DATABASE_URL', undefined],
+    ['database.readUrl', 'DATABASE_READ_URL', undefined],
     ['database.migrate', 'DATABASE_MIGRATE', 'auto'],
     ['redis.url', 'REDIS_URL', undefined],
     ['hosts', 'HOSTS', []],
@@ -291,14 +293,20 @@ for (const row of settingRows) {
         assert.deepEqual(lines({ env: { [env]: text } }), [`${env}: ${problem}`])
       }
       const inFile = lines({ env: {}, yaml: yamlOf(row, above) }).join()
-      assert.ok(inFile.endsWith(`found "${above}"; allowed: a number from ${schema.minimum} to ${schema.maximum}`), inFile)
+      assert.ok(
+        inFile.endsWith(`found "${above}"; allowed: a number from ${schema.minimum} to ${schema.maximum}`),
+        inFile,
+      )
     })
   else
     test(`${env}: accepts text`, () => {
       const [a, b] = examples(row)
       assert.equal(setBy(row, ` ${a} `), a)
       assert.equal(at(loaded({ env: {}, yaml: yamlOf(row, `"${b}"`) }).config.settings, path), b)
-      assert.match(lines({ env: {}, yaml: yamlOf(row, '[a]') }).join(), new RegExp(`allowed: ${RegExp.escape(allowedBy(schema))}`))
+      assert.match(
+        lines({ env: {}, yaml: yamlOf(row, '[a]') }).join(),
+        new RegExp(`allowed: ${RegExp.escape(allowedBy(schema))}`),
+      )
     })
 
   test(`${env}: takes precedence over the file`, () => {

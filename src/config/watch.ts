@@ -75,6 +75,7 @@ const launchChanges = (began: Running, now: Running): readonly string[] => {
   if (before.data.dir !== after.data.dir) changed.push('data.dir')
   if (before.ledger.folder !== after.ledger.folder) changed.push('ledger.folder')
   if (before.database.url !== after.database.url) changed.push('database.url')
+  if (before.database.readUrl !== after.database.readUrl) changed.push('database.readUrl')
   if (before.redis.url !== after.redis.url) changed.push('redis.url')
   return changed.map((name) => `${name} has changed; restart to apply it`)
 }

@@ -223,6 +223,14 @@ export const settingsSchema = z.strictObject({
           'Postgres database in which several gateways share client keys, budgets and usage: `postgres://user:password@host/name`; unset: files in `data.dir`',
         )
         .meta({ allowed: 'a URL that begins with postgres://' }),
+      readUrl: z
+        .string()
+        .regex(/^postgres(?:ql)?:\/\//)
+        .optional()
+        .describe(
+          'Postgres from which reports and lists of usage are read, such as a read replica of `database.url`: what they show is as late as the replica; unset: `database.url`',
+        )
+        .meta({ allowed: 'a URL that begins with postgres://' }),
       migrate: z
         .enum(['auto', 'never'])
         .default('auto')

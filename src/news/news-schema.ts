@@ -1,5 +1,4 @@
 /** The tables of messages in Postgres. */
-import { migrationOf } from '../storage/sql/migrate.ts'
 import type { SharedSchema } from '../storage/sql/postgres/shared-schema.ts'
 
 export const NEWS_SCHEMA = 'headgate_news'
@@ -17,7 +16,7 @@ const FIRST = [
 
 export const SHARED_NEWS: SharedSchema = {
   name: NEWS_SCHEMA,
-  versions: { file: NEWS_SCHEMA, migrations: [migrationOf(FIRST)], oldestReader: 1 },
+  versions: { file: NEWS_SCHEMA, migrations: [() => FIRST], oldestReader: 1 },
 }
 
 /** Creates the schema as `SHARED_NEWS` describes it, for a gateway that may: one message, which is one transaction. */

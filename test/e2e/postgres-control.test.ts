@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { PostgresDatabase } from '../../src/storage/sql/postgres/database.ts'
 import { type PostgresServer, skipPostgres, startPostgres } from '../support/postgres.ts'
+import { openPostgresRows } from '../support/postgres-rows.ts'
 import { post, type Started, start } from './support/process.ts'
 import { verb } from './support/verb.ts'
 
@@ -257,8 +257,8 @@ describe('keys in Postgres', { skip: skipPostgres, concurrency: false }, () => {
     const url = newUrl()
     const folder = newFolder()
     const dropped = () => {
-      const database = PostgresDatabase.open({ url, schema: 'public' })
-      database.exec('DROP SCHEMA headgate_control CASCADE')
+      const database = openPostgresRows(url, 'public')
+      database.all('DROP SCHEMA headgate_control CASCADE')
       database.close()
     }
     {

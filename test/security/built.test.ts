@@ -40,20 +40,13 @@ test('built: only the server and the upstream client use the network', () => {
 
 test('built: no process is started and no text is evaluated', () => {
   assert.deepEqual(importing(/^(?:node:)?(?:cluster|vm|repl|inspector|wasi)/), [])
-  // One place creates threads: they run files of the project and get no environment. A connection to Postgres has another one below the thread of its database.
+  // One place creates threads: they run files of the project and get no environment.
   const host = 'storage/thread/connect-thread.ts'
-  const connections = 'storage/sql/postgres/database.ts'
-  const inThreads =
-    /^storage\/(?:thread\/(?:thread-entry\.mjs|serve-thread\.ts)|sql\/postgres\/(?:connection\.ts|postgres-thread\.mjs))$/
+  const inThreads = /^storage\/thread\/(?:thread-entry\.mjs|serve-thread\.ts)$/
   const usingThreads = importing(/^(?:node:)?worker_threads/).filter((file) => !inThreads.test(file))
-  assert.deepEqual(usingThreads.toSorted(), [host, connections].toSorted())
+  assert.deepEqual(usingThreads, [host])
   assert.deepEqual(containing(/getBuiltinModule\('node:(?:worker_threads|cluster|vm|repl)'/), [host])
-  assert.deepEqual(containing(/new Worker\(/).toSorted(), [host, connections].toSorted())
-  assert.match(source.get(connections) ?? '', /THREAD = new URL\('\.\/postgres-thread\.mjs', import\.meta\.url\)/)
-  assert.match(
-    source.get(connections) ?? '',
-    /new Worker\(THREAD, \{[^}]*\},\s*transferList: \[port2\],\s*env: \{\},\s*execArgv: \[\],/,
-  )
+  assert.deepEqual(containing(/new Worker\(/), [host])
   assert.match(source.get(host) ?? '', /ENTRY = new URL\('\.\/thread-entry\.mjs', import\.meta\.url\)/)
   assert.match(
     source.get(host) ?? '',
@@ -93,8 +86,6 @@ test('built: no process is started and no text is evaluated', () => {
   assert.deepEqual(importing(/^(?:node:)?module/).toSorted(), [
     'main.ts',
     'server/web-socket.ts',
-    'storage/sql/postgres/database.ts',
-    'storage/sql/postgres/postgres-thread.mjs',
     'storage/thread/connect-thread.ts',
     'storage/thread/thread-entry.mjs',
   ])

@@ -2,11 +2,11 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { after, before, describe } from 'node:test'
-import { PostgresDatabase } from '../../src/storage/sql/postgres/database.ts'
 import type { SharedDatabase } from '../../src/storage/sql/shared-database.ts'
 import { SHARED_USAGE } from '../../src/usage/columns/usage-schema.ts'
 import { USAGE_FILE } from '../../src/usage/journal/file.ts'
 import { type PostgresServer, skipPostgres, startPostgres } from './postgres.ts'
+import { openPostgresRows, type PostgresRows } from './postgres-rows.ts'
 
 export type StoredRow = Readonly<Record<string, unknown>>
 
@@ -22,7 +22,7 @@ export type LedgerEngine = {
   readonly server: () => PostgresServer
 }
 
-const rowsOf = (database: DatabaseSync | PostgresDatabase) => (sql: string) =>
+const rowsOf = (database: DatabaseSync) => (sql: string) =>
   database
     .prepare(sql)
     .all()
@@ -55,7 +55,7 @@ export const onEachEngine = (suite: (engine: LedgerEngine) => void): void => {
 export const onPostgres = (suite: (engine: LedgerEngine) => void): void => {
   describe('Postgres', { skip: skipPostgres }, () => {
     let server: PostgresServer | undefined
-    let reader: PostgresDatabase | null = null
+    let reader: PostgresRows | null = null
     const running = () => server ?? failed()
     before(async () => {
       server = await startPostgres()
@@ -69,15 +69,15 @@ export const onPostgres = (suite: (engine: LedgerEngine) => void): void => {
       database: () => ({ url: running().url, migrate: 'auto' }),
       clear: () => running().recreate(),
       reading(_, read) {
-        if (reader?.isLost === false) {
-          try {
-            reader.exec('SELECT 1')
-          } catch {
-            // The server was started again, or the database was made empty.
-          }
+        try {
+          reader?.all('SELECT 1')
+        } catch {
+          // The server was started again, or the database was made empty.
+          reader?.close()
+          reader = null
         }
-        if (reader?.isLost !== false) reader = PostgresDatabase.open({ url: running().url, schema: SHARED_USAGE.name })
-        return read(rowsOf(reader))
+        reader ??= openPostgresRows(running().url, SHARED_USAGE.name)
+        return read(reader.all)
       },
       server: running,
     })

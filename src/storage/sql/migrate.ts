@@ -3,9 +3,7 @@
  * the oldest version of the program that can use it, so that an older program still runs after an additive migration.
  */
 import type { DatabaseSync } from 'node:sqlite'
-import { POSTGRES_TYPES, SQLITE_TYPES, type SqlTypes } from './column-types.ts'
-import { PostgresDatabase } from './postgres/database.ts'
-import { FUNCTIONS, withTypes } from './postgres/translate.ts'
+import { SQLITE_TYPES, type SqlTypes } from './column-types.ts'
 import { inTransaction } from './transaction.ts'
 
 /** The statements of a migration. */
@@ -65,29 +63,21 @@ export const migrateSchema = (database: DatabaseSync, versions: SchemaVersions):
 }
 
 /** The version of the schema; null: it has none. Throws if only a newer program can read it. */
-export const readableVersion = (database: DatabaseSync | PostgresDatabase, versions: SchemaVersions): number | null => {
+export const readableVersion = (database: DatabaseSync, versions: SchemaVersions): number | null => {
   const found = versionOf(database)
-  checkReadable(found, versions, database instanceof PostgresDatabase ? `the schema ${database.schema}` : versions.file)
+  checkReadable(found, versions, versions.file)
   return found?.version ?? null
 }
 
 /** Whether there is a schema that this program can read. Throws if only a newer one can. */
-export const isReadable = (database: DatabaseSync | PostgresDatabase, versions: SchemaVersions): boolean =>
+export const isReadable = (database: DatabaseSync, versions: SchemaVersions): boolean =>
   isOldEnough(readableVersion(database, versions), versions)
 
-const versionOf = (database: DatabaseSync | PostgresDatabase): FoundVersion | null => {
+const versionOf = (database: DatabaseSync): FoundVersion | null => {
   if (!hasTable(database, 'schema_version')) return null
   const row = database.prepare(READ_VERSION).get()
   return row ? { version: Number(row.version), oldest_reader: Number(row.oldest_reader) } : null
 }
 
-export const hasTable = (database: DatabaseSync | PostgresDatabase, name: string): boolean =>
-  database instanceof PostgresDatabase
-    ? database.query('SELECT to_regclass($1) AS found', [`${database.schema}.${name}`]).rows[0]?.found !== null
-    : database.prepare('SELECT 1 FROM sqlite_schema WHERE name = ?').get(name) !== undefined
-
-/** A migration of statements as SQLite understands them. */
-export const migrationOf =
-  (statements: readonly string[]): Migration =>
-  (types) =>
-    types === POSTGRES_TYPES ? [...FUNCTIONS, ...statements.map(withTypes)] : statements
+export const hasTable = (database: DatabaseSync, name: string): boolean =>
+  database.prepare('SELECT 1 FROM sqlite_schema WHERE name = ?').get(name) !== undefined

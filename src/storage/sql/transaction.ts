@@ -1,7 +1,7 @@
-import type { SqlDatabase } from './database.ts'
+import type { DatabaseSync } from 'node:sqlite'
 
 /** Runs a function in one transaction, which is rolled back if it throws. */
-export const inTransaction = <T>(database: SqlDatabase, run: () => T): T => {
+export const inTransaction = <T>(database: DatabaseSync, run: () => T): T => {
   database.exec('BEGIN IMMEDIATE')
   try {
     const result = run()

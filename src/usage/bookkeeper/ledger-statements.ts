@@ -1,5 +1,6 @@
 /** The statements of the ledger in `usage.db`. */
-import { runAll, type SqlDatabase, type SqlValue } from '../../storage/sql/database.ts'
+import type { DatabaseSync } from 'node:sqlite'
+import { runAll, type SqlValue } from '../../storage/sql/database.ts'
 import {
   type AdjustmentRow,
   COUNT_COLUMNS,
@@ -57,7 +58,7 @@ const addTo = (table: 'usage_key' | 'usage_model', key: readonly string[]): stri
 
 const SUM_KEY = ['counter', 'period_start']
 
-export const prepareStatements = (database: SqlDatabase) => ({
+export const prepareStatements = (database: DatabaseSync) => ({
   // IDs are random, so none comes twice; one that did must not stop all others.
   insertRequest: database.prepare(`${insertInto('request', REQUEST_COLUMNS)} ON CONFLICT DO NOTHING`),
   setOpenCall: database.prepare(

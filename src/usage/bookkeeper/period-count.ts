@@ -2,11 +2,12 @@
  * Counts what was spent in a period before a budget with `countFrom: period` was created. It is stored as adjustments, once
  * for each budget and period, so that restarts and all workers have the same figures.
  */
+
+import type { DatabaseSync } from 'node:sqlite'
 import type { Budget } from '../../core/accounts.ts'
 import { isObject } from '../../core/json.ts'
 import { budgetScope, counterOwner, countsClient } from '../../policy/accounts/budget-scope.ts'
 import { countsTarget } from '../../policy/accounts/key-access.ts'
-import type { SqlDatabase } from '../../storage/sql/database.ts'
 
 /** A budget, and the start of the period that is counted (ms since 1970). */
 export type CountedPeriodOf = { readonly budget: Budget; readonly start: number }
@@ -64,7 +65,7 @@ export const countedId = ({ budget, start }: CountedPeriodOf): string =>
   `adj_${budget.id.slice('bud_'.length)}_${budget.per}_${start}`
 
 /** Adds what the counters of a budget lack in the period, unless it was done before. Within a transaction. */
-export const countPeriod = (database: SqlDatabase, counted: CountedPeriodOf, { addSpent, at }: CountedBy): void => {
+export const countPeriod = (database: DatabaseSync, counted: CountedPeriodOf, { addSpent, at }: CountedBy): void => {
   const { budget, start } = counted
   const id = countedId(counted)
   if (database.prepare('SELECT 1 FROM adjustment WHERE id = ?').get(id)) return

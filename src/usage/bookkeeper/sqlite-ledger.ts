@@ -1,5 +1,5 @@
 /** The ledger in `usage.db`. Writes are prepared statements in one transaction. */
-import type { SqlDatabase } from '../../storage/sql/database.ts'
+import type { DatabaseSync } from 'node:sqlite'
 import { inTransaction } from '../../storage/sql/transaction.ts'
 import type { AdjustmentRow, JournalRow, OpenCallRow } from '../columns/usage-schema.ts'
 import { openStorage, type UsageStorage } from '../columns/usage-storage.ts'
@@ -25,7 +25,7 @@ const EASED = 0.9
 
 export class SqliteLedger implements LedgerStore {
   readonly #storage: UsageStorage
-  readonly #database: SqlDatabase
+  readonly #database: DatabaseSync
   readonly #statements: ReturnType<typeof prepareStatements>
   readonly #process: JournalProcess
   readonly #names: StoredNames

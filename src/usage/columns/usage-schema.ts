@@ -4,8 +4,8 @@
  * for each attempt. In Postgres, where several gateways are nodes, names of processes and of segments begin with that of
  * their node (`node-name.ts`).
  */
-import { POSTGRES_TYPES } from '../../storage/sql/column-types.ts'
-import { type Migration, migrationOf, type SchemaVersions } from '../../storage/sql/migrate.ts'
+import type { SqlTypes } from '../../storage/sql/column-types.ts'
+import type { Migration, SchemaVersions } from '../../storage/sql/migrate.ts'
 import type { SharedSchema } from '../../storage/sql/postgres/shared-schema.ts'
 import { USAGE_FILE } from '../journal/file.ts'
 
@@ -349,44 +349,45 @@ export type IncidentRow = {
   readonly details: string
 }
 
-const COUNTS = COUNT_COLUMNS.map((column) => `${column} INTEGER NOT NULL`).join(', ')
-
 /** `rest`: how its rows are kept. */
-const requestTable = (rest: string): string => `CREATE TABLE request (
-    id TEXT NOT NULL, client_request_id TEXT, received INTEGER NOT NULL, ended INTEGER, style TEXT NOT NULL, stream INTEGER NOT NULL,
-    asked TEXT NOT NULL, route TEXT, provider TEXT, model TEXT,
-    key TEXT, team TEXT, person TEXT, end_user TEXT, client TEXT, tags TEXT, tag TEXT,
-    outcome TEXT NOT NULL, status INTEGER NOT NULL, code TEXT, message TEXT, trail TEXT, decision TEXT, cache TEXT NOT NULL,
-    first_content_ms INTEGER, total_ms INTEGER, overhead_us INTEGER, saved INTEGER NOT NULL, trace TEXT, node TEXT NOT NULL,
-    attempts INTEGER NOT NULL, failed_attempts INTEGER NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL,
-    cache_read INTEGER NOT NULL, cache_write INTEGER NOT NULL, reasoning INTEGER NOT NULL, usage_source TEXT NOT NULL,
-    cost INTEGER, charged INTEGER NOT NULL, attempt_list TEXT,
+const requestTable = ({ text, integer }: SqlTypes, rest: string): string => `CREATE TABLE request (
+    id ${text} NOT NULL, client_request_id ${text}, received ${integer} NOT NULL, ended ${integer}, style ${text} NOT NULL, stream ${integer} NOT NULL,
+    asked ${text} NOT NULL, route ${text}, provider ${text}, model ${text},
+    key ${text}, team ${text}, person ${text}, end_user ${text}, client ${text}, tags ${text}, tag ${text},
+    outcome ${text} NOT NULL, status ${integer} NOT NULL, code ${text}, message ${text}, trail ${text}, decision ${text}, cache ${text} NOT NULL,
+    first_content_ms ${integer}, total_ms ${integer}, overhead_us ${integer}, saved ${integer} NOT NULL, trace ${text}, node ${text} NOT NULL,
+    attempts ${integer} NOT NULL, failed_attempts ${integer} NOT NULL, input ${integer} NOT NULL, output ${integer} NOT NULL,
+    cache_read ${integer} NOT NULL, cache_write ${integer} NOT NULL, reasoning ${integer} NOT NULL, usage_source ${text} NOT NULL,
+    cost ${integer}, charged ${integer} NOT NULL, attempt_list ${text},
     PRIMARY KEY (received, id)) ${rest}`
 
-const TABLES = [
-  // Most requests have no ID of the client, and add nothing to it.
-  'CREATE INDEX request_client_id ON request (client_request_id, received) WHERE client_request_id IS NOT NULL',
-  `CREATE TABLE open_call (process TEXT NOT NULL, call INTEGER NOT NULL, started INTEGER NOT NULL, team TEXT,
-    running INTEGER NOT NULL, records TEXT NOT NULL, PRIMARY KEY (process, call)) WITHOUT ROWID`,
-  `CREATE TABLE usage_key (day TEXT NOT NULL, team TEXT NOT NULL, key TEXT NOT NULL, tag TEXT NOT NULL, ${COUNTS},
-    PRIMARY KEY (${KEY_USAGE_KEY.join(', ')})) WITHOUT ROWID`,
-  `CREATE TABLE usage_model (day TEXT NOT NULL, hour INTEGER NOT NULL, provider TEXT NOT NULL, model TEXT NOT NULL,
-    style TEXT NOT NULL, route TEXT NOT NULL, client TEXT NOT NULL, ${COUNTS},
-    PRIMARY KEY (${MODEL_USAGE_KEY.join(', ')})) WITHOUT ROWID`,
-  `CREATE TABLE budget_sum (counter TEXT NOT NULL, period_start INTEGER NOT NULL, spent INTEGER NOT NULL,
-    PRIMARY KEY (counter, period_start)) WITHOUT ROWID`,
-  `CREATE TABLE process_sum (process TEXT NOT NULL, counter TEXT NOT NULL, period_start INTEGER NOT NULL,
-    spent INTEGER NOT NULL, PRIMARY KEY (process, counter, period_start)) WITHOUT ROWID`,
-  `CREATE TABLE adjustment (id TEXT PRIMARY KEY, at INTEGER NOT NULL, budget TEXT, counter TEXT,
-    period_start INTEGER, key TEXT, amount INTEGER NOT NULL,
-    reason TEXT NOT NULL, actor TEXT NOT NULL) WITHOUT ROWID`,
-  'CREATE TABLE journal (segment TEXT PRIMARY KEY, position INTEGER NOT NULL, malformed INTEGER NOT NULL) WITHOUT ROWID',
-  `CREATE TABLE facet (team TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, last_seen INTEGER NOT NULL,
-    PRIMARY KEY (team, name, value)) WITHOUT ROWID`,
-  `CREATE TABLE incident (id TEXT PRIMARY KEY, began INTEGER NOT NULL, ended INTEGER, ended_by TEXT, node TEXT NOT NULL,
-    process TEXT NOT NULL, details TEXT NOT NULL) WITHOUT ROWID`,
-  'CREATE INDEX incident_began ON incident (began)',
-]
+const tablesOf = ({ text, integer, inKey }: SqlTypes): readonly string[] => {
+  const counts = COUNT_COLUMNS.map((column) => `${column} ${integer} NOT NULL`).join(', ')
+  return [
+    // Most requests have no ID of the client, and add nothing to it.
+    'CREATE INDEX request_client_id ON request (client_request_id, received) WHERE client_request_id IS NOT NULL',
+    `CREATE TABLE open_call (process ${text} NOT NULL, call ${integer} NOT NULL, started ${integer} NOT NULL, team ${text},
+    running ${integer} NOT NULL, records ${text} NOT NULL, PRIMARY KEY (process, call)) ${inKey}`,
+    `CREATE TABLE usage_key (day ${text} NOT NULL, team ${text} NOT NULL, key ${text} NOT NULL, tag ${text} NOT NULL, ${counts},
+    PRIMARY KEY (${KEY_USAGE_KEY.join(', ')})) ${inKey}`,
+    `CREATE TABLE usage_model (day ${text} NOT NULL, hour ${integer} NOT NULL, provider ${text} NOT NULL, model ${text} NOT NULL,
+    style ${text} NOT NULL, route ${text} NOT NULL, client ${text} NOT NULL, ${counts},
+    PRIMARY KEY (${MODEL_USAGE_KEY.join(', ')})) ${inKey}`,
+    `CREATE TABLE budget_sum (counter ${text} NOT NULL, period_start ${integer} NOT NULL, spent ${integer} NOT NULL,
+    PRIMARY KEY (counter, period_start)) ${inKey}`,
+    `CREATE TABLE process_sum (process ${text} NOT NULL, counter ${text} NOT NULL, period_start ${integer} NOT NULL,
+    spent ${integer} NOT NULL, PRIMARY KEY (process, counter, period_start)) ${inKey}`,
+    `CREATE TABLE adjustment (id ${text} PRIMARY KEY, at ${integer} NOT NULL, budget ${text}, counter ${text},
+    period_start ${integer}, key ${text}, amount ${integer} NOT NULL,
+    reason ${text} NOT NULL, actor ${text} NOT NULL) ${inKey}`,
+    `CREATE TABLE journal (segment ${text} PRIMARY KEY, position ${integer} NOT NULL, malformed ${integer} NOT NULL) ${inKey}`,
+    `CREATE TABLE facet (team ${text} NOT NULL, name ${text} NOT NULL, value ${text} NOT NULL, last_seen ${integer} NOT NULL,
+    PRIMARY KEY (team, name, value)) ${inKey}`,
+    `CREATE TABLE incident (id ${text} PRIMARY KEY, began ${integer} NOT NULL, ended ${integer}, ended_by ${text}, node ${text} NOT NULL,
+    process ${text} NOT NULL, details ${text} NOT NULL) ${inKey}`,
+    'CREATE INDEX incident_began ON incident (began)',
+  ]
+}
 
 /** Rows of days without a partition of their own (`partitions.ts`). */
 const REST = 'CREATE TABLE request_rest PARTITION OF request DEFAULT'
@@ -395,7 +396,8 @@ const REST = 'CREATE TABLE request_rest PARTITION OF request DEFAULT'
  * The gateways that store usage, and when they have done so last, by the clock of the database. `since`: when it was opened
  * last.
  */
-const GATEWAY = 'CREATE TABLE gateway (node TEXT PRIMARY KEY, since INTEGER NOT NULL, seen INTEGER NOT NULL)'
+const gatewayTable = ({ text, integer }: SqlTypes): string =>
+  `CREATE TABLE gateway (node ${text} PRIMARY KEY, since ${integer} NOT NULL, seen ${integer} NOT NULL)`
 
 const TEXTS: ReadonlySet<keyof StoredEnd> = new Set([
   'provider',
@@ -434,21 +436,20 @@ const attemptView = (isPostgres: boolean): string => {
     FROM request, ${list} AS one${isPostgres ? ' (value)' : ''} WHERE attempts > 0`
 }
 
-/** The tables, and what reads them. */
-const tables =
-  (statements: readonly string[]): Migration =>
-  (types) => [...migrationOf(statements)(types), attemptView(types === POSTGRES_TYPES)]
-
 export const USAGE_SCHEMA: SchemaVersions = {
   file: USAGE_FILE,
-  migrations: [tables([requestTable('WITHOUT ROWID'), ...TABLES])],
+  migrations: [(types) => [requestTable(types, types.inKey), ...tablesOf(types), attemptView(false)]],
   oldestReader: 1,
 }
+
+const sharedTables: Migration = (types) => [
+  requestTable(types, 'PARTITION BY RANGE (received)'),
+  REST,
+  ...tablesOf(types),
+  gatewayTable(types),
+  attemptView(true),
+]
 export const SHARED_USAGE: SharedSchema = {
   name: 'headgate_usage',
-  versions: {
-    file: USAGE_FILE,
-    migrations: [tables([requestTable('PARTITION BY RANGE (received)'), REST, ...TABLES, GATEWAY])],
-    oldestReader: 1,
-  },
+  versions: { file: USAGE_FILE, migrations: [sharedTables], oldestReader: 1 },
 }

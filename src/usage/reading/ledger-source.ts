@@ -5,12 +5,13 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { Kysely } from 'kysely'
+import type { Kysely } from 'kysely'
 import { watchMoved } from '../../storage/files/opened-files.ts'
-import { dialectOf } from '../../storage/sql/dialect.ts'
-import { isReadable, migrateSchema } from '../../storage/sql/migrate.ts'
-import { PostgresDatabase } from '../../storage/sql/postgres/database.ts'
+import { isOldEnough, isReadable, migrateSchema } from '../../storage/sql/migrate.ts'
+import { PostgresError } from '../../storage/sql/postgres/postgres-error.ts'
 import type { SharedDatabase } from '../../storage/sql/shared-database.ts'
+import { SqliteStore } from '../../storage/sql/sqlite/store.ts'
+import type { SqlStore } from '../../storage/sql/store.ts'
 import { SHARED_USAGE, USAGE_SCHEMA, type UsageTables } from '../columns/usage-schema.ts'
 import { USAGE_FILE } from '../journal/file.ts'
 import type { BucketMemory } from './bucket-memory.ts'
@@ -38,60 +39,46 @@ const BUSY = 1_000
 /** KiB of pages in memory. */
 const CACHE = 32_768
 
-/** `begin`: the statement after which all queries read one state. */
-type OpenedSource = {
-  readonly database: DatabaseSync | PostgresDatabase
-  readonly isStale: () => boolean
-  readonly begin: string
-}
+type OpenedSource = Pick<SqlStore<UsageTables>, 'read' | 'close'> & { readonly isStale: () => boolean }
 
-/** Opens the database when it is needed, and again when the file was replaced or the connection is lost. */
+/** Opens the database when it is needed, and again when the file was replaced or an error may be that of another schema. */
 export class LedgerSource {
   readonly #open: () => Promise<OpenedSource>
   #opened: OpenedSource | null = null
+  #opening: Promise<OpenedSource> | null = null
 
   constructor(folder: string, shared: SharedDatabase | null) {
-    this.#open = shared ? () => openPostgres(shared) : () => openFolder(folder)
+    this.#open = shared ? () => openPostgres(shared) : async () => openFolder(folder)
   }
 
   /** Runs queries on one state of the database, whatever is written meanwhile. */
   async read<T>(run: (db: Kysely<UsageTables>) => Promise<T>): Promise<T> {
-    const { database, isStale } = await this.#begin()
-    try {
-      return await run(new Kysely<UsageTables>({ dialect: dialectOf(database) }))
-    } finally {
-      // A stale one is closed before the next query.
-      if (!isStale()) database.exec('ROLLBACK')
-    }
+    if (this.#opened?.isStale()) await this.close()
+    this.#opening ??= this.#open().finally(() => {
+      this.#opening = null
+    })
+    this.#opened ??= await this.#opening
+    return await this.#opened.read(run)
   }
 
-  close(): void {
-    this.#opened?.database.close()
+  async close(): Promise<void> {
+    const opened = this.#opened
     this.#opened = null
-  }
-
-  async #begin(): Promise<OpenedSource> {
-    if (this.#opened?.isStale()) this.close()
-    const before = this.#opened
-    this.#opened ??= await this.#open()
-    const { database, begin, isStale } = this.#opened
-    try {
-      database.exec(begin)
-      return this.#opened
-    } catch (error) {
-      // A connection that was lost since the last query is noticed here.
-      if (!before || !isStale()) throw error
-      return this.#begin()
-    }
+    await opened?.close()
   }
 }
 
 // ── usage.db ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const openFolder = async (folder: string): Promise<OpenedSource> => {
+const openFolder = (folder: string): OpenedSource => {
   const path = join(folder, USAGE_FILE)
   const database = existsSync(path) ? openFile(path) : null
-  return database ? { database, isStale: watchMoved([path]), begin: 'BEGIN' } : nothingRecorded()
+  return database ? sourceOf(database, watchMoved([path])) : nothingRecorded()
+}
+
+const sourceOf = (database: DatabaseSync, isStale: () => boolean): OpenedSource => {
+  const store = new SqliteStore<UsageTables>(database)
+  return { read: (run) => store.read(run), close: () => store.close(), isStale }
 }
 
 /** Null if the bookkeeper is creating the schema. */
@@ -111,25 +98,48 @@ const openFile = (path: string): DatabaseSync | null => {
 }
 
 /** An empty database until there is another. */
-const nothingRecorded = async (): Promise<OpenedSource> => {
+const nothingRecorded = (): OpenedSource => {
   const database = new DatabaseSync(':memory:')
-  await migrateSchema(database, USAGE_SCHEMA)
-  return { database, isStale: () => true, begin: 'BEGIN' }
+  migrateSchema(database, USAGE_SCHEMA)
+  return sourceOf(database, () => true)
 }
 
 // ── Postgres ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const SNAPSHOT = 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY'
+/** Connections: a replica has more for reports. */
+const MAX = { database: 1, replica: 2 }
 
-const openPostgres = async ({ url }: SharedDatabase): Promise<OpenedSource> => {
-  const database = PostgresDatabase.open({ url, schema: SHARED_USAGE.name })
+/** Loads the client of Postgres only where it is used. */
+const openPostgres = async ({ url, readUrl }: SharedDatabase): Promise<OpenedSource> => {
+  const [{ PostgresPool }, { PostgresStore }, { sharedVersion }] = await Promise.all([
+    import('../../storage/sql/postgres/pool.ts'),
+    import('../../storage/sql/postgres/store.ts'),
+    import('../../storage/sql/postgres/shared-schema.ts'),
+  ])
+  const { name: schema, versions } = SHARED_USAGE
+  const max = readUrl === undefined ? MAX.database : MAX.replica
+  const pool = new PostgresPool({ url: readUrl ?? url, schema, max, applicationName: 'headgate reports' })
+  const store = new PostgresStore<UsageTables>(pool)
   try {
-    if (isReadable(database, SHARED_USAGE.versions))
-      return { database, isStale: () => database.isLost, begin: SNAPSHOT }
-    database.close()
-    return await nothingRecorded()
+    if (!isOldEnough(await sharedVersion(pool, versions), versions)) {
+      await pool.close()
+      return nothingRecorded()
+    }
   } catch (error) {
-    database.close()
+    await pool.close()
     throw error
   }
+  let isStale = false
+  const read: OpenedSource['read'] = async (run) => {
+    try {
+      return await store.read(run)
+    } catch (error) {
+      isStale ||= error instanceof PostgresError && error.code !== QUERY_CANCELED
+      throw error
+    }
+  }
+  return { read, close: () => pool.close(), isStale: () => isStale }
 }
+
+/** SQLSTATE of a statement that has exceeded its time limit. */
+export const QUERY_CANCELED = '57014'

@@ -8,7 +8,7 @@ import { exportPage } from './export-rows.ts'
 import { forecastsOf } from './forecast.ts'
 import { incidentsOf } from './incident-list.ts'
 import { lanesOf } from './lanes.ts'
-import { type LedgerReads, LedgerSource, TooSlow } from './ledger-source.ts'
+import { type LedgerReads, LedgerSource, QUERY_CANCELED, TooSlow } from './ledger-source.ts'
 import type { AskedQuery, NamedQuery, ReadAnswer, ReadingThreadOptions } from './named-query.ts'
 import type { ReadResult } from './queries.ts'
 import { facetsOf, oneRequest, requestsPage } from './request-list.ts'
@@ -41,7 +41,6 @@ export const program = ({ folder, database, timezone, keepHours, limit }: Readin
 /** Postgres ends statements that take too long itself. */
 const isSlow = (error: unknown): boolean =>
   error instanceof TooSlow || (error instanceof PostgresError && error.code === QUERY_CANCELED)
-const QUERY_CANCELED = '57014'
 
 const run = (reads: LedgerReads, { name, query }: NamedQuery): Promise<ReadResult> => {
   switch (name) {

@@ -35,7 +35,8 @@ const isMoney = (name: string): name is 'cost' | 'saved' | 'lost' =>
 /** A sum of nano-dollars stays at the limit, as in `addNano`. */
 const added = (name: keyof TotalCounts) => {
   const sum: RawBuilder<unknown> = sql`sum(${sql.ref(name)})`
-  const limited = sql`max(min(${sum}, ${sql.lit(MAX_NANO)}), ${sql.lit(-MAX_NANO)})`
+  const [most, least] = [sql.lit(MAX_NANO), sql.lit(-MAX_NANO)]
+  const limited = sql`CASE WHEN ${sum} > ${most} THEN ${most} WHEN ${sum} < ${least} THEN ${least} ELSE ${sum} END`
   return sql<number>`coalesce(${isMoney(name) ? limited : sum}, 0)`.as(name)
 }
 const ADDED = COUNT_COLUMNS.map(added)

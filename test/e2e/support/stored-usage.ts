@@ -6,9 +6,9 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { PostgresDatabase } from '../../../src/storage/sql/postgres/database.ts'
 import { LISTED, SHARED_USAGE } from '../../../src/usage/columns/usage-schema.ts'
 import { decodeLine, decodeOpened } from '../../../src/usage/journal/journal-record.ts'
+import { openPostgresRows } from '../../support/postgres-rows.ts'
 
 /** An attempt; `open` until its end is known. Times in ms since 1970, amounts in nano-dollars. */
 export type StoredAttempt = {
@@ -54,11 +54,18 @@ const isUrl = (place: string): boolean => place.startsWith('postgres://')
 
 /** All statements of one call read the same snapshot, so that a request is never read without its attempts. */
 const reading = <T>(place: string, read: (all: (sql: string) => readonly unknown[]) => T): T => {
-  const database = isUrl(place)
-    ? PostgresDatabase.open({ url: place, schema: SHARED_USAGE.name })
-    : new DatabaseSync(join(place, 'usage.db'), { readOnly: true, timeout: 5_000 })
+  if (isUrl(place)) {
+    const { all, close } = openPostgresRows(place, SHARED_USAGE.name)
+    try {
+      all('BEGIN ISOLATION LEVEL REPEATABLE READ')
+      return read(all)
+    } finally {
+      close()
+    }
+  }
+  const database = new DatabaseSync(join(place, 'usage.db'), { readOnly: true, timeout: 5_000 })
   try {
-    database.exec(isUrl(place) ? 'BEGIN ISOLATION LEVEL REPEATABLE READ' : 'BEGIN')
+    database.exec('BEGIN')
     return read((sql) =>
       database
         .prepare(sql)

@@ -1,4 +1,10 @@
-import type { PostgresProblem } from './postgres-messages.ts'
+/** `code`: SQLSTATE, or the code of a socket error. `isLost`: the connection cannot be used any more. */
+type PostgresProblem = {
+  readonly message: string
+  readonly code: string | null
+  readonly isLost: boolean
+  readonly isUncertain?: boolean
+}
 
 /** An error of Postgres or of the connection to it. The message contains no address, user or password. */
 export class PostgresError extends Error {

@@ -6,6 +6,7 @@ import { PostgresPool } from '../storage/sql/postgres/pool.ts'
 import { PostgresError } from '../storage/sql/postgres/postgres-error.ts'
 import { migrateShared, type SharedSchema, sharedVersion } from '../storage/sql/postgres/shared-schema.ts'
 import { problemOf } from '../storage/sql/sqlite/sqlite-problem.ts'
+import { Partitions } from '../usage/columns/partitions.ts'
 import { SHARED_USAGE } from '../usage/columns/usage-schema.ts'
 
 /** `rows`: a query for a name and a number of rows; null: they are not counted. */
@@ -61,9 +62,22 @@ export const migrateSchemas = async (url: string): Promise<readonly SchemaMigrat
   const done: SchemaMigration[] = []
   for (const { name: schema, versions } of SCHEMAS) {
     const before = await migrateShared(url, { name: schema, versions })
+    if (schema === SHARED_USAGE.name) await makeDays(url, schema)
     done.push({ schema, before, version: Math.max(before ?? 0, versions.migrations.length) })
   }
   return done
+}
+
+/** Days that are made by the owner of the tables, for gateways that may not: run it at least as often. */
+const DAYS = 62
+
+const makeDays = async (url: string, schema: string): Promise<void> => {
+  const pool = new PostgresPool({ url, schema, max: 1, applicationName: APPLICATION })
+  try {
+    await new Partitions(pool).makeAhead(Date.now(), DAYS)
+  } finally {
+    await pool.close()
+  }
 }
 
 /** The database cannot be reached, or another process migrates it, which may pass: it is not an error of a statement. */

@@ -253,6 +253,29 @@ describe('keys in Postgres', { skip: skipPostgres, concurrency: false }, () => {
     assert.equal(await statusOf(late), 401)
   })
 
+  test('a gateway has at most five connections, each with another use', async () => {
+    const url = newUrl()
+    await using running = await gateway(url, newFolder(), { USAGE_LEDGER: 'true' })
+    const { secret } = await createKey(running, 'one')
+    const uses = () => {
+      const database = openPostgresRows(url, 'public')
+      const found = database.all(
+        "SELECT application_name AS name FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'headgate%' ORDER BY 1",
+      )
+      database.close()
+      return found.map(({ name }) => name)
+    }
+    const calls = Array.from({ length: 20 }, async () => {
+      const body = { model: 'demo/echo', input: 'hi' }
+      assert.equal((await post(`${running.base}/responses`, body, { authorization: `Bearer ${secret}` })).status, 200)
+      await readPage(running, '/admin/api/v1/usage')
+    })
+    await Promise.all(calls)
+    const all = uses()
+    assert.equal(new Set(all).size, all.length, all.join())
+    assert.ok(all.length <= 5, all.join())
+  })
+
   test('a schema that is lost is not created again, so that the gateway stays closed', async () => {
     const url = newUrl()
     const folder = newFolder()

@@ -13,8 +13,11 @@ const DAYS = { ahead: 3, back: 400 }
 const LOCK = 1_000
 /** ms until a day that could not be made is tried again. */
 const RETRY = 60_000
-/** Rows deleted per transaction that have no partition. */
+/** Rows deleted per transaction where no partition can be dropped. */
 const DELETED = 2_000
+
+/** SQLSTATE of a role that is not the owner. */
+const NOT_PERMITTED = '42501'
 
 type RowLimits = { readonly keepDays: number; readonly maxMegabytes: number }
 
@@ -37,8 +40,8 @@ export class Partitions {
   }
 
   /** Makes the partitions of the next days. */
-  async makeAhead(now: number): Promise<void> {
-    for (let ahead = 0; ahead <= DAYS.ahead; ahead++) await this.#make(dayOf(now + ahead * DAY), now)
+  async makeAhead(now: number, days = DAYS.ahead): Promise<void> {
+    for (let ahead = 0; ahead <= days; ahead++) await this.#make(dayOf(now + ahead * DAY), now)
   }
 
   /** Drops a day that is too old or too much, and deletes old rows without a day. Returns whether more may be left. */
@@ -48,8 +51,8 @@ export class Partitions {
     const bytes = partitions.reduce((sum, one) => sum + one.bytes, 0)
     const [oldest] = partitions
     const isOver = oldest && (oldest.day + DAY <= until || (bytes > maxMegabytes * MIB && oldest.day < dayOf(now)))
-    const isDropped = isOver === true && (await this.#drop(oldest))
-    return (await this.#deleteRest(until)) || isDropped
+    const isDropped = isOver === true && (await this.#drop(oldest, until))
+    return (await this.#deleteIn('request_rest', until)) || isDropped
   }
 
   async #make(day: number, now: number): Promise<void> {
@@ -84,22 +87,23 @@ export class Partitions {
     return rows.map(({ name, bytes }) => ({ name: String(name), day: dayIn(String(name)), bytes: Number(bytes) }))
   }
 
-  /** False: it is in use, or may not be dropped by this gateway. */
-  async #drop({ name, day }: Partition): Promise<boolean> {
+  /** False: it is in use. Rows before `until` are deleted where the tables belong to another role. */
+  async #drop({ name, day }: Partition, until: number): Promise<boolean> {
     try {
       await this.#locked((tx) => tx.query(`DROP TABLE IF EXISTS ${name}`))
       this.#known.delete(day)
       return true
     } catch (error) {
       if (!(error instanceof PostgresError) || error.isLost) throw error
-      return false
+      return error.code === NOT_PERMITTED && this.#deleteIn('request', until)
     }
   }
 
-  async #deleteRest(until: number): Promise<boolean> {
+  /** Deletes a batch of rows. Returns whether more may be left. */
+  async #deleteIn(table: string, until: number): Promise<boolean> {
     const { changes } = await this.#pool.query(
-      `DELETE FROM request_rest WHERE (received, id) IN
-        (SELECT received, id FROM request_rest WHERE received < $1 ORDER BY received LIMIT ${DELETED})`,
+      `DELETE FROM ${table} WHERE (received, id) IN
+        (SELECT received, id FROM ${table} WHERE received < $1 ORDER BY received LIMIT ${DELETED})`,
       [until],
     )
     return changes === DELETED

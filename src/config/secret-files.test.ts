@@ -53,6 +53,7 @@ test('secret files: a reference in the file, a variable with _FILE, and a refere
 
 const VALUES: Readonly<Record<string, string>> = {
   'database.url': `postgres://headgate:${SECRET}@db/headgate`,
+  'database.readUrl': `postgres://headgate:${SECRET}@replica/headgate`,
   'redis.url': `redis://:${SECRET}@cache:6379`,
 }
 

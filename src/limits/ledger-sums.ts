@@ -5,19 +5,19 @@
 import type { Budget } from '../core/accounts.ts'
 import { budgetCharge } from '../core/journal.ts'
 import type { LedgerProblem } from '../usage/bookkeeper/usage-ledger.ts'
+import { LedgerRetry } from './ledger-retry.ts'
 import { READING, type RestoredBudgetsOptions, spentOf } from './restored-budgets.ts'
 
 export type LedgerSumsOptions = Omit<RestoredBudgetsOptions, 'accounts'> & {
   readonly budgets: () => readonly Budget[]
 }
 
-/** ms until the ledger is read again after a problem. */
-const RETRY = 1_000
 /** ms for which sums are good enough for reports. */
 const RECENT = 10_000
 
 export class LedgerSums {
   readonly #options: LedgerSumsOptions
+  readonly #retry: LedgerRetry
   #sums: ReadonlyMap<string, number> | null = null
   /** The store was not emptied since the sums were read; empty: not known. */
   #epoch = ''
@@ -27,12 +27,12 @@ export class LedgerSums {
   #readAt = 0
   #reading: Promise<void> | null = null
   #next: Promise<void> | null = null
-  #isRetryDue = false
-  #problem: string | null = null
   #unknownSince: number | null = null
 
   constructor(options: LedgerSumsOptions) {
     this.#options = options
+    const { later, onProblem } = options
+    this.#retry = new LedgerRetry({ later, onProblem, again: () => void this.#again() })
   }
 
   /** Whether usage is recorded. */
@@ -42,12 +42,12 @@ export class LedgerSums {
 
   /** Why earlier usage is not known, or null. */
   get problem(): string | null {
-    return this.#problem
+    return this.#retry.problem
   }
 
   /** The same, with the time since when, also while it is read. */
   unknown(): LedgerProblem | null {
-    return this.#unknownSince === null ? null : { reason: this.#problem ?? READING, since: this.#unknownSince }
+    return this.#unknownSince === null ? null : { reason: this.#retry.problem ?? READING, since: this.#unknownSince }
   }
 
   /** The budgets may have changed. Resolves when their earlier usage is known, or cannot be. */
@@ -63,8 +63,8 @@ export class LedgerSums {
     if (!this.#options.isRecorded()) return null
     if (!isFresh && this.#sums && this.#epoch === epoch && !this.#lacks()) return null
     await this.#again()
-    if (this.#problem === null) this.#epoch = epoch
-    return this.#problem
+    if (this.#retry.problem === null) this.#epoch = epoch
+    return this.#retry.problem
   }
 
   /** Reads again what other gateways may have spent since, but not often. */
@@ -114,26 +114,12 @@ export class LedgerSums {
     }
     const sums = await spentOf(ledger, all, date())
     if (sums === null) return
-    if (typeof sums === 'string') return this.#onProblem(sums, all)
+    if (typeof sums === 'string') return this.#retry.failed(sums, all)
     this.#readAt = date()
     this.#sums = new Map(sums.map((sum) => [budgetCharge(sum.counter, sum.period_start), sum.spent]))
     this.#read = new Set(all.map(readAs))
     this.#lacks()
-    if (this.#problem === null) return
-    this.#problem = null
-    this.#options.onRestored()
-  }
-
-  #onProblem(reason: string, budgets: readonly Budget[]): void {
-    const { later, onProblem } = this.#options
-    if (this.#problem === null) onProblem(reason, budgets)
-    this.#problem = reason
-    if (this.#isRetryDue) return
-    this.#isRetryDue = true
-    later(RETRY, () => {
-      this.#isRetryDue = false
-      void this.#again()
-    })
+    if (this.#retry.solved()) this.#options.onRestored()
   }
 }
 

@@ -10,6 +10,7 @@ import type { Accounts } from '../gateway/accounts/accounts.ts'
 import type { BudgetCell, CounterUse, UnrestoredCounters } from '../gateway/accounts/budget-counters.ts'
 import { periodAt } from '../policy/accounts/period.ts'
 import type { LedgerProblem, UsageLedger } from '../usage/bookkeeper/usage-ledger.ts'
+import { LedgerRetry } from './ledger-retry.ts'
 
 export type RestoredBudgetsOptions = {
   readonly accounts: Pick<Accounts, 'unrestored' | 'usesOf' | 'restore'>
@@ -31,9 +32,6 @@ export const EARLIER_USAGE_COUNTS = 'Earlier usage counts in budgets again.'
 /** The reason for `/health` while the ledger is read. */
 export const READING = 'earlier usage is being read'
 
-/** ms until the ledger is read again after a problem. */
-const RETRY = 1_000
-
 /** What the current periods of budgets have spent (`spentSince`). `now`: ms since 1970. */
 export const spentOf = (
   ledger: RestoredBudgetsOptions['ledger'],
@@ -49,30 +47,31 @@ export const spentOf = (
 
 export class RestoredBudgets {
   readonly #options: RestoredBudgetsOptions
+  readonly #retry: LedgerRetry
   /** ms since 1970. */
   readonly #started: number
   #isRecorded = false
   /** What counters had used when usage began to be recorded: the ledger does not contain it. */
   #unrecorded: ReadonlyMap<BudgetCell, Nano> = new Map()
-  #problem: string | null = null
   /** ms since 1970 from which budgets have counters without earlier usage; null: none. */
   #unknownSince: number | null = null
-  #isRetryDue = false
   #last: Promise<void> = Promise.resolve()
 
   constructor(options: RestoredBudgetsOptions) {
     this.#options = options
+    const { later, onProblem } = options
+    this.#retry = new LedgerRetry({ later, onProblem, again: () => void this.#restore() })
     this.#started = options.date()
   }
 
   /** Why earlier usage does not count, or null. */
   get problem(): string | null {
-    return this.#problem
+    return this.#retry.problem
   }
 
   /** The same, with the time since when, also while earlier usage is read. */
   unknown(): LedgerProblem | null {
-    return this.#unknownSince === null ? null : { reason: this.#problem ?? READING, since: this.#unknownSince }
+    return this.#unknownSince === null ? null : { reason: this.#retry.problem ?? READING, since: this.#unknownSince }
   }
 
   /**
@@ -82,13 +81,13 @@ export class RestoredBudgets {
   changed(): Promise<void> {
     this.#followRecording()
     this.#restoreNew()
-    if (this.#isRecorded && this.#problem === null) this.#last = this.#last.then(() => this.#restore())
-    return this.#problem === null ? this.#last : Promise.resolve()
+    if (this.#isRecorded && this.#retry.problem === null) this.#last = this.#last.then(() => this.#restore())
+    return this.#retry.problem === null ? this.#last : Promise.resolve()
   }
 
   /** Earlier usage of new budgets is being read: they are known when it resolves. Null: nothing is read. */
   reading(): Promise<void> | null {
-    return this.#isRecorded && this.#problem === null && this.#options.accounts.unrestored().length > 0
+    return this.#isRecorded && this.#retry.problem === null && this.#options.accounts.unrestored().length > 0
       ? this.changed()
       : null
   }
@@ -117,7 +116,7 @@ export class RestoredBudgets {
     const budgets = earlier.map(({ counters }) => counters.budget)
     const sums = await spentOf(ledger, budgets, date())
     if (sums === null) return
-    if (typeof sums === 'string') return this.#onProblem(sums, budgets)
+    if (typeof sums === 'string') return this.#retry.failed(sums, budgets)
     const earlierSums = sums.map((sum) => ({ ...sum, spent: sum.earlier }))
     for (const { counters, recorded } of earlier)
       accounts.restore(counters, counters.isComplete ? earlierSums : sums, recorded)
@@ -139,23 +138,9 @@ export class RestoredBudgets {
     return uses.map(({ cell, used }) => ({ cell, used: used - (this.#unrecorded.get(cell) ?? 0) }))
   }
 
-  #onProblem(reason: string, budgets: readonly Budget[]): void {
-    const { later, onProblem } = this.#options
-    if (this.#problem === null) onProblem(reason, budgets)
-    this.#problem = reason
-    // Changes that came while the ledger was read have failed too: one retry serves all.
-    if (this.#isRetryDue) return
-    this.#isRetryDue = true
-    later(RETRY, () => {
-      this.#isRetryDue = false
-      void this.#restore()
-    })
-  }
-
   #onRead(): void {
     this.#unknownSince = null
-    if (this.#problem === null) return
-    this.#problem = null
+    if (!this.#retry.solved()) return
     this.#options.onRestored()
     // Budgets may have appeared while the ledger was read.
     void this.changed()

@@ -13,7 +13,7 @@ export const skipPgBouncer =
     : 'no PgBouncer here; Debian has it as the package pgbouncer'
 
 export type PgBouncer = {
-  /** The URL of the database behind it. */
+  /** The URL of its database. */
   readonly url: string
   stop(): Promise<void>
 }

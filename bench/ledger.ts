@@ -7,13 +7,12 @@ import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import type { AttemptClosed, AttemptOpened, RequestEnded } from '../src/core/journal.ts'
 import { budgetCharge } from '../src/core/journal.ts'
 import { Bookkeeper } from '../src/usage/bookkeeper/bookkeeper.ts'
 import { USAGE_FILE } from '../src/usage/journal/file.ts'
 import { JournalWriter } from '../src/usage/journal/journal-writer.ts'
 import { processName, thisProcess } from '../src/usage/journal/segment-files.ts'
-import { closedRecord, endedRecord, openedRecord } from '../test/support/ledger-records.ts'
+import { recordsOf } from './journal-records.ts'
 
 const { values } = parseArgs({
   options: {
@@ -32,27 +31,14 @@ const [requests, keys, group, budgets] = [values.requests, values.keys, values.g
 ]
 const START = Date.now() - requests
 
-const recordsOf = (call: number): readonly [AttemptOpened, AttemptClosed, RequestEnded] => {
-  const key = `key_kdvbwqhzm${String(call % keys).padStart(3, '0')}`
-  const team = `team_abcdefgh${String((call % keys) % 10).padStart(2, '0')}`
-  const at = START + call
-  const request = `req_${call.toString(36).padStart(20, 'k')}`
-  const charges = Array.from({ length: budgets }, (_, at) => budgetCharge(`bud_aaaaaaaaaaa${at}:${key}`, START))
-  const shared = { request, key, team, clientRequestId: null, route: null }
-  return [
-    openedRecord(call, { ...shared, at, charges, model: 'gpt-5-mini-2025-08-07', reserved: 4_500_000 }),
-    closedRecord(call, { at: at + 900, cost: 1_234_500, firstContentMs: 310 }),
-    endedRecord(call, {
-      ...shared,
-      received: at,
-      at: at + 901,
-      asked: 'gpt-5-mini',
-      model: 'gpt-5-mini-2025-08-07',
-      decision:
-        '{"by":"model","plan":["openai/gpt-5-mini-2025-08-07"],"more":0,"skipped":[],"dropped":[],"limit":null}',
-    }),
-  ]
-}
+const recordsOfCall = (call: number) =>
+  recordsOf({
+    call,
+    request: `req_${call.toString(36).padStart(20, 'k')}`,
+    at: START + call,
+    keys,
+    charges: (key) => Array.from({ length: budgets }, (_, at) => budgetCharge(`bud_aaaaaaaaaaa${at}:${key}`, START)),
+  })
 
 const cpu = (): number => {
   const { user, system } = process.cpuUsage()
@@ -80,7 +66,7 @@ const round = async (): Promise<{
       throw new Error(`the journal is ${change.status}`)
     },
   })
-  const partAt = (at: number) => Array.from({ length: group }, (_, index) => recordsOf(at + index))
+  const partAt = (at: number) => Array.from({ length: group }, (_, index) => recordsOfCall(at + index))
   try {
     let begun = cpu()
     for (let at = 0; at < requests; at += group) {

@@ -15,8 +15,9 @@ import { budgetCharge } from '../src/core/journal.ts'
 import { Bookkeeper } from '../src/usage/bookkeeper/bookkeeper.ts'
 import { RecordEncoder } from '../src/usage/journal/journal-record.ts'
 import { processName, segmentFile } from '../src/usage/journal/segment-files.ts'
-import { closedRecord, endedRecord, journalLines, openedRecord } from '../test/support/ledger-records.ts'
+import { journalLines } from '../test/support/ledger-records.ts'
 import { startPostgres } from '../test/support/postgres.ts'
+import { recordsOf } from './journal-records.ts'
 
 const { values } = parseArgs({
   options: {
@@ -45,7 +46,7 @@ const gateway = (url: string, node: string) => {
   let call = 0
   const write = (count: number) => {
     const texts: string[] = []
-    for (const end = call + count; call < end; call++) texts.push(...journalLines(recordsOf(node, call), encoder))
+    for (const end = call + count; call < end; call++) texts.push(...journalLines(recordsOfCall(node, call), encoder))
     writeFileSync(segment, texts.join(''), { flag: 'a' })
   }
   const bookkeeper = new Bookkeeper(
@@ -67,31 +68,17 @@ const gateway = (url: string, node: string) => {
   return { bookkeeper, write, close }
 }
 
-/** As in `bench/ledger.ts`: 50 keys, a budget, a decision. */
-const recordsOf = (node: string, call: number) => {
-  const key = `key_kdvbwqhzm${String(call % 50).padStart(3, '0')}`
+/** 50 keys, and a budget of the day. */
+const recordsOfCall = (node: string, call: number) => {
   const at = Date.now()
-  const shared = {
+  const day = Math.floor(at / 86_400_000) * 86_400_000
+  return recordsOf({
+    call,
     request: `req_${node}${call.toString(36).padStart(14, 'k')}`,
-    key,
-    team: `team_abcdefgh${String(call % 10).padStart(2, '0')}`,
-    clientRequestId: null,
-    route: null,
-  }
-  const charges = [budgetCharge(`bud_aaaaaaaaaaaa:${key}`, Math.floor(at / 86_400_000) * 86_400_000)]
-  return [
-    openedRecord(call, { ...shared, at, charges, model: 'gpt-5-mini-2025-08-07', reserved: 4_500_000 }),
-    closedRecord(call, { at: at + 900, cost: 1_234_500, firstContentMs: 310 }),
-    endedRecord(call, {
-      ...shared,
-      received: at,
-      at: at + 901,
-      asked: 'gpt-5-mini',
-      model: 'gpt-5-mini-2025-08-07',
-      decision:
-        '{"by":"model","plan":["openai/gpt-5-mini-2025-08-07"],"more":0,"skipped":[],"dropped":[],"limit":null}',
-    }),
-  ]
+    at,
+    keys: 50,
+    charges: (key) => [budgetCharge(`bud_aaaaaaaaaaaa:${key}`, day)],
+  })
 }
 
 /** A child process: writes its journal, waits for the others, and stores it. */

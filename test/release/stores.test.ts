@@ -25,7 +25,7 @@ const NOTICED = 30_000
 type Row = Readonly<Record<string, unknown>>
 const TABLES = "SELECT format('%I.%I', schemaname, tablename) AS name FROM pg_tables WHERE schemaname LIKE 'headgate%'"
 const ENCRYPTED = `SELECT DISTINCT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
-  WHERE application_name = 'headgate'`
+  WHERE application_name LIKE 'headgate %'`
 
 const until = async (holds: () => Promise<boolean>, what: () => string): Promise<void> => {
   for (const end = performance.now() + NOTICED; !(await holds()); await sleep(100))

@@ -215,7 +215,9 @@ const build = async (
       return gateway
     },
     async restart(gateway) {
-      const code = await gateway.started.stop()
+      const { started } = gateway
+      const code = await started.stop()
+      if (code !== 0) process.stderr.write(`${gateway.name} was ended. ${JSON.stringify(started.lines().slice(-20))}\n`)
       await revive(gateway)
       return code
     },

@@ -18,7 +18,8 @@ type Row = { readonly fingerprint: string; readonly worker: string; answer: Repe
 /** The store, as each worker sees it. */
 const newStore = () => {
   const rows = new Map<string, Row>()
-  const state = { isBroken: false }
+  /** `isAway`: no request asks it, because it has failed for some time. */
+  const state = { isBroken: false, isAway: false }
   const of = (worker: string): AnswerClaims => ({
     async claim(name, fingerprint) {
       if (state.isBroken) return bad(fail('storage', 'The database does not answer.'))
@@ -45,9 +46,9 @@ const newStore = () => {
   return { rows, state, of }
 }
 
-const gatewayWith = (claims: AnswerClaims, script: (asked: ScriptedCall) => void) => {
+const gatewayWith = (claims: () => AnswerClaims | null, script: (asked: ScriptedCall) => void) => {
   const made = gatewayHarness([instance('a')], script, { keepAlive: { interval: 0 }, idempotency: { finish: 5_000 } })
-  const share = shareResponses({ ...made.gateway, claims: () => claims }, (text) => text)
+  const share = shareResponses({ ...made.gateway, claims }, (text) => text)
   let number = 0
   const ask = (body: object, key = 'k', owner = '') => {
     const reply = new CapturedReply()
@@ -73,7 +74,9 @@ const gatewayWith = (claims: AnswerClaims, script: (asked: ScriptedCall) => void
 
 const two = (script: (asked: ScriptedCall) => void) => {
   const store = newStore()
-  const [one, other] = [gatewayWith(store.of('one'), script), gatewayWith(store.of('other'), script)]
+  const [first, second] = [store.of('one'), store.of('other')]
+  const one = gatewayWith(() => (store.state.isAway ? null : first), script)
+  const other = gatewayWith(() => second, script)
   const settle = async () => {
     for (let turn = 0; turn < 3; turn++) {
       await one.world.settle()
@@ -214,6 +217,26 @@ test('without the store each gateway knows its own answers', async () => {
   await settle()
   assert.deepEqual([one.calls.length, other.calls.length], [1, 1])
 })
+
+for (const fails of [false, true])
+  test(`a call that ${fails ? 'fails' : 'ends'} while its gateway does not use the store still settles its name`, async () => {
+    const { one, other, rows, state, settle } = two(waits)
+    one.ask({ stream: false })
+    await settle()
+    state.isAway = true
+    const [call] = one.calls
+    if (call && fails) respondWith.json(call, 400, '{"error":{"message":"no"}}')
+    else if (call) answers(call)
+    await settle()
+    state.isAway = false
+    assert.deepEqual(
+      [...rows.values()].map(({ answer }) => answer?.status),
+      fails ? [] : [200],
+    )
+    const again = other.ask({ stream: false })
+    await settle()
+    assert.deepEqual([again.status, other.calls.length], fails ? [null, 1] : [200, 0])
+  })
 
 test('equal requests of one gateway claim their key once', async () => {
   const { one, settle } = two(waits)

@@ -33,6 +33,8 @@ export class ClaimedAnswers {
   readonly #fingerprint: (text: string) => string
   /** The response for which this process holds a name. A retry may claim it again before an earlier call has ended. */
   readonly #holders = new Map<string, SharedResponse>()
+  /** Where names were claimed: there they are kept or released, also while no request waits for the store. */
+  #claims: AnswerClaims | null = null
 
   constructor(gateway: ClaimingDeps, fingerprint: (text: string) => string) {
     this.#gateway = gateway
@@ -50,9 +52,11 @@ export class ClaimedAnswers {
     const end = world.now() + LONGEST_WAIT
     const shared = this.#fingerprint(name)
     for (let wait = POLL.first; !hasLeft(); wait = Math.min(wait * 1.5, POLL.longest)) {
-      const asked = await this.store?.claim(shared, print)
+      const { store } = this
+      const asked = await store?.claim(shared, print)
       if (!asked?.ok) return { state: 'mine', isClaimed: false }
       const claim = asked.value
+      this.#claims = store
       if (claim.state === 'claimed') return { state: 'mine', isClaimed: true }
       if (claim.fingerprint !== print) return { state: 'refused', failure: KEY_REUSED }
       if (claim.state === 'kept') return claim
@@ -67,19 +71,15 @@ export class ClaimedAnswers {
     this.#holders.set(name, response)
   }
 
-  /** Gives up a name for which no call is made. */
-  release(name: string): void {
-    void this.store?.release(this.#fingerprint(name))
-  }
-
   /** The call is over: keeps its answer for so many ms, or releases its names. */
   settle(response: SharedResponse, keep: number | null): void {
     for (const [name, holder] of this.#holders) {
       if (holder !== response) continue
       this.#holders.delete(name)
       const answer = keep === null ? null : keptOf(response)
-      if (answer && keep !== null) void this.store?.keep(this.#fingerprint(name), answer, keep)
-      else this.release(name)
+      const shared = this.#fingerprint(name)
+      if (answer && keep !== null) void this.#claims?.keep(shared, answer, keep)
+      else void this.#claims?.release(shared)
     }
   }
 }

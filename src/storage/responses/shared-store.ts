@@ -7,7 +7,7 @@ import type { StoredResponse } from '../../core/stored-response.ts'
 import { PostgresPool } from '../sql/postgres/pool.ts'
 import { openShared } from '../sql/postgres/shared-schema.ts'
 import type { SharedDatabase } from '../sql/shared-database.ts'
-import type { Emit } from '../thread/thread-program.ts'
+import type { Emit, ThreadCall } from '../thread/thread-program.ts'
 import { isUnfinished } from './database.ts'
 import { PutQueue } from './put-queue.ts'
 import { ResponseRows } from './response-rows.ts'
@@ -51,7 +51,7 @@ export class SharedStore {
     ask: ({ asked, ...name }) => this.#run(() => this.#responses.ask(name, asked)),
     events: (query) => this.#run(() => this.#responses.events(query)),
     addEvents: (events) => this.#run(() => this.#responses.addEvents(events)).then(nothing),
-    claim: (query) => this.#run(() => this.#claim(query)),
+    claim: (query, call) => this.#claim(query, call),
     keep: (kept) => this.#run(() => this.#keep(kept)),
     release: (name) => this.#run(() => this.#release(name)),
     probe: () => this.#run(() => this.#pool.query('UPDATE sweep SET at = at WHERE false')).then(nothing),
@@ -125,12 +125,24 @@ export class SharedStore {
 
   // ── Answers for an Idempotency-Key ─────────────────────────────────────────────────────────────────────────────
 
-  async #claim(query: ClaimQuery): Promise<AnswerClaim> {
-    const claim = await this.#pool.transaction(async (tx) => {
-      const [, found] = await Promise.all([this.#processes.beatIn(tx), this.#claims.claim(tx, query)])
-      return found
-    })
-    if (claim.state === 'claimed') this.#processes.claimed(query.name)
+  async #claim(query: ClaimQuery, call: ThreadCall): Promise<AnswerClaim> {
+    const { name } = query
+    let isLate = false
+    call.onCancel = () => {
+      isLate = true
+    }
+    const claim = await this.#run(() =>
+      this.#pool.transaction(async (tx) => {
+        const [, found] = await Promise.all([this.#processes.beatIn(tx), this.#claims.claim(tx, query)])
+        return found
+      }),
+    )
+    if (claim.state === 'claimed') {
+      this.#processes.claimed(name)
+      // The call was made without it.
+      if (isLate) this.#unreleased.add(name)
+      else this.#unreleased.delete(name)
+    }
     this.#beatLater()
     return claim
   }

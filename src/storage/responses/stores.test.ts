@@ -9,7 +9,7 @@ import { type PostgresServer, skipPostgres, startPostgres } from '../../../test/
 import type { RepeatableAnswer } from '../../core/shared-answer.ts'
 import type { RunNews, StoredResponse } from '../../core/stored-response.ts'
 import type { SharedDatabase } from '../sql/shared-database.ts'
-import type { Emit } from '../thread/thread-program.ts'
+import type { Emit, ThreadCall } from '../thread/thread-program.ts'
 import type { Limits, StoreEvents, StoreMethods } from './store-queries.ts'
 import { program } from './store-thread.ts'
 
@@ -229,6 +229,17 @@ for (const engine of ENGINES)
       assert.equal((await other.claim({ name: 'n', fingerprint: 'g' }, CALL)).state, 'claimed')
       await other.keep({ name: 'n', answer: answer('x'), ms: 0 }, CALL)
       assert.equal((await one.claim({ name: 'n', fingerprint: 'h' }, CALL)).state, 'claimed')
+    })
+
+    test('a name that was claimed for a request which no longer waits is free', async () => {
+      const [one, other] = await two()
+      const call: ThreadCall = { onCancel: null }
+      const claiming = one.claim({ name: 'n', fingerprint: 'f' }, call).catch(() => null)
+      call.onCancel?.()
+      await claiming
+      const found = () => other.claim({ name: 'n', fingerprint: 'f' }, CALL)
+      for (const end = performance.now() + 60_000; (await found()).state !== 'claimed'; await sleep(50))
+        assert.ok(performance.now() < end, 'the name is held')
     })
 
     test('what a process has in progress ends with it', {

@@ -249,6 +249,27 @@ test('store: the queue is bounded', async () => {
     assert.equal((await found(store, `r${at}`)) === undefined, at >= 2_000, `r${at}`)
 })
 
+test('store: a name whose release the queue has refused is released later', async () => {
+  const { path, open } = given()
+  const store = open()
+  await isRunning(store)
+  const claims = store.claims()
+  assert.ok(claims)
+  await claims.claim('n', 'f')
+  const unlock = lock(path)
+  const writes = Array.from({ length: 2_000 }, (_, at) => store.put({ ...one, id: `r${at}`, items: [] }))
+  assert.match((await claims.release('n'))?.message ?? '', /too slow/)
+  unlock()
+  await Promise.all(writes)
+  const claimed = () => {
+    const file = new DatabaseSync(path, { readOnly: true })
+    const { length } = file.prepare('SELECT name FROM claim').all()
+    file.close()
+    return length
+  }
+  await until(() => claimed() === 0, 'it is released')
+})
+
 test('store: the log is checkpointed in pauses and stays short', async () => {
   const { path, open } = given()
   const store = open()

@@ -191,12 +191,22 @@ class StoreClient {
     },
     keep: async (name, answer, ms) => {
       const weight = answer.body.length
-      return failureIn(
-        await this.#result('stored', this.#ready().call('keep', { name, answer, ms }, { ...this.#within, weight })),
-      )
+      const called = this.#ready().call('keep', { name, answer, ms }, { ...this.#within, weight })
+      const kept = await this.#result('stored', this.#orRelease(name, called))
+      return failureIn(kept)
     },
     release: async (name) =>
-      failureIn(await this.#result('deleted', this.#ready().call('release', name, this.#within))),
+      failureIn(
+        await this.#result('deleted', this.#orRelease(name, this.#ready().call('release', name, this.#within))),
+      ),
+  }
+
+  /** A claim that is neither kept nor released would be held as long as this process lives. */
+  async #orRelease<Value>(name: string, called: Promise<ThreadResult<Value>>): Promise<ThreadResult<Value>> {
+    const result = await called
+    const isRefused = 'cause' in result && result.cause === 'refused'
+    if (isRefused && !this.#isClosing) setTimeout(() => void this.claims.release(name), PROBE).unref()
+    return result
   }
 
   async close(): Promise<void> {

@@ -16,9 +16,8 @@ type Size = { readonly lines: number; readonly members: number }
 
 /** Classes above a cap, with their present size. A class may only leave this list, and a size may only go down. */
 const ABOVE_THE_CAP: { readonly [name: string]: readonly [lines: number, members: number] } = {
-  // The ledger: its tables and how it is summed change next, so these are designed again with them.
+  // The ledger: its tables and how it is summed change next, so this is designed again with them.
   UsageReader: [288, 42],
-  UsageLedger: [210, 33],
 }
 
 const sources = new Map(

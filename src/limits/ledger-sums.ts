@@ -4,7 +4,7 @@
  */
 import type { Budget } from '../core/accounts.ts'
 import { budgetCharge } from '../core/journal.ts'
-import type { LedgerProblem } from '../usage/bookkeeper/usage-ledger.ts'
+import type { LedgerProblem } from '../usage/bookkeeper/ledger-problems.ts'
 import { LedgerRetry } from './ledger-retry.ts'
 import { READING, type RestoredBudgetsOptions, spentOf } from './restored-budgets.ts'
 

@@ -9,7 +9,8 @@ import type { World } from '../core/world.ts'
 import type { Accounts } from '../gateway/accounts/accounts.ts'
 import type { BudgetCell, CounterUse, UnrestoredCounters } from '../gateway/accounts/budget-counters.ts'
 import { periodAt } from '../policy/accounts/period.ts'
-import type { LedgerProblem, UsageLedger } from '../usage/bookkeeper/usage-ledger.ts'
+import type { LedgerProblem } from '../usage/bookkeeper/ledger-problems.ts'
+import type { UsageLedger } from '../usage/bookkeeper/usage-ledger.ts'
 import { LedgerRetry } from './ledger-retry.ts'
 
 export type RestoredBudgetsOptions = {

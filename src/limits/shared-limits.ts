@@ -1,6 +1,6 @@
 /** Limits and budgets that the only process of this gateway shares with other gateways. */
 import type { CounterStore } from '../gateway/accounts/counter-store.ts'
-import type { LedgerProblem } from '../usage/bookkeeper/usage-ledger.ts'
+import type { LedgerProblem } from '../usage/bookkeeper/ledger-problems.ts'
 import { storeOf } from './common-counters.ts'
 import { CountersClient, type CountersClientOptions } from './counters-client.ts'
 import { LedgerSums, type LedgerSumsOptions } from './ledger-sums.ts'

@@ -1,6 +1,7 @@
 /** Sends the budgets of a worker to the supervisor, which counts what is spent of them. */
 
-import type { LedgerProblem, UsageLedger } from '../../usage/bookkeeper/usage-ledger.ts'
+import type { LedgerProblem } from '../../usage/bookkeeper/ledger-problems.ts'
+import type { UsageLedger } from '../../usage/bookkeeper/usage-ledger.ts'
 import type { RestoredBudgetsOptions } from '../restored-budgets.ts'
 import type { SentBudgetRules } from './account-messages.ts'
 

@@ -6,7 +6,7 @@ import { makeFolder } from '../../storage/files/folder.ts'
 import { watchMoved } from '../../storage/files/opened-files.ts'
 import { migrateSchema } from '../../storage/sql/migrate.ts'
 import { SqliteStore } from '../../storage/sql/sqlite/store.ts'
-import { CONTROL_FILE, isNamed, NO_TABLES } from './read-accounts.ts'
+import { CONTROL_FILE, isNamed, isPresent, NO_TABLES } from './read-accounts.ts'
 import type { ControlTables } from './schema.ts'
 import { CONTROL_SCHEMA, type ControlStorage } from './storage.ts'
 
@@ -16,7 +16,8 @@ const BUSY = 2_000
 /** Opens the file, or creates it with its schema. `isKnown`: it was there before, and a missing one is not created. */
 export const openFileStorage = (folder: string, isKnown: boolean): ControlStorage => {
   const path = join(folder, CONTROL_FILE)
-  if (isKnown && !existsSync(path)) throw new Error(LOST_FILE)
+  // A folder that cannot be read has the problem with which the process began.
+  if (isKnown && !isPresent(path)) throw new Error(LOST_FILE)
   makeFolder(folder)
   if (!existsSync(path)) create(path)
   const database = openFile(path)

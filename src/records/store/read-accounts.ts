@@ -24,7 +24,7 @@ export const NO_TABLES = `${CONTROL_FILE} contains no tables. Restore a backup, 
 const BUSY = 500
 
 /** Whether a path leads to something. Throws the error of the file system if that cannot be found out. */
-const isPresent = (path: string): boolean => {
+export const isPresent = (path: string): boolean => {
   // `existsSync` is false for a folder that may not be read, too.
   if (statSync(path, { throwIfNoEntry: false })) return true
   if (lstatSync(path, { throwIfNoEntry: false }))

@@ -6,7 +6,8 @@ import { type TestContext, test } from 'node:test'
 import { closedRecord, endedRecord, journalLines, openedRecord } from '../../../test/support/ledger-records.ts'
 import { defaultSettings } from '../../../test/support/settings.ts'
 import { segmentFile } from '../journal/segment-files.ts'
-import { type LedgerEvent, UsageLedger } from './usage-ledger.ts'
+import type { LedgerEvent } from './ledger-problems.ts'
+import { UsageLedger } from './usage-ledger.ts'
 
 /** The ledger of a worker whose journal cannot be written, because a file has the name of its folder. */
 const givenUnwritable = (t: TestContext): UsageLedger => {
@@ -76,6 +77,43 @@ test('usage ledger: a bookkeeper that stays behind is a problem, reported once, 
   lag(0)
   assert.equal(ledger.problem(), null)
   assert.deepEqual(events, [{ event: 'behind', lagMs: 20_000 }, { event: 'ok' }])
+})
+
+test('usage ledger: a disk that stops the journal and the database is one problem, the worst one is reported', async (t) => {
+  const dir = mkdtempSync(join(tmpdir(), 'headgate-usage-ledger-'))
+  t.after(() => rmSync(dir, { recursive: true, force: true }))
+  const [data, folder] = [join(dir, 'data'), join(dir, 'journal')]
+  for (const file of [data, folder]) writeFileSync(file, '')
+  const events: LedgerEvent['event'][] = []
+  let onEvent = () => {}
+  const ledger = new UsageLedger({
+    settings: () => ({
+      ...defaultSettings,
+      data: { ...defaultSettings.data, dir: data },
+      ledger: { ...defaultSettings.ledger, folder },
+    }),
+    date: () => 1_000,
+    report: ({ event }) => {
+      events.push(event)
+      onEvent()
+    },
+  })
+  t.after(() => ledger.close())
+  const nextEvent = () => new Promise<void>((resolve) => (onEvent = resolve))
+  await recordOne(ledger)
+  // The thread has tried it.
+  assert.notEqual(await ledger.flush(), null)
+  assert.deepEqual(events, ['unwritable'])
+  for (const [file, expected] of [
+    [folder, 'degraded'],
+    [data, 'ok'],
+  ] as const) {
+    const changed = nextEvent()
+    rmSync(file)
+    await changed
+    assert.equal(events.at(-1), expected)
+  }
+  assert.equal(ledger.problem(), null)
 })
 
 test('usage ledger: the records of a killed process are stored after a start, before a call', async (t) => {

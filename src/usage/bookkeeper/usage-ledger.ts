@@ -10,17 +10,11 @@ import { sharedDatabase } from '../../storage/sql/shared-database.ts'
 import type { OnStoreTime } from '../../storage/thread/on-store-time.ts'
 import { USAGE_FILE } from '../journal/file.ts'
 import type { JournalWriter } from '../journal/journal-writer.ts'
-import type { BookkeeperEvent } from './bookkeeper.ts'
 import type { LedgerClient, LedgerClientOptions } from './ledger-client.ts'
+import { type LedgerEvent, type LedgerProblem, LedgerProblems } from './ledger-problems.ts'
 import type { Adjusted, Adjustment, LedgerSum, UsageLimits } from './ledger-store.ts'
 import type { CountedPeriodOf } from './period-count.ts'
 import { type BookkeeperProgress, COMMIT, NO_PROGRESS } from './progress.ts'
-
-/** `unwritable`: the journal itself cannot be written. `behind`: records are stored this much later than they are written. */
-export type LedgerEvent =
-  | BookkeeperEvent
-  | { readonly event: 'unwritable'; readonly reason: string }
-  | { readonly event: 'behind'; readonly lagMs: number }
 
 export type UsageLedgerOptions = {
   /** The settings at the start of the process; those of retention are read again. */
@@ -51,9 +45,6 @@ export type SharedLedgerOptions = Pick<
   readonly limits: UsageLimits
 }
 
-/** A problem of the ledger. `since`: ms since 1970. */
-export type LedgerProblem = { readonly reason: string; readonly since: number }
-
 /**
  * The state of the bookkeeper in another process. `problem`: why usage cannot be stored; `unknown`: why the earlier usage of
  * budgets is not known.
@@ -67,9 +58,6 @@ export type SharedLedgerState = {
 type LedgerState = { readonly lagMs: number; readonly dropped: number }
 
 const MIB = 1_048_576
-/** ms by which the bookkeeper is behind the journal, and for how long, before that is a problem. */
-const BEHIND = { lag: 10_000, for: 10_000 }
-const IS_BEHIND = 'usage is stored later than it is recorded; see headgate_ledger_lag_seconds'
 /** Name of this node in `usage.db`, which only this machine writes. */
 const NODE = 'local'
 
@@ -85,7 +73,7 @@ export class UsageLedger implements Journal {
   #loading: Promise<LoadedLedger> | null = null
   /** Calls that wait until the writer is loaded. */
   #waiting: ((writer: JournalWriter) => void)[] = []
-  #problem: LedgerProblem | null = null
+  readonly #problems: LedgerProblems
   /** The state of the bookkeeper of all workers. */
   #shared: SharedLedgerState = { problem: null, lagMs: 0, unknown: null }
   /** ms since 1970. */
@@ -93,19 +81,16 @@ export class UsageLedger implements Journal {
   /** The name of this process in the journal, once it is loaded. */
   #process = ''
   #isClosed = false
-  /** ms since 1970 from which the bookkeeper is behind; null: it is not. */
-  #behindSince: number | null = null
-  #isBehindReported = false
 
   constructor(options: UsageLedgerOptions) {
     this.#options = options
+    const { date, report, worker } = options
+    this.#problems = new LedgerProblems({ date, report, reportsLag: (worker?.number ?? 1) === 1 })
   }
 
   /** Why usage cannot be recorded or stored, or null. */
   problem(): LedgerProblem | null {
-    const since = this.#behindSince
-    if (this.#problem || since === null || this.#options.date() - since < BEHIND.for) return this.#problem
-    return { reason: IS_BEHIND, since }
+    return this.#problems.problem
   }
 
   /** Why the earlier usage of budgets is not known to the process that decides about them; null: it is. */
@@ -158,8 +143,7 @@ export class UsageLedger implements Journal {
   sharedState(state: SharedLedgerState): void {
     if (this.#shared.unknown === null) this.#unknownSince = this.#options.date()
     this.#shared = state
-    this.#update()
-    this.#followLag(state.lagMs)
+    this.#follow()
   }
 
   /**
@@ -230,8 +214,7 @@ export class UsageLedger implements Journal {
       sync: ledger.sync,
       whenUnwritable: ledger.whenUnwritable,
       spoolBytes: ledger.spoolMegabytes * MIB,
-      changed: (change) =>
-        this.#changed(change.status === 'ok' ? { event: 'ok' } : { event: 'unwritable', reason: change.reason }),
+      changed: () => this.#follow(),
     })
     this.#process = processName(process)
     const client = worker
@@ -240,9 +223,9 @@ export class UsageLedger implements Journal {
           ...bookkeeperOptions(settings()),
           process,
           limits: () => settings().usage,
-          report: (event) => this.#changed(event),
-          onProgress: ({ commits, lagMs }) => {
-            this.#followLag(lagMs)
+          report: (event) => (event.event === 'malformed' ? this.#options.report(event) : this.#follow()),
+          onProgress: ({ commits }) => {
+            this.#follow()
             for (const ms of commits) this.#options.onTime?.(COMMIT, ms)
           },
         })
@@ -261,32 +244,11 @@ export class UsageLedger implements Journal {
     worker?.bookkeeper.openLedger({ process: this.#process, options })
   }
 
-  #changed(event: LedgerEvent): void {
-    this.#update()
-    this.#options.report(event)
-  }
-
-  #followLag(lagMs: number): void {
-    const { date, report, worker } = this.#options
-    if (lagMs < BEHIND.lag) {
-      if (this.#isBehindReported) report({ event: 'ok' })
-      this.#behindSince = null
-      this.#isBehindReported = false
-      return
-    }
-    this.#behindSince ??= date()
-    // Of several workers one reports it.
-    if (this.#isBehindReported || (worker?.number ?? 1) > 1 || date() - this.#behindSince < BEHIND.for) return
-    this.#isBehindReported = true
-    report({ event: 'behind', lagMs })
-  }
-
-  /** The writer and the bookkeeper report separately: the ledger works if both do. */
-  #update(): void {
+  #follow(): void {
     const { writer, client } = this.#loaded ?? {}
-    const reason = writer?.problem ?? client?.problem ?? this.#shared.problem
-    if (reason === (this.#problem?.reason ?? null)) return
-    this.#problem = reason === null ? null : { reason, since: this.#options.date() }
+    const { problem: shared } = this.#shared
+    const { lagMs } = this.state()
+    this.#problems.follow({ writer: writer?.problem ?? null, own: client?.problem ?? null, shared, lagMs })
   }
 }
 

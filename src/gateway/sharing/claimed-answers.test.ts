@@ -207,6 +207,18 @@ test('a request that waits for too long is refused, not made twice', async () =>
   assert.match(refused.text, /in progress at another gateway/)
 })
 
+test('a request that waits at a gateway that shuts down is refused, and can be sent again', async () => {
+  const { one, other, settle } = two(waits)
+  one.ask({})
+  await settle()
+  const refused = other.ask({})
+  await settle()
+  for (const call of other.gateway.activeCalls) call.cancel(fail('shutdown', 'The gateway is shutting down.'))
+  await settle()
+  assert.deepEqual([refused.status, refused.ending, other.gateway.activeCalls.size], [503, 'ended', 0])
+  assert.match(refused.text, /server_shutdown/)
+})
+
 test('without the store each gateway knows its own answers', async () => {
   const { one, other, state, settle } = two(answers)
   state.isBroken = true

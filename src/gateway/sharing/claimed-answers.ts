@@ -5,6 +5,7 @@
 import { type Failure, fail } from '../../core/failure.ts'
 import type { AnswerClaims, RepeatableAnswer } from '../../core/shared-answer.ts'
 import type { World } from '../../core/world.ts'
+import type { Cancellation } from '../call/cancellation.ts'
 import type { SharedResponse } from './shared-responses.ts'
 
 /** ms between two questions for an answer that another process receives: the first, and the longest. */
@@ -23,7 +24,7 @@ export type ClaimOutcome =
   | { readonly state: 'left' }
 
 type ClaimingDeps = {
-  readonly world: Pick<World, 'later' | 'now'>
+  readonly world: World
   /** Null: the store cannot be used. Absent: this process is alone. */
   readonly claims?: () => AnswerClaims | null
 }
@@ -46,12 +47,12 @@ export class ClaimedAnswers {
     return this.#gateway.claims?.() ?? null
   }
 
-  /** Claims the name, or waits for the answer to the request that has claimed it. */
-  async claim(name: string, print: string, hasLeft: () => boolean): Promise<ClaimOutcome> {
+  /** Claims the name, or waits for the answer to the request that has claimed it, until this request is cancelled. */
+  async claim(name: string, print: string, cancellation: Cancellation): Promise<ClaimOutcome> {
     const { world } = this.#gateway
     const end = world.now() + LONGEST_WAIT
     const shared = this.#fingerprint(name)
-    for (let wait = POLL.first; !hasLeft(); wait = Math.min(wait * 1.5, POLL.longest)) {
+    for (let wait = POLL.first; !cancellation.reason; wait = Math.min(wait * 1.5, POLL.longest)) {
       const { store } = this
       const asked = await store?.claim(shared, print)
       if (!asked?.ok) return { state: 'mine', isClaimed: false }
@@ -61,9 +62,10 @@ export class ClaimedAnswers {
       if (claim.fingerprint !== print) return { state: 'refused', failure: KEY_REUSED }
       if (claim.state === 'kept') return claim
       if (world.now() > end) return { state: 'refused', failure: KEY_WAITS }
-      await new Promise<void>((resolve) => void world.later(wait, resolve))
+      await cancellation.sleep(world, wait)
     }
-    return { state: 'left' }
+    const { reason } = cancellation
+    return reason.kind === 'client_gone' ? { state: 'left' } : { state: 'refused', failure: reason }
   }
 
   /** The response is the one that was claimed. */

@@ -23,6 +23,7 @@ import {
 import { statusOf } from '../../policy/reply/final-error.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
 import { boundaryIn, readForm } from '../../protocols/framing/form-data.ts'
+import { Cancellation } from '../call/cancellation.ts'
 import { Recorder, writeAndRecordError } from '../call/recorder.ts'
 import { forwardedValues } from '../upstream/client-headers.ts'
 import { parseEmbeddings } from '../upstream/parse-embeddings.ts'
@@ -148,15 +149,16 @@ class ResponseSharing<Deps extends SharingDeps> {
   #claim(call: ShareableCall, name: string, print: string) {
     const asking = Promise.withResolvers<void>()
     this.#asking.set(name, asking.promise)
-    let hasLeft = false
-    call.responseWriter.onDisconnect(() => {
-      hasLeft = true
-    })
+    const { activeCalls } = this.#gateway
+    const cancellation = new Cancellation(call.received.client.id)
+    activeCalls.add(cancellation)
+    call.responseWriter.onDisconnect(() => cancellation.cancel(CLIENT_GONE))
     const done = () => {
+      activeCalls.delete(cancellation)
       this.#asking.delete(name)
       asking.resolve()
     }
-    return { claim: this.#claimed.claim(name, print, () => hasLeft), done }
+    return { claim: this.#claimed.claim(name, print, cancellation), done }
   }
 
   /** Answers a call with an answer of another process, which is kept here too. */
@@ -370,10 +372,9 @@ const endOf = (trace: readonly TraceEvent[], id: string): EndedEvent | undefined
     ? trace.find((event): event is EndedEvent => event.type === 'ended')
     : undefined
 
-const hasLeft = (recorder: Recorder): void => {
-  const failure = fail('client_gone', 'The client disconnected before the end.')
-  recorder.end('client_gone', statusOf(failure), failure)
-}
+const hasLeft = (recorder: Recorder): void => recorder.end('client_gone', statusOf(CLIENT_GONE), CLIENT_GONE)
+
+const CLIENT_GONE = fail('client_gone', 'The client disconnected before the end.')
 
 const KEY_IN_USE = fail(
   'idempotency_key_in_use',

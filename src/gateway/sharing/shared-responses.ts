@@ -5,7 +5,7 @@ import type { Settings } from '../../core/settings.ts'
 import type { AnswerClaims } from '../../core/shared-answer.ts'
 import type { EndedEvent } from '../../core/trace.ts'
 import type { Cancel } from '../../core/world.ts'
-import type { RecorderDeps } from '../call/recorder.ts'
+import type { CallDeps } from '../call/call-lifecycle.ts'
 import type { MemoryQuota } from './answer-buffer.ts'
 import type { BroadcastResponse } from './broadcast-response.ts'
 
@@ -45,7 +45,7 @@ export const DUPLICATE = 'duplicate '
 export const memoryLimit = ({ idempotency }: Settings): number => idempotency.maxMegabytes * 1024 * 1024
 
 /** The dependencies of sharing. */
-export type SharingDeps = RecorderDeps & {
+export type SharingDeps = CallDeps & {
   readonly config: () => Config
   /** Answers that several processes share; null: their store cannot be used now. Absent: this process is alone. */
   readonly claims?: () => AnswerClaims | null

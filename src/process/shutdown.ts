@@ -3,8 +3,16 @@
 import { isatty } from 'node:tty'
 import type { Watching } from '../config/watch.ts'
 import { fail } from '../core/failure.ts'
+import { type ClosingStep, closeParts } from '../runtime/closing.ts'
 import type { Server } from '../server/server.ts'
+import type { Drain } from '../server/shutdown.ts'
 import { type Runtime, terminal } from './runtime.ts'
+
+/**
+ * ms for the steps of the end. `server`: in addition to the drain, with a second for streams to end. `ends`: what begins new work.
+ * `handovers`: what others are to know. `stores`: what is written. The journal has what the ledger does not store in time.
+ */
+export const WITHIN = { server: 1_500, ends: 500, handovers: 3_000, stores: 4_500 } as const
 
 /** Shuts down gracefully and exits. */
 export const drain = async (runtime: Runtime, server: Server, watching: Watching, signal: string): Promise<void> => {
@@ -18,29 +26,62 @@ export const drain = async (runtime: Runtime, server: Server, watching: Watching
     for (const call of [...gateway.activeCalls])
       call.cancel(fail('shutdown', 'The gateway is shutting down. Ask again in a moment.'))
   }
-  await server.drain({
+  const background = () => gateway.jobs.values().reduce((sum, { hasEnded }) => (hasEnded ? sum : sum + 1), 0)
+  const ends: Drain = {
     delay,
     timeout,
-    endStreams,
-    pending: () => gateway.jobs.values().reduce((sum, { hasEnded }) => (hasEnded ? sum : sum + 1), 0),
-  })
-  // Responses continued for a client that may reconnect are ended too; their cost is recorded.
-  endStreams()
-  watching.stop()
-  runtime.current.exporter?.stop()
-  await runtime.current.alerting?.stop()
-  runtime.incidents.stop()
-  runtime.lists.stop()
-  runtime.signing.close()
-  await runtime.dialer.close()
-  // Background responses whose end could not be stored so far. The store limits the time of a write.
-  await Promise.all([...gateway.jobs.values()].map((job) => job.storeAgain()))
-  await gateway.accounts.close()
-  await Promise.all([runtime.limits?.shared?.close(), runtime.current.fleet?.close()])
-  await Promise.all([runtime.keys.close(), runtime.responses.close(), runtime.ledger.close(), runtime.bodies.close()])
+    pending: background,
+    endStreams() {
+      log.warn('drain_over', { requests: server.live(), background: background() })
+      endStreams()
+    },
+  }
+  const first = { within: delay + timeout + WITHIN.server, parts: { server: () => server.drain(ends) } }
+  await closeParts([first, ...closingSteps(runtime, watching, endStreams)], (unclosed) =>
+    log.warn('not_closed', unclosed),
+  )
   log.info('stopped')
   log.close()
   process.exit(0)
+}
+
+const closingSteps = (runtime: Runtime, watching: Watching, endStreams: () => void): readonly ClosingStep[] => {
+  const { gateway, current } = runtime
+  return [
+    {
+      within: WITHIN.ends,
+      parts: {
+        // Responses continued for a client that may reconnect are ended too; their cost is recorded.
+        streams: endStreams,
+        configuration: () => watching.stop(),
+        export: () => current.exporter?.stop(),
+        incidents: () => runtime.incidents.stop(),
+        'model lists': () => runtime.lists.stop(),
+        credentials: () => runtime.signing.close(),
+        'connections to providers': () => runtime.dialer.close(),
+      },
+    },
+    {
+      within: WITHIN.handovers,
+      parts: {
+        alerts: () => current.alerting?.stop(),
+        // Those whose end could not be stored so far.
+        'background responses': () => Promise.all([...gateway.jobs.values()].map((job) => job.storeAgain())),
+        leases: () => gateway.accounts.close(),
+      },
+    },
+    {
+      within: WITHIN.stores,
+      parts: {
+        counters: () => runtime.limits?.shared?.close(),
+        gateways: () => current.fleet?.close(),
+        keys: () => runtime.keys.close(),
+        responses: () => runtime.responses.close(),
+        ledger: () => runtime.ledger.close(),
+        bodies: () => runtime.bodies.close(),
+      },
+    },
+  ]
 }
 
 /** Shuts down on the first signal; the returned function does the same for a signal from the supervisor. */

@@ -16,6 +16,7 @@ import { type Log, openLog } from '../../observe/log.ts'
 import { createRegistry, readingsText } from '../../observe/registry.ts'
 import { storeTimes } from '../../observe/store-times.ts'
 import { doubled } from '../../policy/retry/backoff.ts'
+import { closeParts, LONGEST_END } from '../../runtime/closing.ts'
 import { removeRunFile, writeRunFile } from '../../runtime/run-file.ts'
 import { malformedMessage } from '../../usage/journal/malformed-segment.ts'
 import { atomicLines } from './atomic-lines.ts'
@@ -42,8 +43,8 @@ type Listening = Extract<FromWorker, { type: 'listening' }>
 
 /** Restart delay in ms: first, maximum, and the uptime after which it starts at the first again. */
 const RESTART = { first: 100, max: 30_000, uptime: 60_000 }
-/** ms added to a worker's announced shutdown time before it is killed. */
-const MARGIN = 10_000
+/** ms for what the supervisor has for all workers, after they have ended. */
+const CLOSING = 5_000
 
 /** Delay in ms before a restart, after `deaths` crashes in a row. */
 export const restartDelay = (deaths: number): number => doubled(deaths - 1, RESTART.first, RESTART.max)
@@ -243,7 +244,7 @@ class Supervisor {
   }
 
   #killAfter(worker: WorkerProcess, ms: number): void {
-    worker.after(ms + MARGIN, () => worker.kill())
+    worker.after(ms + LONGEST_END, () => worker.kill())
   }
 
   #endWorker(worker: WorkerProcess, signal: string): void {
@@ -270,7 +271,8 @@ class Supervisor {
   }
 
   async #finish(): Promise<void> {
-    await Promise.all([this.#accounts.close(), this.#fleet.close()])
+    const parts = { accounts: () => this.#accounts.close(), gateways: () => this.#fleet.close() }
+    await closeParts([{ within: CLOSING, parts }], (unclosed) => this.#log?.warn('not_closed', unclosed))
     this.#log?.info('stopped', { workers: this.#workers.length, in_order: !this.#failed })
     this.#log?.close()
     process.exit(this.#failed ? 1 : 0)

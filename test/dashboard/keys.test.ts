@@ -295,15 +295,19 @@ describe('keys and budgets', { skip: skipBrowser, concurrency: false }, () => {
   test('the answer to a call from before the sign-in does not ask for another one', () =>
     withDashboard(browser, { url: gateway.url, expected: /401/ }, async ({ page, open }) => {
       const { promise: released, resolve: release } = Promise.withResolvers<void>()
+      const { promise: held, resolve: hold } = Promise.withResolvers<number>()
       let isFirst = true
       await page.route('**/admin/api/v1/keys?*', async (route) => {
         if (!isFirst) return route.continue()
         isFirst = false
         const response = await route.fetch()
+        hold(response.status())
         await released
         await route.fulfill({ response })
       })
       await open('/dashboard/keys')
+      // A busy machine may load the page, or send the call, after the form for the sign-in is there.
+      assert.equal(await held, 401)
       await signIn(page)
       const late = page.waitForResponse((response) => response.url().includes('/keys?') && response.status() === 401)
       release()

@@ -11,7 +11,12 @@ import { current, isNarrow, pageHref, place } from './store.ts'
 import { en } from './words/en.ts'
 
 const PageLink = ({ page }: { readonly page: NavName }) => (
-  <a href={pageHref(page)} data-page={page} aria-current={place.value?.page === page ? 'page' : undefined}>
+  <a
+    href={pageHref(page)}
+    data-page={page}
+    data-narrow={PAGES[page].nav?.narrow}
+    aria-current={place.value?.page === page ? 'page' : undefined}
+  >
     {en.nav[page]}
   </a>
 )

@@ -63,9 +63,9 @@ describe('every page', { skip: skipBrowser, concurrency: false }, () => {
   })
   const options = (storage = {}) => ({ url: populated.gateway.url, token: ADMIN, storage })
 
-  test('a window that becomes narrow is not wider than itself before its tables are cards', () =>
+  test('a window that becomes narrow has its header, and is not wider than itself, before its parts are drawn for it', () =>
     withDashboard(browser, options(), async ({ page, open, fits }) => {
-      // A busy machine draws the cards late; here it never does.
+      // A busy machine draws the parts late, such as cards; here it never does.
       await page.addInitScript(() => {
         MediaQueryList.prototype.addEventListener = () => {}
       })
@@ -76,6 +76,7 @@ describe('every page', { skip: skipBrowser, concurrency: false }, () => {
         await page.setViewportSize(WIDTHS.narrow)
         assert.ok((await page.locator('table[data-columns]').count()) > 0, name)
         await fits()
+        assert.equal(await page.locator('.bar').evaluate((bar) => bar.clientHeight + 1), 48, name)
       }
     }))
 

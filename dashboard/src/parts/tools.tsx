@@ -53,7 +53,7 @@ const LiveWord = () => {
 const ThemeButton = () => (
   <button
     type="button"
-    class="icon"
+    class="icon wide-only"
     aria-label={`${en.theme.label}: ${en.theme[theme.value]}`}
     title={`${en.theme.label}: ${en.theme[theme.value]} (t)`}
     onClick={nextTheme}
@@ -122,7 +122,7 @@ const SessionMenu = () => {
   if (!known || isNarrow.value) return null
   return (
     <>
-      <button type="button" class="session" popovertarget="session-menu">
+      <button type="button" class="session wide-only" popovertarget="session-menu">
         <span class="session-name">
           {[known.actor.kind === 'local' ? en.session.open : known.actor.name, ...teams].join(' · ')}
         </span>
@@ -146,7 +146,7 @@ export const Tools = () => (
     </button>
     <RangePicker />
     <LiveWord />
-    {!isNarrow.value && <ThemeButton />}
+    <ThemeButton />
     <SessionMenu />
   </>
 )

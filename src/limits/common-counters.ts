@@ -17,13 +17,13 @@ export type CommonCounters = {
  */
 export const storeOf = (
   store: Pick<CommonCounters, 'lease'> & Pick<CounterStore, 'read' | 'known'>,
-  { process, boot: started }: LeaseHolder,
+  { process, run, boot: started }: LeaseHolder,
   onReply: (problem: string | null) => void = () => {},
 ): CounterStore => {
   let boot = started
   return {
     async lease(asks) {
-      const reply = await store.lease({ process, boot }, asks)
+      const reply = await store.lease({ process, boot, run }, asks)
       // The clock went back since an earlier process of this gateway has started.
       for (const answer of reply.answers) if (answer.status === 'stale' && answer.boot > boot) boot = answer.boot + 1
       onReply(reply.problem)

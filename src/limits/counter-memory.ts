@@ -51,11 +51,14 @@ export class CounterMemory implements CommonCounters {
 
   #answer(holder: LeaseHolder, ask: LeaseAsk, now: number): LeaseAnswer {
     const known = this.#counters.get(ask.counter)
-    if (!known && !ask.seed) return { status: 'unseeded' }
-    const kept = known ?? { counter: newSum(`${this.#epoch} ${++this.#ids}`, now), life: ask.life }
-    kept.life = ask.life
-    this.#counters.set(ask.counter, kept)
-    return lease(kept.counter, holder, ask, now)
+    if (known) {
+      known.life = ask.life
+      return lease(known.counter, holder, ask, now)
+    }
+    if (!ask.seed) return { status: 'unseeded' }
+    const counter = newSum(`${this.#epoch} ${++this.#ids}`, now, ask.seed)
+    this.#counters.set(ask.counter, { counter, life: ask.life })
+    return lease(counter, holder, { ...ask, seed: null }, now)
   }
 
   #sweep(now: number): void {

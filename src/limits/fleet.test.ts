@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { testBudget, testClient } from '../../test/support/accounts.ts'
-import { seededStore, type TestLedger, testLedger } from '../../test/support/counter-stores.ts'
+import { recordIn, runOf, seededStore, type TestLedger, testLedger } from '../../test/support/counter-stores.ts'
 import { type StillWorld, stillWorld } from '../../test/support/still-world.ts'
 import type { AccountLimits, Budget } from '../core/accounts.ts'
 import { budgetCharge } from '../core/journal.ts'
@@ -73,6 +73,7 @@ const gatewayOf = ({ world, store, ledger, client, budgets }: Shared, name: stri
       return state.isLost ? lost : reply
     },
   }
+  const run = runOf(name, boot)
   const counters: CounterStore = seededStore(network, name, { ledger, budgets, boot, now: world.now })
   const scopes = budgets.map(budgetScope)
   const cells = new BudgetCounters(() => scopes, { servesUnknown: () => false })
@@ -90,10 +91,7 @@ const gatewayOf = ({ world, store, ledger, client, budgets }: Shared, name: stri
       reservations.settle(result.reservation, { cost: charge, tokens: counted })
       reservations.release(result.reservation)
       state.spent += charge
-      for (const { id } of budgets) {
-        const name = budgetCharge(`${id}:`, start)
-        ledger.sums.set(name, (ledger.sums.get(name) ?? 0) + charge)
-      }
+      for (const { id } of budgets) recordIn(ledger, budgetCharge(`${id}:`, start), { run, spent: charge })
     }
     return { refusal: null, end }
   }
@@ -104,8 +102,7 @@ const gatewayOf = ({ world, store, ledger, client, budgets }: Shared, name: stri
   /** A correction: the ledger has it before this process knows that it is stored. */
   const correct = async (amount: number) => {
     for (const cell of cells.current(world.date())) {
-      await reservations.begin(cell)
-      ledger.sums.set(cell.charge, (ledger.sums.get(cell.charge) ?? 0) + amount)
+      recordIn(ledger, cell.charge, { run, spent: amount })
       await delay(5 * RTT)
       await reservations.adjust(cell, amount)
     }

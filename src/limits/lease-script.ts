@@ -15,25 +15,32 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
 /**
  * KEYS: the counter, its processes. ARGV: process, boot, seq, id, kind, limit, refill, granted, used, held, need, want, lapse,
- * life, seed, how it is seeded (empty: not at all), leaves, a new ID,
- * ms without grants.
+ * life, seed, how it is seeded (empty: not at all), leaves, a new ID, ms without grants, run, before, left; then the parts of
+ * runs in the seed, two for each: run, spent.
  */
 const LEASE = `${CLOCK}
 local process, boot, seq, id, kind = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4], ARGV[5]
 local limit, refill, granted = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local used, held, need, want = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
 local lapse, seeded, leaves = tonumber(ARGV[13]), ARGV[16], ARGV[17] == '1'
+local spent, run, before, left = tonumber(ARGV[15]), ARGV[20], tonumber(ARGV[21]), ARGV[22]
 local function text(amount) return string.format('%.17g', amount) end
 local function entry(name)
   local value = redis.call('HGET', KEYS[1], 'p:' .. name)
   if not value then return nil end
-  local b, s, g, u, h = string.match(value, '^(%S*) (%S+) (%S+) (%S+) (%S+)$')
-  return {boot = tonumber(b), seq = tonumber(s), granted = tonumber(g), used = tonumber(u), held = tonumber(h)}
+  local b, s, g, u, h, d, t, r = string.match(value, '^(%S*) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  return {boot = tonumber(b), seq = tonumber(s), granted = tonumber(g), used = tonumber(u), held = tonumber(h),
+    shift = tonumber(d), total = tonumber(t), run = r}
+end
+local function record()
+  for n = 23, #ARGV, 2 do redis.call('HSET', KEYS[1], 'r:' .. ARGV[n], ARGV[n + 1]) end
 end
 local c = redis.call('HMGET', KEYS[1], 'id', 'sum', 'used', 'held', 'at', 'since', 'quiet', 'short')
 if not c[1] then
   if seeded == '' then return {'unseeded'} end
-  c = {ARGV[18], 0, 0, 0, now, now, now, 0}
+  c = {ARGV[18], spent, spent, 0, now, now, now + tonumber(ARGV[19]), 0}
+  record()
+  seeded = ''
 end
 if id ~= '' and id ~= c[1] then return {'unseeded'} end
 local sum, all, reserved, at, since = tonumber(c[2]), tonumber(c[3]), tonumber(c[4]), tonumber(c[5]), tonumber(c[6])
@@ -52,16 +59,28 @@ if id ~= '' and not (own and own.boot == boot) then return {'lapsed'} end
 if own and own.boot ~= boot then
   if kind == 'budget' and seeded == '' then return {'restarted'} end
   takeBack(process, own)
+  for n = 23, #ARGV, 2 do
+    if ARGV[n] == own.run then
+      local missing = math.max(0, tonumber(ARGV[n + 1]) - own.total) - own.held
+      sum, all = sum + missing, all + missing
+    end
+  end
   own = nil
 end
+local shift = own and own.shift or 0
+if not own and kind == 'budget' and left ~= c[1] then
+  shift = tonumber(redis.call('HGET', KEYS[1], 'r:' .. run) or 0) - before
+end
+local stated, total = id == '' and shift or 0, before + used
+granted, used = granted - stated, used - stated
 local back = math.min(math.max(0, all), math.max(0, now - at) * refill)
 all, sum = all - back, sum - back
 if now - at > ${LEASE_PAUSE} then since = now end
 at = math.max(at, now)
-if seeded ~= '' then
-  local missing = tonumber(ARGV[15])
-  if seeded == 'raise' then missing = math.max(0, missing - all) end
+if seeded == 'raise' or seeded == 'add' then
+  local missing = seeded == 'add' and spent or math.max(0, spent - all)
   sum, all = sum + missing, all + missing
+  if seeded == 'add' then record() end
   quiet = math.max(quiet, now + tonumber(ARGV[19]))
 end
 sum = sum + granted - (own and own.granted or 0)
@@ -87,12 +106,13 @@ if leaves then
   redis.call('ZREM', KEYS[2], process)
 else
   local value = text(boot) .. ' ' .. text(seq) .. ' ' .. text(granted + more) .. ' ' .. text(used) .. ' ' .. text(held)
+    .. ' ' .. text(shift) .. ' ' .. text(total) .. ' ' .. run
   redis.call('HSET', KEYS[1], 'p:' .. process, value)
   redis.call('ZADD', KEYS[2], now, process)
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[14])
 redis.call('PEXPIRE', KEYS[2], ARGV[14])
-return {'ok', c[1], text(more), text(sum), text(all), text(reserved), text(users), now < short and '1' or '0'}
+return {'ok', c[1], text(more), text(sum), text(all), text(reserved), text(users), now < short and '1' or '0', text(stated)}
 `
 
 /** KEYS: the processes, the epoch. ARGV: process, a new epoch, ms after which a process is gone. A sign of life. */

@@ -4,7 +4,9 @@
  */
 import type { Budget } from '../core/accounts.ts'
 import { budgetCharge } from '../core/journal.ts'
+import type { RecordedPart } from '../policy/accounts/lease.ts'
 import type { LedgerProblem } from '../usage/bookkeeper/ledger-problems.ts'
+import type { LedgerSum } from '../usage/bookkeeper/ledger-store.ts'
 import { LedgerRetry } from './ledger-retry.ts'
 import { READING, type RestoredBudgetsOptions, spentOf } from './restored-budgets.ts'
 
@@ -18,7 +20,7 @@ const RECENT = 10_000
 export class LedgerSums {
   readonly #options: LedgerSumsOptions
   readonly #retry: LedgerRetry
-  #sums: ReadonlyMap<string, number> | null = null
+  #sums: ReadonlyMap<string, LedgerSum> | null = null
   /** The store was not emptied since the sums were read; empty: not known. */
   #epoch = ''
   /** Budgets whose earlier usage is read. */
@@ -75,12 +77,17 @@ export class LedgerSums {
   /** What was spent of a counter; null: not known. */
   spent(charge: string): number | null {
     if (!this.#options.isRecorded()) return 0
-    return this.#sums ? (this.#sums.get(charge) ?? 0) : null
+    return this.#sums ? (this.#sums.get(charge)?.spent ?? 0) : null
+  }
+
+  /** The parts of processes in it. */
+  recorded(charge: string): readonly RecordedPart[] {
+    return this.#sums?.get(charge)?.recorded ?? []
   }
 
   /** All counters of which something was spent. */
-  all(): Iterable<readonly [charge: string, spent: number]> {
-    return this.#sums ?? []
+  charges(): readonly string[] {
+    return [...(this.#sums?.keys() ?? [])]
   }
 
   #lacks(): boolean {
@@ -116,7 +123,7 @@ export class LedgerSums {
     if (sums === null) return
     if (typeof sums === 'string') return this.#retry.failed(sums, all)
     this.#readAt = date()
-    this.#sums = new Map(sums.map((sum) => [budgetCharge(sum.counter, sum.period_start), sum.spent]))
+    this.#sums = new Map(sums.map((sum) => [budgetCharge(sum.counter, sum.period_start), sum]))
     this.#read = new Set(all.map(readAs))
     this.#lacks()
     if (this.#retry.solved()) this.#options.onRestored()

@@ -39,10 +39,10 @@ export class RedisStore implements CommonCounters {
   }
 
   async lease(holder: LeaseHolder, asks: readonly LeaseAsk[]): Promise<LeaseReply> {
-    const process = digestOf(holder.process)
+    const named = { ...holder, process: digestOf(holder.process), run: digestOf(holder.run) }
     const [first, ...answers] = await this.#run((run) => [
-      run(SCRIPTS.beat, BEAT_KEYS, [process, randomUUID(), GONE]),
-      ...asks.map((ask) => run(SCRIPTS.lease, counterKeys(ask.counter), argumentsOf(process, holder.boot, ask))),
+      run(SCRIPTS.beat, BEAT_KEYS, [named.process, randomUUID(), GONE]),
+      ...asks.map((ask) => run(SCRIPTS.lease, counterKeys(ask.counter), argumentsOf(named, ask))),
     ])
     if (typeof first === 'string') return { problem: first, peers: 0, epoch: '', answers: [] }
     const [epoch = '', peers = '1'] = first ?? []
@@ -102,18 +102,19 @@ export class RedisStore implements CommonCounters {
 type Reply = readonly string[]
 type RunScript = (script: RedisScript, keys: readonly string[], args: readonly (string | number)[]) => Promise<unknown>
 
-const argumentsOf = (process: string, boot: number, ask: LeaseAsk): readonly (string | number)[] => [
+const argumentsOf = ({ process, boot, run }: LeaseHolder, ask: LeaseAsk): readonly (string | number)[] => [
   ...[process, boot, ask.seq, ask.id, ask.kind, ask.limit, ask.refill, ask.granted, ask.used, ask.held],
   ...[ask.need, ask.want, ask.lapse, ask.life, ask.seed?.spent ?? 0, ask.seed?.by ?? '', ask.leaves ? 1 : 0],
-  ...[randomUUID(), ask.seed?.quiet ?? 0],
+  ...[randomUUID(), ask.seed?.quiet ?? 0, run, ask.before, ask.left],
+  ...(ask.seed?.recorded ?? []).flatMap((part) => [digestOf(part.run), part.spent]),
 ]
 
 const answerOf = (reply: Reply | string): LeaseAnswer => {
   const [status, id = '', ...values] = reply
-  const [granted = 0, sum = 0, used = 0, held = 0, users = 1, short = 0] = values.map(Number)
+  const [granted = 0, sum = 0, used = 0, held = 0, users = 1, short = 0, shift = 0] = values.map(Number)
   switch (status) {
     case 'ok':
-      return { status, id, granted, sum, used, held, users, isShort: short === 1, shift: 0 }
+      return { status, id, granted, sum, used, held, users, isShort: short === 1, shift }
     case 'stale':
       return { status, boot: Number(id) }
     case 'lapsed':

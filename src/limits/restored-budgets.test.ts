@@ -47,7 +47,7 @@ const given = (servesUnknown = true) => {
   const add = (counter: string, spent: number, earlier: number) => {
     const before = ledger.get(counter)
     const sum = { counter, period_start: NOW, spent: (before?.spent ?? 0) + spent }
-    ledger.set(counter, { ...sum, earlier: (before?.earlier ?? 0) + earlier, nodes: [] })
+    ledger.set(counter, { ...sum, earlier: (before?.earlier ?? 0) + earlier, recorded: [] })
   }
   /** What an earlier process has spent. */
   const store = (counter: string, spent: number) => add(counter, spent, spent)

@@ -3,7 +3,8 @@
  * gateways have spent. A ledger of one gateway has its own part: each gateway adds it once to an emptied store.
  */
 import type { LeaseReply } from '../gateway/accounts/counter-store.ts'
-import type { LeaseAnswer, LeaseAsk, LeaseHolder } from '../policy/accounts/lease.ts'
+import type { LeaseAsk, LeaseHolder } from '../policy/accounts/lease.ts'
+import { runName } from '../usage/journal/node-name.ts'
 import { type CommonCounters, chargeIn, counterOf } from './common-counters.ts'
 import type { LedgerSums } from './ledger-sums.ts'
 
@@ -23,7 +24,7 @@ export type SeededStoreOptions = {
 /** A counter as it is added without being used. */
 const ADDED = {
   ...{ limit: 0, refill: 0, seq: 1, id: '', granted: 0, used: 0, held: 0, need: 0, want: 0, lapse: 600_000 },
-  ...{ life: 400 * 86_400_000, leaves: true },
+  ...{ life: 400 * 86_400_000, leaves: true, before: 0, left: '' },
 }
 /** Counters in one exchange. */
 const MOST = 500
@@ -44,12 +45,13 @@ export class SeededStore implements CommonCounters {
     this.#options = options
   }
 
-  async lease(holder: LeaseHolder, asks: readonly LeaseAsk[]): Promise<LeaseReply> {
+  /** `run` of the holder: its name in the database of the ledger. */
+  async lease({ run, ...named }: LeaseHolder, asks: readonly LeaseAsk[]): Promise<LeaseReply> {
     const { store } = this.#options
+    const holder = { ...named, run: this.#runOf(run) }
     const reply = await store.lease(holder, asks)
     if (reply.problem !== null) return this.#lost(reply, asks)
     this.#follow(reply.epoch)
-    const isEmptied = this.#added?.epoch !== reply.epoch
     const adding = this.#add(holder, reply.epoch)
     const statusOf = (at: number) => reply.answers[at]?.status
     const unknown = asks.filter((_, at) => statusOf(at) === 'unseeded' || statusOf(at) === 'restarted')
@@ -59,18 +61,14 @@ export class SeededStore implements CommonCounters {
     const problem = unknown.some(({ kind }) => kind === 'budget')
       ? await (adding ?? this.#options.sums.known(reply.epoch, isFresh))
       : null
-    // What a process has used before is part of the sums from which the counter begins, if usage is recorded.
-    const isPart = problem === null && this.#options.sums.isRecorded && isEmptied
-    const begun = await this.#begun(holder, unknown)
-    const seeded = unknown.flatMap((ask) => (begun.has(ask.counter) ? [] : this.#seeded(ask, { problem, isPart })))
+    const seeded = asks.flatMap((ask, at) => {
+      const status = statusOf(at)
+      return status === 'unseeded' || status === 'restarted' ? this.#seeded(ask, status, problem) : []
+    })
     const again = await store.lease(holder, seeded)
     if (again.problem !== null) return this.#lost(again, asks)
-    const found = new Map([...begun, ...seeded.map(({ counter }, at) => [counter, again.answers[at]] as const)])
-    const answers = asks.map((ask, at): LeaseAnswer => {
-      const answer = found.get(ask.counter)
-      if (answer?.status === 'ok') return { ...answer, shift: isPart && ask.kind === 'budget' ? ask.used : 0 }
-      return answer ?? reply.answers[at] ?? UNSEEDED
-    })
+    const found = new Map(seeded.map(({ counter }, at) => [counter, again.answers[at]] as const))
+    const answers = asks.map((ask, at) => found.get(ask.counter) ?? reply.answers[at] ?? UNSEEDED)
     return { ...again, answers }
   }
 
@@ -90,7 +88,7 @@ export class SeededStore implements CommonCounters {
   async known(): Promise<readonly string[]> {
     const { store, sums } = this.#options
     await sums.recent()
-    return [...new Set([...[...sums.all()].map(([charge]) => charge), ...((await store.known?.()) ?? [])])]
+    return [...new Set([...sums.charges(), ...((await store.known?.()) ?? [])])]
   }
 
   close(): Promise<void> {
@@ -101,42 +99,29 @@ export class SeededStore implements CommonCounters {
   async restored(): Promise<void> {
     const owed = [...this.#owed]
     this.#owed.clear()
-    await this.#raise(owed.map((charge) => [charge, this.#options.sums.spent(charge) ?? 0]))
+    await this.#raise(owed, 'raise')
   }
 
   // ── Seeds ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  /**
-   * The answers of counters that another process has begun while the ledger was read. A seed would count twice what was spent of
-   * them since: the ledger has it, and that process is about to state it.
-   */
-  async #begun(holder: LeaseHolder, unknown: readonly LeaseAsk[]): Promise<ReadonlyMap<string, LeaseAnswer>> {
-    const isFirst = this.#emptiedAt === Number.NEGATIVE_INFINITY
-    const asks = unknown.filter(({ kind, id, used }) => isFirst && kind === 'budget' && id === '' && used === 0)
-    if (asks.length === 0) return new Map()
-    const { answers } = await this.#options.store.lease(holder, asks)
-    return new Map(
-      asks.flatMap(({ counter }, at) => {
-        const answer = answers[at]
-        return answer?.status === 'ok' ? [[counter, answer]] : []
-      }),
-    )
-  }
-
-  #seeded(ask: LeaseAsk, of: { readonly problem: string | null; readonly isPart: boolean }): readonly LeaseAsk[] {
+  #seeded(ask: LeaseAsk, status: 'unseeded' | 'restarted', problem: string | null): readonly LeaseAsk[] {
     const charge = chargeIn(ask.counter)
     const quiet = Math.max(0, this.#emptiedAt + QUIET + this.#options.timeout - this.#options.now())
-    if (charge === null) return [{ ...ask, id: '', seed: { ...ZERO, quiet } }]
+    if (charge === null) return [{ ...ask, id: '', seed: { ...NOTHING, quiet } }]
     const { servesUnknown, part, sums } = this.#options
-    if (of.problem !== null) {
+    if (problem !== null) {
       if (!servesUnknown()) return []
       this.#owed.add(charge)
     }
-    const shift = of.isPart ? ask.used : 0
-    const spent = part === null && of.problem === null ? (sums.spent(charge) ?? 0) : 0
-    return [
-      { ...ask, id: '', used: ask.used - shift, granted: ask.granted - shift, seed: { spent, by: 'raise', quiet } },
-    ]
+    const isKnown = part === null && problem === null
+    const known = isKnown ? { spent: sums.spent(charge) ?? 0, recorded: sums.recorded(charge) } : NOTHING
+    return [{ ...ask, id: '', seed: { ...known, by: status === 'restarted' ? 'raise' : 'begin', quiet } }]
+  }
+
+  /** A ledger of one gateway has the names of its processes without that of the gateway. */
+  #runOf(run: string): string {
+    const { part } = this.#options
+    return part === null || run === '' ? run : runName(part, run)
   }
 
   #follow(epoch: string): void {
@@ -170,25 +155,25 @@ export class SeededStore implements CommonCounters {
 
   async #addTo({ boot }: LeaseHolder, epoch: string, part: string): Promise<string | null> {
     const { store, sums } = this.#options
-    const holder = { process: `${part} ledger`, boot }
+    const holder = { process: `${part} ledger`, boot, run: '' }
     const mark = { ...ADDED, kind: 'slots', counter: `added ${part}`, seed: null } as const
     const [found] = (await store.lease(holder, [mark])).answers
     if (found?.status === 'ok') return null
     const problem = await sums.known(epoch, true)
     if (problem !== null) return problem
-    const lost = await this.#raise([...sums.all()], 'add')
-    return lost ?? (await store.lease(holder, [{ ...mark, seed: ZERO }])).problem
+    const lost = await this.#raise(sums.charges(), 'add')
+    return lost ?? (await store.lease(holder, [{ ...mark, seed: NOTHING }])).problem
   }
 
-  async #raise(spends: readonly (readonly [string, number])[], by: 'raise' | 'add' = 'raise'): Promise<string | null> {
-    const asks = spends.map(([charge, spent]) => ({
-      ...ADDED,
-      kind: 'budget' as const,
-      counter: counterOf(charge),
-      seed: { spent, by, quiet: 0 },
-    }))
+  async #raise(charges: readonly string[], by: 'raise' | 'add'): Promise<string | null> {
+    const { sums } = this.#options
+    const asks = charges.map((charge) => {
+      const recorded = sums.recorded(charge).map(({ run, spent }) => ({ run: this.#runOf(run), spent }))
+      const seed = { spent: sums.spent(charge) ?? 0, recorded, by, quiet: 0 }
+      return { ...ADDED, kind: 'budget' as const, counter: counterOf(charge), seed }
+    })
     for (let at = 0; at < asks.length; at += MOST) {
-      const holder = { process: 'ledger', boot: 0 }
+      const holder = { process: 'ledger', boot: 0, run: '' }
       const { problem } = await this.#options.store.lease(holder, asks.slice(at, at + MOST))
       if (problem !== null) return problem
     }
@@ -198,5 +183,5 @@ export class SeededStore implements CommonCounters {
 
 const isBudgetUsed = ({ kind, used }: LeaseAsk): boolean => kind === 'budget' && used !== 0
 
-const ZERO = { spent: 0, by: 'raise', quiet: 0 } as const
+const NOTHING = { spent: 0, recorded: [], by: 'begin', quiet: 0 } as const
 const UNSEEDED = { status: 'unseeded' } as const

@@ -1,6 +1,8 @@
 /** Limits and budgets that the only process of this gateway shares with other gateways. */
 import type { CounterStore } from '../gateway/accounts/counter-store.ts'
 import type { LedgerProblem } from '../usage/bookkeeper/ledger-problems.ts'
+import { storedNames } from '../usage/journal/node-name.ts'
+import { processName, thisProcess } from '../usage/journal/segment-files.ts'
 import { storeOf } from './common-counters.ts'
 import { CountersClient, type CountersClientOptions } from './counters-client.ts'
 import { LedgerSums, type LedgerSumsOptions } from './ledger-sums.ts'
@@ -40,7 +42,11 @@ export class SharedLimits {
       timeout: options.timeout,
       now: () => performance.now(),
     })
-    this.store = storeOf(seeded, { process: node, boot: Date.now() }, onReply)
+    this.store = storeOf(
+      seeded,
+      { process: node, boot: Date.now(), run: storedNames(node, isLedgerShared).stored(processName(thisProcess())) },
+      onReply,
+    )
   }
 
   /** The budgets may have changed. Resolves when what was spent of them earlier is known, or cannot be. */

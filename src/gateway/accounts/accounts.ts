@@ -146,12 +146,6 @@ export class Accounts {
     return this.#state.budgets.current(this.#state.world.date()).map(stateOf)
   }
 
-  /** To be awaited before a correction is stored: else a counter that begins from the ledger could count it twice. */
-  async beginAdjusting(counter: Pick<SpentSum, 'counter' | 'period_start'>): Promise<void> {
-    const cell = this.#state.budgets.cellOfSum(counter)
-    if (cell) await this.#state.authority.begin(cell)
-  }
-
   /** Adds a correction to what a counter has spent; negative: a credit. Resolves when all processes decide by it. */
   async adjust({ counter, period_start, spent }: SpentSum): Promise<void> {
     const cell = this.#state.budgets.cellOfSum({ counter, period_start })

@@ -45,8 +45,6 @@ export type Authority = {
   settle(reservation: Reservation, charge: Charge): void
   /** Frees the slots of a request, once. */
   release(reservation: Reservation): void
-  /** Resolves when the shared counter has begun: a later row of the ledger is not part of what it began from. */
-  begin(cell: BudgetCell): Promise<void>
   /** Corrects what a counter has spent, at once in this process. Resolves when all processes decide by it. */
   adjust(cell: BudgetCell, amount: SpentSum['spent']): Promise<void>
   /** Counters of which other processes have spent something. */

@@ -110,11 +110,6 @@ export class Reservations implements Authority {
     this.#touch({ ...cells, rates: [], budgets: [] })
   }
 
-  async begin(cell: BudgetCell): Promise<void> {
-    const lease = this.#leaseOf(cell)
-    if (lease && lease.id === '') await this.#book?.refill([{ lease, need: 0 }])
-  }
-
   async adjust(cell: BudgetCell, amount: Nano): Promise<void> {
     cell.used += amount
     const lease = this.#leaseOf(cell)

@@ -18,7 +18,7 @@ after(() => rmSync(folder, { recursive: true, force: true }))
 
 const LEDGER: AccountsFromWorker = {
   type: 'ledger',
-  process: '1-1-1',
+  process: '1.1-1',
   options: {
     folder,
     journal: join(folder, 'journal'),
@@ -71,6 +71,7 @@ const given = (onMalformed: SharedAccountsOptions['onMalformed'] = () => {}) => 
   return { shared, worker, send, answer, isGranted, correct }
 }
 const ADJUSTMENT = {
+  process: '1.1-1',
   id: 'adj_a',
   at: 0,
   budget: 'bud_a',

@@ -12,6 +12,7 @@ import type { CountedPeriodOf } from '../../usage/bookkeeper/period-count.ts'
 import { type BookkeeperProgress, COMMIT, NO_PROGRESS } from '../../usage/bookkeeper/progress.ts'
 import type { SharedLedgerOptions, SharedLedgerState } from '../../usage/bookkeeper/usage-ledger.ts'
 import type { MalformedSegment } from '../../usage/journal/malformed-segment.ts'
+import { sharedName, storedNames } from '../../usage/journal/node-name.ts'
 import type { CommonCounters } from '../common-counters.ts'
 import { CounterMemory } from '../counter-memory.ts'
 import { LedgerSums } from '../ledger-sums.ts'
@@ -55,6 +56,7 @@ export class SharedAccounts {
   #ledger: Promise<LedgerClient> | null = null
   /** The names of the workers' processes in the journal. */
   readonly #processes = new Map<AccountsWorker, string>()
+  #names = storedNames('', false)
   #limits: SharedLedgerOptions['limits'] | null = null
   #state: SharedLedgerState = { problem: null, lagMs: 0, unknown: null }
   #progress = NO_PROGRESS
@@ -141,9 +143,16 @@ export class SharedAccounts {
   }
 
   async #lease(worker: AccountsWorker, asks: readonly LeaseAsk[]): Promise<LeaseReply> {
-    const reply = await this.#leases.lease(await this.#store, worker, asks)
+    const store = await this.#store
+    const reply = await this.#leases.lease(store, worker, { asks, run: this.#runOf(worker) })
     if (this.#isShared) this.#options.onLimits(reply.problem)
     return reply
+  }
+
+  /** The name of a worker's process in the database of the ledger; empty: it records nothing yet. */
+  #runOf(worker: AccountsWorker): string {
+    const process = this.#processes.get(worker)
+    return process === undefined ? '' : this.#names.stored(process)
   }
 
   #seeded(store: CommonCounters, { part, timeout }: Pick<SeededStoreOptions, 'part' | 'timeout'>): SeededStore {
@@ -175,6 +184,7 @@ export class SharedAccounts {
 
   #openLedger(worker: AccountsWorker, options: SharedLedgerOptions): void {
     this.#limits = options.limits
+    if (options.database) this.#names = storedNames(sharedName(options.folder), true)
     const { problem, lagMs, unknown } = this.#state
     if (problem !== null || lagMs > 0 || unknown !== null) worker.send({ type: 'ledger_state', ...this.#state })
     if (this.#ledger) return void this.#ledger.then((ledger) => ledger.limitsChanged())

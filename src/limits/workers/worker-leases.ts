@@ -4,15 +4,8 @@ import type { LeaseReply } from '../../gateway/accounts/counter-store.ts'
 import type { LeaseAsk, LeaseHolder } from '../../policy/accounts/lease.ts'
 import { type CommonCounters, counterOf } from '../common-counters.ts'
 
-/**
- * What a process of a worker has stated last, by counter, and what it had used before it began to lease the counter again. Both
- * are kept until the process ends.
- */
-type Leasing = {
-  readonly holder: LeaseHolder
-  readonly asked: Map<string, LeaseAsk>
-  readonly before: Map<string, number>
-}
+/** What a process of a worker has stated last, by counter. It is kept until the process ends. */
+type Leasing = { readonly holder: LeaseHolder; readonly asked: Map<string, LeaseAsk> }
 
 export class WorkerLeases<Worker extends object> {
   readonly #node: string
@@ -24,20 +17,24 @@ export class WorkerLeases<Worker extends object> {
     this.#node = node
   }
 
-  async lease(store: CommonCounters, worker: Worker, asks: readonly LeaseAsk[]): Promise<LeaseReply> {
-    const { holder, asked, before } = this.#leasingOf(worker)
+  /** `run`: as in `LeaseHolder`. */
+  async lease(
+    store: CommonCounters,
+    worker: Worker,
+    { asks, run }: { readonly asks: readonly LeaseAsk[]; readonly run: string },
+  ): Promise<LeaseReply> {
+    const { holder: known, asked } = this.#leasingOf(worker)
+    const holder = { ...known, run }
     for (const ask of asks) asked.set(ask.counter, ask)
     const reply = await store.lease(holder, asks)
     for (const [at, ask] of asks.entries()) {
       const answer = reply.answers[at]
-      if (answer?.status !== 'ok') continue
-      const past = answer.shift + (ask.leaves ? ask.used - answer.shift : 0)
-      if (past !== 0) before.set(ask.counter, (before.get(ask.counter) ?? 0) + past)
-      if (asked.get(ask.counter) !== ask) continue
+      if (answer?.status !== 'ok' || asked.get(ask.counter) !== ask) continue
       if (ask.leaves) asked.delete(ask.counter)
       else {
-        const [used, granted] = [ask.used - answer.shift, ask.granted - answer.shift + answer.granted]
-        asked.set(ask.counter, { ...ask, id: answer.id, used, granted })
+        const { id, shift, granted: more } = answer
+        const [used, granted, before] = [ask.used - shift, ask.granted - shift + more, ask.before + shift]
+        asked.set(ask.counter, { ...ask, id, used, granted, before })
       }
     }
     return reply
@@ -55,12 +52,11 @@ export class WorkerLeases<Worker extends object> {
     const leasing = this.#workers.get(worker)
     this.#workers.delete(worker)
     if (!leasing) return
-    const { asked, before } = leasing
+    const { asked } = leasing
     const spends = asked.size === 0 ? null : await spending
     const spent = new Map(spends?.map((one) => [counterOf(budgetCharge(one.counter, one.periodStart)), one.spent]))
     const asks = [...asked.values()].map((ask) => {
-      const known =
-        spends && ask.kind === 'budget' ? (spent.get(ask.counter) ?? 0) - (before.get(ask.counter) ?? 0) : null
+      const known = spends && ask.kind === 'budget' ? (spent.get(ask.counter) ?? 0) - ask.before : null
       const used = known ?? ask.used + (ask.kind === 'budget' ? ask.held : 0)
       return { ...ask, seq: ask.seq + 1, granted: used, used, held: 0, need: 0, want: 0, leaves: true }
     })
@@ -70,8 +66,8 @@ export class WorkerLeases<Worker extends object> {
   #leasingOf(worker: Worker): Leasing {
     const known = this.#workers.get(worker)
     if (known) return known
-    const holder = { process: `${this.#node} ${++this.#count}`, boot: Date.now() }
-    const made = { holder, asked: new Map<string, LeaseAsk>(), before: new Map<string, number>() }
+    const holder = { process: `${this.#node} ${++this.#count}`, boot: Date.now(), run: '' }
+    const made = { holder, asked: new Map<string, LeaseAsk>() }
     this.#workers.set(worker, made)
     return made
   }

@@ -11,6 +11,8 @@ export type HeldLease = {
   /** As in `LeaseAsk`. */
   id: string
   seq: number
+  before: number
+  left: string
   /** What the store has of this process, as of its last answer. */
   stated: { readonly used: number; readonly held: number }
   /** As of the last answer: what is not granted (with what was returned since), what others were granted and do not use, and how many lease it. */
@@ -36,6 +38,8 @@ export const newLease = (counter: string, kind: LeaseKind): HeldLease => ({
   held: 0,
   id: '',
   seq: 0,
+  before: 0,
+  left: '',
   stated: { used: 0, held: 0 },
   room: 0,
   others: 0,
@@ -71,9 +75,9 @@ export const askOf = (held: HeldLease, terms: LeaseTerms): LeaseAsk => {
     held.granted -= returned
     held.room += returned
   }
-  const { counter, kind, granted, used, held: reserved, id } = held
+  const { counter, kind, granted, used, held: reserved, id, before, left } = held
   held.seq++
-  return { counter, kind, ...terms, seq: held.seq, id, granted, used, held: reserved, seed: null }
+  return { counter, kind, ...terms, seq: held.seq, id, granted, used, held: reserved, before, left, seed: null }
 }
 
 /** The answer to a question. Returns whether it was the last one. */
@@ -82,10 +86,11 @@ export const answered = (held: HeldLease, ask: LeaseAsk, answer: LeaseAnswer): b
   switch (answer.status) {
     case 'ok': {
       const { granted, sum, used, held: reserved, users, shift } = answer
-      held.id = ask.leaves ? '' : answer.id
+      held.id = answer.id
       held.isKnown = true
       held.granted += granted - shift
       held.used -= shift
+      held.before += shift
       held.stated = { used: ask.used - shift, held: ask.held }
       held.room = Math.max(0, ask.limit - sum)
       held.users = users
@@ -123,6 +128,8 @@ const forget = (held: HeldLease): void => {
   held.othersUsed += held.stated.used + charged
   held.used -= held.stated.used + charged
   held.granted = held.used + held.held
+  held.before += held.stated.used + charged
+  held.left = held.id
   held.id = ''
   held.stated = { used: 0, held: 0 }
 }

@@ -5,16 +5,16 @@ import { LEASE_GRACE, type LeaseAnswer, type LeaseAsk, type LeasedSum, lease, ne
 
 const LIMIT = 4
 const TERMS = { limit: LIMIT, refill: 0, lapse: 600_000, life: 1, leaves: false }
-const ZERO = { spent: 0, by: 'raise', quiet: 0 } as const
+const NOTHING = { spent: 0, recorded: [], by: 'begin', quiet: 0 } as const
 
 /** A counter and processes that lease it, without a network. */
 const given = (limit: number) => {
-  const counter = newSum('c', 0)
+  const counter = newSum('c', 0, NOTHING)
   const process = (name: string, kind: HeldLease['kind'] = 'budget') => {
     const held = newLease('budget', kind)
     const ask = (more: object = {}, now = 0, boot = 1) => {
       const asked = askOf(held, { ...TERMS, limit, need: 0, want: limit, ...more })
-      const answer = lease(counter, { process: name, boot }, { ...asked, seed: ZERO }, now)
+      const answer = lease(counter, { process: name, boot, run: `${name}${boot}` }, { ...asked, seed: NOTHING }, now)
       answered(held, asked, answer)
       return answer
     }
@@ -99,18 +99,60 @@ test('lease: a process that starts again takes back what it was granted before',
 })
 
 test('lease: an emptied store begins with what the ledger has, and grants nothing at first', () => {
-  const counter = newSum('d', 0)
   const ask = (seq: number, seed: LeaseAsk['seed'], now: number) => ({
     ...{ ...askOf(newLease('budget', 'budget'), { ...TERMS, limit: 100, need: 10, want: 0 }), seq, seed },
     now,
   })
-  const first = ask(1, { spent: 40, by: 'raise', quiet: 3_000 }, 0)
-  const answer = lease(counter, { process: 'a', boot: 0 }, first, 0)
+  const counter = newSum('d', 0, { ...NOTHING, spent: 40, quiet: 3_000 })
+  const answer = lease(counter, { process: 'a', boot: 0, run: '' }, ask(1, null, 0), 0)
   assert.deepEqual([answer.status === 'ok' && answer.granted, counter.sum], [0, 40])
-  lease(counter, { process: 'b', boot: 0 }, ask(1, { spent: 30, by: 'raise', quiet: 0 }, 1), 1)
+  const other = { process: 'b', boot: 0, run: '' }
+  for (const by of ['begin', 'raise'] as const) lease(counter, other, ask(1, { ...NOTHING, spent: 30, by }, 1), 1)
   assert.equal(counter.sum, 40)
-  const later = lease(counter, { process: 'b', boot: 0 }, ask(2, null, 3_001), 3_001)
+  const later = lease(counter, other, ask(2, null, 3_001), 3_001)
   assert.equal(later.status === 'ok' && later.granted, 10)
+})
+
+test('lease: what the ledger has of processes is not counted twice, whenever it was read', () => {
+  const [a, b] = ['a', 'b'].map((name) => ({ process: name, boot: 1, run: name }))
+  assert.ok(a && b)
+  const held = newLease('budget', 'budget')
+  const ask = (counter: LeasedSum, more: object = {}) => {
+    const asked = askOf(held, { ...TERMS, limit: 1_000, need: 0, want: 0, ...more })
+    return answered(held, asked, lease(counter, a, asked, 0))
+  }
+  const first = newSum('first', 0, NOTHING)
+  ask(first)
+  held.used += 10
+  ask(first)
+  ask(first, { leaves: true })
+  held.used += 20
+  ask(first)
+  assert.deepEqual([first.used, held.before, held.used], [30, 10, 20])
+  // The store was emptied. The ledger has 25 of what a process has used, and all of another one.
+  held.used += 3
+  const recorded = [
+    { run: 'a', spent: 25 },
+    { run: 'b', spent: 7 },
+  ]
+  const second = newSum('second', 0, { ...NOTHING, spent: 132, recorded })
+  held.id = ''
+  held.used += 2
+  // The first answer is lost.
+  lease(second, a, askOf(held, { ...TERMS, limit: 1_000, need: 0, want: 0 }), 0)
+  ask(second)
+  assert.deepEqual([second.used, held.before + held.used], [142, 35])
+  held.used += 1
+  ask(second, { leaves: true })
+  ask(second)
+  assert.equal(second.used, 143)
+  const other = { ...askOf(newLease('budget', 'budget'), { ...TERMS, limit: 1_000, need: 0, want: 0 }), used: 9 }
+  lease(second, b, other, 0)
+  assert.equal(second.used, 145)
+  // It starts again: the ledger has what it has spent last.
+  const again = { ...NOTHING, spent: 150, recorded: [{ run: 'b', spent: 12 }], by: 'raise' } as const
+  lease(second, { ...b, boot: 2, run: 'b2' }, { ...other, used: 0, seed: again }, 0)
+  assert.deepEqual([second.used, second.sum, second.held], [150, 150, 0])
 })
 
 // ── All interleavings ───────────────────────────────────────────────────────────────────────────────────────────
@@ -126,12 +168,13 @@ type Message =
       readonly answer: LeaseAnswer
     }
 type Modelled = { held: HeldLease; boot: number; left: number; isAsking: boolean }
-/** `spent`: what was settled, or is charged because its process has ended: what the ledger knows. */
+/** `spent`: what was settled, or is charged because its process has ended: what the ledger knows; `recorded`: of each run. */
 type Model = {
   store: LeasedSum | null
   epoch: number
   isQuiet: boolean
   spent: number
+  recorded: Map<string, number>
   faults: number
   processes: Modelled[]
   messages: Message[]
@@ -140,6 +183,7 @@ type Model = {
 const copyOf = (model: Model): Model => ({
   ...model,
   store: model.store && { ...model.store, entries: new Map(model.store.entries) },
+  recorded: new Map(model.recorded),
   processes: model.processes.map((one) => ({ ...one, held: { ...one.held } })),
   messages: [...model.messages],
 })
@@ -147,6 +191,33 @@ const copyOf = (model: Model): Model => ({
 /** What may be used from now on, beyond what was spent, if nothing else is granted. */
 const committedOf = ({ spent, processes }: Model): number =>
   processes.reduce((sum, { held }) => sum + Math.max(0, freeOf(held)) + held.held, spent)
+
+const runOf = (of: number, boot: number): string => `${of}.${boot}`
+
+const spend = (model: Model, run: string, amount: number): void => {
+  model.spent += amount
+  model.recorded.set(run, (model.recorded.get(run) ?? 0) + amount)
+}
+
+/** What the store has of all that a process has used. */
+const countedOf = ({ store }: Model, { held, boot }: Modelled, of: number): number => {
+  const entry = store?.entries.get(`${of}`)
+  if (entry?.boot === boot) return entry.total
+  return held.left === store?.id ? held.before : (store?.recorded.get(runOf(of, boot)) ?? 0)
+}
+
+/** What an earlier process has spent and not stated. */
+const unstatedOf = ({ store, recorded }: Model, { boot }: Modelled, of: number): number => {
+  const entry = store?.entries.get(`${of}`)
+  return entry && entry.boot !== boot ? (recorded.get(entry.run) ?? 0) - entry.total : 0
+}
+
+/** What the store has, and processes are about to state. */
+const shownOf = (model: Model, store: LeasedSum): number =>
+  model.processes.reduce(
+    (sum, one, of) => sum + one.held.before + one.held.used - countedOf(model, one, of) + unstatedOf(model, one, of),
+    store.used,
+  )
 
 const deliver = (model: Model, message: Message): void => {
   const process = model.processes[message.of]
@@ -158,17 +229,15 @@ const deliver = (model: Model, message: Message): void => {
     return
   }
   const { of, boot, ask } = message
-  const holder = { process: `${of}`, boot }
+  const holder = { process: `${of}`, boot, run: runOf(of, boot) }
   const quiet = model.isQuiet ? 1 : 0
-  const sent = model.store ? ask : null
-  let answer: LeaseAnswer = sent && model.store ? lease(model.store, holder, sent, 0) : { status: 'unseeded' }
-  // The ledger is read after the question was asked, so it has what the process has used.
+  let answer: LeaseAnswer = model.store ? lease(model.store, holder, ask, 0) : { status: 'unseeded' }
   if (answer.status === 'unseeded' || answer.status === 'restarted') {
-    model.store ??= newSum(`${model.epoch}`, 0)
-    const { used, granted } = ask
-    const seed = { spent: model.spent, by: 'raise', quiet } as const
-    answer = lease(model.store, holder, { ...ask, id: '', used: 0, granted: granted - used, seed }, 0)
-    if (answer.status === 'ok') answer = { ...answer, shift: used }
+    const recorded = [...model.recorded].map(([run, spent]) => ({ run, spent }))
+    const by = answer.status === 'restarted' ? 'raise' : 'begin'
+    const seed = { spent: model.spent, recorded, by, quiet } as const
+    model.store ??= newSum(`${model.epoch}`, 0, seed)
+    answer = lease(model.store, holder, { ...ask, id: '', seed }, 0)
   }
   model.messages.push({ to: 'process', epoch: message.epoch, of, boot, ask, answer })
 }
@@ -199,12 +268,12 @@ function* stepsOf(model: Model): Generator<Model> {
         yield step((process, next) => {
           process.held.held--
           process.held.used++
-          next.spent++
+          spend(next, runOf(of, process.boot), 1)
         })
     }
     if (model.faults > 0)
       yield step((process, next) => {
-        next.spent += process.held.held
+        spend(next, runOf(of, process.boot), process.held.held)
         process.held = newLease('budget', 'budget')
         process.boot++
         process.isAsking = false
@@ -246,22 +315,27 @@ function* stepsOf(model: Model): Generator<Model> {
  * A text that is the same for states with the same future: which process is which does not matter, nor what only messages show,
  * and of numbers that only grow, the distance to what the store has.
  */
-const keyOf = ({ store, isQuiet, spent, faults, processes, messages }: Model): string => {
-  const texts = processes.map(({ held, boot, left, isAsking }, of) => {
+const keyOf = (model: Model): string => {
+  const { store, isQuiet, spent, faults, processes, messages } = model
+  const texts = processes.map((process, of) => {
+    const { held, boot, left, isAsking } = process
     const entry = store?.entries.get(`${of}`)
-    const [seq, used] = [entry?.seq ?? 0, entry?.used ?? 0]
+    const seq = entry?.seq ?? 0
+    const counted = countedOf(model, process, of)
     const isKnown = held.id === '' ? 0 : held.id === store?.id ? 1 : 2
     const sent = messages.flatMap((one) => {
       if (one.of !== of) return []
       const { ask } = one
-      const about = [boot - one.boot, ask.seq - seq, ask.granted, ask.used - used, ask.held, ask.need]
-      const known = ask.id === '' ? 0 : ask.id === store?.id ? 1 : 2
-      return one.to === 'store' ? [`>${about},${known}`] : [`<${about},${known},${answerKey(one.answer)}`]
+      const used = ask.before + ask.used - counted
+      const about = [boot - one.boot, ask.seq - seq, ask.granted - ask.used, used, ask.held, ask.need]
+      const isIn = ask.id === '' ? 0 : ask.id === store?.id ? 1 : 2
+      return one.to === 'store' ? [`>${about},${isIn}`] : [`<${about},${isIn},${answerKey(one.answer)}`]
     })
-    const stored = entry ? [entry.granted, entry.held, boot - entry.boot].join() : ''
+    const unstated = unstatedOf(model, process, of)
+    const stored = entry ? [entry.granted - entry.used, entry.held, boot - entry.boot, unstated].join() : ''
     const own = [
-      held.granted,
-      held.used - used,
+      held.granted - held.used,
+      held.before + held.used - counted,
       held.held,
       isKnown,
       held.seq - seq,
@@ -270,19 +344,19 @@ const keyOf = ({ store, isQuiet, spent, faults, processes, messages }: Model): s
       left,
       isAsking,
     ]
-    const stated = [held.stated.used - used, held.stated.held]
+    const stated = [held.stated.used - held.used, held.stated.held]
     return [own, stated, stored, sent.sort().join(';')].join('|')
   })
   return [texts.sort().join('/'), store?.sum, store?.used, store?.held, isQuiet, spent, faults].join('#')
 }
 
 const answerKey = (answer: LeaseAnswer): string =>
-  answer.status === 'ok' ? [answer.granted, answer.sum, answer.users, answer.shift].join() : answer.status
+  answer.status === 'ok' ? [answer.granted, answer.sum, answer.users].join() : answer.status
 
 const explore = (processes: number, operations: number, faults: number) => {
   const fresh = () => ({ held: newLease('budget', 'budget'), boot: 0, left: operations, isAsking: false })
   const start: Model = {
-    ...{ store: null, epoch: 0, isQuiet: false, spent: 0, faults, messages: [] },
+    ...{ store: null, epoch: 0, isQuiet: false, spent: 0, recorded: new Map(), faults, messages: [] },
     processes: Array.from({ length: processes }, fresh),
   }
   const seen = new Set([keyOf(start)])
@@ -298,6 +372,7 @@ const explore = (processes: number, operations: number, faults: number) => {
         const committed = committedOf(reached)
         most = Math.max(most, committed)
         assert.ok(committed <= LIMIT, `${committed} of ${LIMIT}: ${JSON.stringify(reached)}`)
+        if (reached.store) assert.equal(shownOf(reached, reached.store), reached.spent, JSON.stringify(reached))
         next.push(reached)
       }
     frontier = next
@@ -316,7 +391,7 @@ for (const [processes, operations, faults] of [
   })
 
 test('lease: taking back a process that is not there changes nothing', () => {
-  const counter = newSum('c', 0)
+  const counter = newSum('c', 0, NOTHING)
   takeBack(counter, 'a', 'budget')
-  assert.deepEqual(counter, newSum('c', 0))
+  assert.deepEqual(counter, newSum('c', 0, NOTHING))
 })

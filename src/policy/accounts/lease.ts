@@ -7,12 +7,19 @@
  *
  * A process states all that it was granted, each time: an answer that is lost is corrected by the next question, and one that
  * comes twice changes nothing. Amounts are nano-dollars, tokens or requests; times are in ms.
+ *
+ * A budget that a store does not know begins with what the ledger says. Part of that was used by processes that run, which
+ * states it again. So a counter keeps which parts of it are theirs (`recorded`), and a process that begins to lease it has used
+ * in addition what is not among them. It makes no difference when the ledger was read.
  */
 
 export type LeaseKind = 'slots' | 'rate' | 'budget'
 
-/** A process that leases. `boot`: higher after a restart, when what the earlier process was granted is taken back. */
-export type LeaseHolder = { readonly process: string; readonly boot: number }
+/**
+ * A process that leases. `boot`: higher after a restart, when what the earlier process was granted is taken back. `run`: its name in
+ * the ledger; empty: it records nothing.
+ */
+export type LeaseHolder = { readonly process: string; readonly boot: number; readonly run: string }
 
 /** What a process states about one counter, and wants. */
 export type LeaseAsk = {
@@ -29,6 +36,9 @@ export type LeaseAsk = {
   readonly granted: number
   readonly used: number
   readonly held: number
+  /** What the process has used of a budget before it began to lease it, and the counter that contains it; empty: none. */
+  readonly before: number
+  readonly left: string
   /** In addition to what is free: for requests that wait, and for those to come. */
   readonly need: number
   readonly want: number
@@ -42,10 +52,19 @@ export type LeaseAsk = {
 }
 
 /**
- * What the ledger says was spent; `raise`: by all gateways, `add`: by this one, and the store lacks it. `quiet`: ms without
+ * What the ledger says was spent. A counter that the store does not know begins with it. `by`: what happens to one that it knows:
+ * nothing; it is `raise`d to it; or it lacks it, and it is `add`ed. `recorded`: the parts of processes. `quiet`: ms without
  * grants, because the store was emptied: processes state within this time what they were granted before.
  */
-export type LeaseSeed = { readonly spent: number; readonly by: 'raise' | 'add'; readonly quiet: number }
+export type LeaseSeed = {
+  readonly spent: number
+  readonly recorded: readonly RecordedPart[]
+  readonly by: 'begin' | 'raise' | 'add'
+  readonly quiet: number
+}
+
+/** What a process has spent of a counter, as the ledger has it. `run`: as in `LeaseHolder`. */
+export type RecordedPart = { readonly run: string; readonly spent: number }
 
 export type LeaseAnswer =
   | {
@@ -61,7 +80,7 @@ export type LeaseAnswer =
       readonly users: number
       /** One of them lacks something that others hold and do not use. */
       readonly isShort: boolean
-      /** What the process has used that is part of the seed: it must not be stated again. */
+      /** What the process has used that the counter began with: it must not be stated again. Negative: it lacks that. */
       readonly shift: number
     }
   /**
@@ -76,13 +95,17 @@ export type LeaseAnswer =
   /** The store does not answer. `spent`: what the ledger says was spent; null: not known. */
   | { readonly status: 'lost'; readonly spent: number | null }
 
-/** What a store keeps of one process. `at`: its last question. */
-export type LeaseEntry = {
-  readonly boot: number
+/**
+ * What a store keeps of one process. `used` and `granted` are what it has stated without `shift`, `total` is what it has used in
+ * all; `at`: its last question.
+ */
+export type LeaseEntry = Pick<LeaseHolder, 'boot' | 'run'> & {
   readonly seq: number
   readonly granted: number
   readonly used: number
   readonly held: number
+  readonly shift: number
+  readonly total: number
   readonly at: number
 }
 
@@ -100,6 +123,8 @@ export type LeasedSum = {
   /** A process lacks something until then. */
   shortUntil: number
   readonly entries: Map<string, LeaseEntry>
+  /** The parts of runs in what the counter began with. */
+  readonly recorded: Map<string, number>
 }
 
 /** ms without any question after which processes are not yet gone: the store itself was. */
@@ -111,30 +136,40 @@ export const LEASE_GRACE = 30_000
 export const LEASE_SHORT = 3_000
 
 /** A counter that a store has not known. */
-export const newSum = (id: string, now: number): LeasedSum => ({
+export const newSum = (id: string, now: number, { spent, recorded, quiet }: LeaseSeed): LeasedSum => ({
   id,
-  sum: 0,
-  used: 0,
+  sum: spent,
+  used: spent,
   held: 0,
   at: now,
   since: now,
-  quietUntil: now,
+  quietUntil: now + quiet,
   shortUntil: 0,
   entries: new Map(),
+  recorded: new Map(recorded.map((part) => [part.run, part.spent])),
 })
 
 /** Answers a question of a process, and changes the counter. `lease-script.ts` is the same for Redis. */
-export const lease = (counter: LeasedSum, { process, boot }: LeaseHolder, ask: LeaseAsk, now: number): LeaseAnswer => {
+export const lease = (
+  counter: LeasedSum,
+  { process, boot, run }: LeaseHolder,
+  ask: LeaseAsk,
+  now: number,
+): LeaseAnswer => {
   if (ask.id !== '' && ask.id !== counter.id) return { status: 'unseeded' }
   const known = counter.entries.get(process)
   if (known && (known.boot > boot || (known.boot === boot && ask.seq <= known.seq)))
     return { status: 'stale', boot: known.boot }
   // What it has spent last may be missing: only the ledger has it.
   if (known && known.boot < boot && ask.kind === 'budget' && !ask.seed) return { status: 'restarted' }
-  if (known && known.boot < boot) takeBack(counter, process, ask.kind)
+  if (known && known.boot < boot) replace(counter, process, ask)
   const entry = known?.boot === boot ? known : undefined
   if (!entry && ask.id !== '') return { status: 'lapsed' }
-  const { granted, used, held, leaves } = ask
+  const { held, leaves } = ask
+  const shift = entry?.shift ?? shiftOf(counter, run, ask)
+  // An answer with it was received, or it is part of this one.
+  const stated = ask.id === '' ? shift : 0
+  const [granted, used] = [ask.granted - stated, ask.used - stated]
   pass(counter, ask.refill, now)
   if (ask.seed) seed(counter, ask.seed, now)
   counter.sum += granted - (entry?.granted ?? 0)
@@ -151,15 +186,43 @@ export const lease = (counter: LeasedSum, { process, boot }: LeaseHolder, ask: L
   counter.sum += more
   if (more < ask.need) counter.shortUntil = now + LEASE_SHORT
   if (leaves) counter.entries.delete(process)
-  else counter.entries.set(process, { boot, seq: ask.seq, granted: granted + more, used, held, at: now })
+  else {
+    const total = ask.before + ask.used
+    counter.entries.set(process, {
+      boot,
+      run,
+      seq: ask.seq,
+      granted: granted + more,
+      used,
+      held,
+      shift,
+      total,
+      at: now,
+    })
+  }
   return {
     ...{ status: 'ok', id: counter.id, granted: more, sum: counter.sum, used: counter.used, held: counter.held },
-    ...{ users, isShort: now < counter.shortUntil, shift: 0 },
+    ...{ users, isShort: now < counter.shortUntil, shift: stated },
   }
 }
 
 /** What one of several processes keeps free at most, so that half of the rest stays for requests that need it. */
 export const shareOf = (rest: number, users: number): number => Math.floor(Math.max(0, rest) / (2 * Math.max(1, users)))
+
+/** What a process that begins to lease a counter has used that the counter has. */
+const shiftOf = ({ id, recorded }: LeasedSum, run: string, { kind, before, left }: LeaseAsk): number =>
+  kind !== 'budget' || left === id ? 0 : (recorded.get(run) ?? 0) - before
+
+/** A process has started again: what the ledger has of the earlier one is charged, or else what it had reserved. */
+const replace = (counter: LeasedSum, process: string, { kind, seed }: LeaseAsk): void => {
+  const entry = counter.entries.get(process)
+  const part = entry && seed?.recorded.find(({ run }) => run === entry.run)
+  takeBack(counter, process, kind)
+  if (!entry || !part) return
+  const missing = Math.max(0, part.spent - entry.total) - entry.held
+  counter.sum += missing
+  counter.used += missing
+}
 
 /** Takes back what a process that is gone had not used. */
 export const takeBack = (counter: LeasedSum, process: string, kind: LeaseKind): void => {
@@ -181,9 +244,11 @@ const pass = (counter: LeasedSum, refill: number, now: number): void => {
   counter.at = Math.max(counter.at, now)
 }
 
-const seed = (counter: LeasedSum, { spent, by, quiet }: LeaseSeed, now: number): void => {
+const seed = (counter: LeasedSum, { spent, recorded, by, quiet }: LeaseSeed, now: number): void => {
+  if (by === 'begin') return
   counter.quietUntil = Math.max(counter.quietUntil, now + quiet)
   const missing = by === 'add' ? spent : Math.max(0, spent - counter.used)
+  if (by === 'add') for (const part of recorded) counter.recorded.set(part.run, part.spent)
   counter.sum += missing
   counter.used += missing
 }

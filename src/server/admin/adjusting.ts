@@ -32,7 +32,6 @@ export const storeAdjustment = async (
   if (amount === null) return bad(UNKNOWN_TOTAL)
   const { reason } = correction
   const corrected = counter === null || period_start === null ? null : { counter, period_start }
-  if (corrected) await gateway.accounts.beginAdjusting(corrected)
   const stored = await ledger.adjust({ id, at, budget, counter, period_start, key, amount, reason, actor: actor.id })
   if (typeof stored === 'string') return bad(unstored(stored))
   if (!stored.isNew && correction.amount !== 'reset' && stored.amount !== correction.amount) return bad(KEY_REUSED)

@@ -26,6 +26,7 @@ const correction = {
   key: null,
   reason: 'x',
   actor: 'adm_a',
+  process: OWN,
 }
 
 // ── Killed processes ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -107,10 +108,10 @@ onEachEngine((engine) => {
     assert.deepEqual(checkSums(), { attempts: 700, requests: 700, cost: 49_000 })
     assert.deepEqual(listSegments(journal), [])
     assert.deepEqual(events, [{ event: 'ok' }])
-    const [{ nodes, ...sum } = assert.fail('there are no sums')] = await bookkeeper.sums(NOON, [])
+    const [{ recorded, ...sum } = assert.fail('there are no sums')] = await bookkeeper.sums(NOON, [])
     assert.deepEqual(sum, { counter: 'bud_a', period_start: NOON, spent: 49_000, earlier: 49_000 })
     assert.deepEqual(
-      nodes.map(({ isOwn, spent }) => [isOwn, spent]),
+      recorded.map(({ run, spent }) => [run.endsWith(ENDED), spent]),
       [[true, 49_000]],
     )
     assert.deepEqual(await bookkeeper.sums(NOON + 1, []), [])

@@ -131,7 +131,12 @@ export class Bookkeeper {
 
   /** Stores an adjustment. Throws if the database cannot be written. */
   async adjust(adjustment: Adjustment): Promise<Adjusted> {
-    return (await this.#open()).store.adjust(adjustment)
+    const { store, fold } = await this.#open()
+    const adjusted = await store.adjust(adjustment)
+    const { process, counter, period_start: periodStart } = adjustment
+    if (adjusted.isNew && counter !== null && periodStart !== null)
+      fold.adjusted(process, { counter, periodStart, spent: adjusted.amount })
+    return adjusted
   }
 
   /** What an ended process has spent of budget counters; null: unknown, because the database was opened meanwhile. */

@@ -4,7 +4,13 @@
  * complete: its own end and those of all its attempts are recorded, or its process has ended.
  */
 import type { Incident } from '../../core/incident.ts'
-import { type BudgetCharge, type CounterSpend, parseCharge, type RequestOutcome } from '../../core/journal.ts'
+import {
+  type BudgetCharge,
+  budgetCharge,
+  type CounterSpend,
+  parseCharge,
+  type RequestOutcome,
+} from '../../core/journal.ts'
 import type {
   FacetRow,
   IncidentRow,
@@ -146,6 +152,12 @@ export class LedgerFold {
   /** Counts what a process spends, from now on. Call before its first record. */
   countSpending(process: string): void {
     this.#spends.set(process, new Map())
+  }
+
+  /** A process has changed a counter by an adjustment. */
+  adjusted(process: string, { counter, periodStart, spent }: CounterSpend): void {
+    const spends = this.#spends.get(process)
+    if (spends) addCharge(spends, budgetCharge(counter, periodStart), spent)
   }
 
   /** What a process has spent of budget counters, and stops counting; null: it was not counted from its first record. */

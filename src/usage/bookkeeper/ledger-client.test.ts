@@ -111,7 +111,13 @@ test('ledger: an adjustment is stored after what is in the journal', async () =>
   const { client, serve } = given()
   await serve(1, 20)
   const reset = { id: 'adj_1', at: NOON, budget: 'bud_a', counter: 'bud_a', period_start: NOON, key: null }
-  const adjusted = await client.adjust({ ...reset, amount: 'reset', reason: 'an incident', actor: 'adm_a' })
+  const adjusted = await client.adjust({
+    ...reset,
+    amount: 'reset',
+    reason: 'an incident',
+    actor: 'adm_a',
+    process: '',
+  })
   assert.deepEqual(adjusted, { amount: -20 * 70, isNew: true })
   const sums = await client.sums(NOON, [])
   assert.ok(typeof sums !== 'string')

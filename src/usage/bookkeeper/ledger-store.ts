@@ -1,4 +1,6 @@
 /** A database that contains the ledger. Functions throw the error of the database or of the file system. */
+
+import type { RecordedPart } from '../../policy/accounts/lease.ts'
 import type { AdjustmentRow, JournalRow, OpenCallRow } from '../columns/usage-schema.ts'
 import type { JournalProcess } from '../journal/segment-files.ts'
 import type { LedgerBatch } from './fold.ts'
@@ -37,8 +39,11 @@ export type LedgerStore = {
 /** Retention. `keepDays`: rows of requests; `keepHours`: days after which the hours of totals are summed up. */
 export type UsageLimits = { readonly keepDays: number; readonly keepHours: number; readonly maxMegabytes: number }
 
-/** An adjustment to be stored. `reset`: minus what the counter has spent. */
-export type Adjustment = Omit<AdjustmentRow, 'amount'> & { readonly amount: number | 'reset' }
+/** An adjustment to be stored. `reset`: minus what the counter has spent. `process`: whose counters are changed by it. */
+export type Adjustment = Omit<AdjustmentRow, 'amount'> & {
+  readonly amount: number | 'reset'
+  readonly process: string
+}
 
 /** A stored adjustment: its amount in nano-dollars. `isNew`: false if its ID was stored before. */
 export type Adjusted = { readonly amount: number; readonly isNew: boolean }
@@ -52,12 +57,9 @@ export type LedgerSum = {
   readonly period_start: number
   readonly spent: number
   readonly earlier: number
-  /** The parts of the gateways that have recorded it: of several only in a shared database. */
-  readonly nodes: readonly NodeSum[]
+  /** The parts of processes, of which some may have ended, by their names in the database (`StoredNames`). */
+  readonly recorded: readonly RecordedPart[]
 }
-
-/** What one gateway has recorded. `isOwn`: this one. */
-export type NodeSum = { readonly node: string; readonly isOwn: boolean; readonly spent: number }
 
 /** What rows of this process are marked with. */
 export type LedgerWriter = { readonly node: string; readonly process: JournalProcess }

@@ -9,7 +9,8 @@ import type { SharedDatabase } from '../../storage/sql/shared-database.ts'
 import { Partitions } from '../columns/partitions.ts'
 import { type JournalRow, type OpenCallRow, REQUEST_COLUMNS, SHARED_USAGE } from '../columns/usage-schema.ts'
 import { type StoredNames, storedNames } from '../journal/node-name.ts'
-import { endedProcesses, isOfRun, type JournalProcess, processName } from '../journal/segment-files.ts'
+import { endedProcesses, isOfRun, type JournalProcess } from '../journal/segment-files.ts'
+import { counterSums } from './counter-sums.ts'
 import type { LedgerBatch } from './fold.ts'
 import type {
   Adjusted,
@@ -127,7 +128,7 @@ export class PostgresLedger implements LedgerStore {
     return this.#sums(since)
   }
 
-  adjust({ amount, ...adjustment }: Adjustment): Promise<Adjusted> {
+  adjust({ amount, process, ...adjustment }: Adjustment): Promise<Adjusted> {
     const { id, at, budget, counter, period_start, key, reason, actor } = adjustment
     return this.#pool.transaction(async (tx) => {
       const known = async () => (await tx.query('SELECT amount FROM adjustment WHERE id = $1', [id])).rows[0]
@@ -146,8 +147,8 @@ export class PostgresLedger implements LedgerStore {
       )
       if (changes === 0) return { amount: Number((await known())?.amount), isNew: false }
       if (counter !== null && period_start !== null) {
-        const process = this.#names.stored(processName(this.#process))
-        await addSum(tx, { process, counter, periodStart: period_start, spent: value })
+        const stored = this.#names.stored(process)
+        await addSum(tx, { process: stored, counter, periodStart: period_start, spent: value })
       }
       return { amount: value, isNew: true }
     })
@@ -218,21 +219,9 @@ export class PostgresLedger implements LedgerStore {
       ],
       { readOnly: true, isolation: 'repeatable read' },
     )
-    const byCounter = new Map<string, { own: number; nodes: Map<string, number> }>()
-    for (const { process, counter, period_start, spent } of parts?.rows ?? []) {
-      const name = `${period_start} ${counter}`
-      const part = byCounter.get(name) ?? { own: 0, nodes: new Map() }
-      byCounter.set(name, part)
-      const own = this.#names.own(String(process))
-      if (own && isOfRun(own, this.#process)) part.own += Number(spent)
-      const node = this.#names.nodeOf(String(process))
-      part.nodes.set(node, (part.nodes.get(node) ?? 0) + Number(spent))
-    }
-    return (sums?.rows ?? []).map((row) => {
-      const [counter, period_start, spent] = [String(row.counter), Number(row.period_start), Number(row.spent)]
-      const part = byCounter.get(`${period_start} ${counter}`)
-      const nodes = [...(part?.nodes ?? [])].map(([node, of]) => ({ node, isOwn: this.#names.isOwn(node), spent: of }))
-      return { counter, period_start, spent, earlier: spent - (part?.own ?? 0), nodes }
+    return counterSums(sums?.rows ?? [], parts?.rows ?? [], (stored) => {
+      const own = this.#names.own(stored)
+      return own !== null && own !== '' && isOfRun(own, this.#process)
     })
   }
 

@@ -4,7 +4,8 @@ import { inTransaction } from '../../storage/sql/transaction.ts'
 import type { AdjustmentRow, JournalRow, OpenCallRow } from '../columns/usage-schema.ts'
 import { openStorage, type UsageStorage } from '../columns/usage-storage.ts'
 import { type StoredNames, storedNames } from '../journal/node-name.ts'
-import { endedProcesses, isOfRun, type JournalProcess, processName } from '../journal/segment-files.ts'
+import { endedProcesses, isOfRun, type JournalProcess } from '../journal/segment-files.ts'
+import { counterSums } from './counter-sums.ts'
 import type { LedgerBatch } from './fold.ts'
 import { ADJUSTMENT_COLUMNS, DELETED, prepareStatements, valuesOf, writeBatch } from './ledger-statements.ts'
 import type {
@@ -69,7 +70,7 @@ export class SqliteLedger implements LedgerStore {
     })
   }
 
-  async adjust({ amount, ...adjustment }: Adjustment): Promise<Adjusted> {
+  async adjust({ amount, process, ...adjustment }: Adjustment): Promise<Adjusted> {
     const { adjustment: stored, insertAdjustment, spent } = this.#statements
     const { counter, period_start } = adjustment
     return inTransaction(this.#database, () => {
@@ -79,7 +80,7 @@ export class SqliteLedger implements LedgerStore {
       const row: AdjustmentRow = { ...adjustment, amount: amount === 'reset' ? total() : amount }
       insertAdjustment.run(...valuesOf(ADJUSTMENT_COLUMNS, row))
       if (counter !== null && period_start !== null)
-        this.#addSum({ process: processName(this.#process), counter, periodStart: period_start, spent: row.amount })
+        this.#addSum({ process, counter, periodStart: period_start, spent: row.amount })
       return { amount: row.amount, isNew: true }
     })
   }
@@ -138,17 +139,8 @@ export class SqliteLedger implements LedgerStore {
   }
 
   #sums(since: number): readonly LedgerSum[] {
-    const own = new Map<string, number>()
-    for (const { process, counter, period_start, spent } of this.#statements.processSums.all(since)) {
-      const name = this.#names.own(String(process))
-      const key = `${period_start} ${counter}`
-      if (name && isOfRun(name, this.#process)) own.set(key, (own.get(key) ?? 0) + Number(spent))
-    }
-    return this.#statements.sums.all(since).map((row) => {
-      const [counter, period_start, spent] = [String(row.counter), Number(row.period_start), Number(row.spent)]
-      const earlier = spent - (own.get(`${period_start} ${counter}`) ?? 0)
-      return { counter, period_start, spent, earlier, nodes: [{ node: this.#names.node, isOwn: true, spent }] }
-    })
+    const { sums, processSums } = this.#statements
+    return counterSums(sums.all(since), processSums.all(since), (name) => name !== '' && isOfRun(name, this.#process))
   }
 
   // ── Writes ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -132,10 +132,11 @@ export class UsageLedger implements Journal {
    * Stores an adjustment of a budget or a key, after everything that is recorded. A reset computes its amount. A text is the
    * problem.
    */
-  async adjust(adjustment: Adjustment): Promise<Adjusted | string> {
+  async adjust(given: Omit<Adjustment, 'process'>): Promise<Adjusted | string> {
     const { worker } = this.#options
     const { client, writer } = await this.#load()
     writer.flush()
+    const adjustment = { ...given, process: this.#process }
     return client ? client.adjust(adjustment) : (worker?.bookkeeper.adjust(adjustment) ?? UNREACHABLE)
   }
 

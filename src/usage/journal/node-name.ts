@@ -66,16 +66,15 @@ const nameIn = (path: string): string | null => {
   return text
 }
 
+/** The name of a process among those of several gateways. */
+export const runName = (node: string, process: string): string => node + SEPARATOR + process
+
 /** How a gateway's processes and segments are named in the database. */
 export type StoredNames = {
   readonly node: string
   readonly stored: (name: string) => string
   /** The name within the gateway; null: of another gateway, or of none. */
   readonly own: (stored: string) => string | null
-  /** The gateway of a stored name. */
-  readonly nodeOf: (stored: string) => string
-  /** Whether rows with this node are of this gateway. */
-  readonly isOwn: (node: string) => boolean
   /** Its names are in this range, in the order of bytes; the end is exclusive. */
   readonly range: readonly [from: string, to: string]
 }
@@ -86,17 +85,13 @@ export const storedNames = (node: string, isShared: boolean): StoredNames => {
       node,
       stored: (name) => name,
       own: (name) => name || null,
-      nodeOf: () => node,
-      isOwn: () => true,
       range: ['', '\u{10ffff}'],
     }
-  const prefix = node + SEPARATOR
+  const prefix = runName(node, '')
   return {
     node,
     stored: (name) => prefix + name,
     own: (stored) => (stored.startsWith(prefix) ? stored.slice(prefix.length) : null),
-    nodeOf: (stored) => stored.slice(0, stored.indexOf(SEPARATOR)),
-    isOwn: (other) => other === node,
     range: [prefix, node + AFTER_SEPARATOR],
   }
 }

@@ -16,7 +16,7 @@ export type CommonCounters = {
  * used after each exchange, or null.
  */
 export const storeOf = (
-  store: Pick<CommonCounters, 'lease'> & Pick<CounterStore, 'read' | 'known'>,
+  store: Pick<CommonCounters, 'lease'> & Pick<CounterStore, 'read' | 'spent' | 'known'>,
   { process, run, boot: started }: LeaseHolder,
   onReply: (problem: string | null) => void = () => {},
 ): CounterStore => {
@@ -30,6 +30,7 @@ export const storeOf = (
       return reply
     },
     read: (counters) => store.read(counters),
+    spent: (counters) => store.spent(counters),
     known: () => store.known(),
   }
 }

@@ -16,6 +16,8 @@ export type LedgerSumsOptions = Omit<RestoredBudgetsOptions, 'accounts'> & {
 
 /** ms for which sums are good enough for reports. */
 const RECENT = 10_000
+/** ms that such a read is waited for: the sums of before are used if the ledger does not answer. */
+const READ_WAIT = 1_000
 
 export class LedgerSums {
   readonly #options: LedgerSumsOptions
@@ -69,9 +71,18 @@ export class LedgerSums {
     return this.#retry.problem
   }
 
-  /** Reads again what other gateways may have spent since, but not often. */
+  /** Reads again what other gateways may have spent since, but not often, and does not wait long for it. */
   async recent(): Promise<void> {
-    if (this.#options.isRecorded() && this.#options.date() - this.#readAt > RECENT) await this.#again()
+    const { isRecorded, date, later } = this.#options
+    const isRecent = this.#sums !== null && date() - this.#readAt <= RECENT
+    if (!isRecorded() || isRecent || this.#retry.problem !== null) return
+    await new Promise<void>((resolve) => {
+      const cancel = later(READ_WAIT, resolve)
+      void this.#again().then(() => {
+        cancel()
+        resolve()
+      })
+    })
   }
 
   /** What was spent of a counter; null: not known. */

@@ -85,6 +85,15 @@ export class SeededStore implements CommonCounters {
     )
   }
 
+  async spent(counters: readonly string[]): ReturnType<CommonCounters['read']> {
+    const { sums } = this.#options
+    await sums.recent()
+    return counters.map((counter) => {
+      const spent = sums.spent(chargeIn(counter) ?? '')
+      return spent === null ? null : { used: spent, held: 0 }
+    })
+  }
+
   async known(): Promise<readonly string[]> {
     const { store, sums } = this.#options
     await sums.recent()

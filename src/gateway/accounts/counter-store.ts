@@ -21,6 +21,8 @@ export type CounterStore = {
   lease(asks: readonly LeaseAsk[]): Promise<LeaseReply>
   /** The totals of counters, in their order; null: the store does not know it. A null reply: it does not answer. */
   read(counters: readonly string[]): Promise<readonly (CounterTotals | null)[] | null>
+  /** What the ledger says was spent of counters, for when the store does not answer; null: not known. */
+  spent(counters: readonly string[]): Promise<readonly (CounterTotals | null)[] | null>
   /** Counters of budgets (`BudgetCharge`) of which something was spent, also by other processes. */
   known(): Promise<readonly string[]>
 }

@@ -15,6 +15,7 @@ import {
 } from '../../policy/accounts/held-lease.ts'
 import type { LeaseAnswer, LeaseAsk, LeaseKind } from '../../policy/accounts/lease.ts'
 import type { CounterStore, LeaseReply } from './counter-store.ts'
+import { keepPart, partOf, sharePart } from './lease-part.ts'
 
 /** `interval`: ms between two questions about a counter in use. `overdraft`: percent of a budget, of all processes together. */
 export type LeaseRules = { readonly interval: number; readonly overdraft: number }
@@ -40,6 +41,8 @@ export type BookedLease = HeldLease & {
   answers: number
   /** When a share of a rate was added last, while the store does not answer. */
   sharedAt: number
+  /** `overdrawn` of the last question. */
+  askedOverdrawn: number
   isDirty: boolean
   /** Below it, the next question does not wait for the turn. */
   low: number
@@ -57,14 +60,12 @@ const KINDS: {
   budget: { lapse: 600_000, idle: 30_000, part: 1 },
 }
 
-/** ms: between two signs of life, and between two tries after the store was lost. */
-const TIMES = { beat: 2_000, probe: 1_000 }
+/** ms: between two signs of life, between two tries after the store was lost, and between two answers to what others lack. */
+const TIMES = { beat: 2_000, probe: 1_000, short: 100 }
 /** Intervals between two questions that can wait. One more may pass until a turn: `wait` of a request is longer than both. */
 const RARELY = 3
 /** Counters of one exchange. */
 const MOST = 1_000
-/** A process that has never had an answer does not know how many others there are. */
-const UNKNOWN_PEERS = 10
 
 export class LeaseBook {
   readonly #store: CounterStore
@@ -94,7 +95,7 @@ export class LeaseBook {
     if (known) return Object.assign(known, of)
     const at = Number.NEGATIVE_INFINITY
     const times = { asked: null, askedAt: at, answeredAt: at, answeredLimit: 0, usedAt: at, answers: 0, sharedAt: at }
-    const queue = { isDirty: false, low: -1, need: 0, waiting: [], called: [] }
+    const queue = { askedOverdrawn: 0, isDirty: false, low: -1, need: 0, waiting: [], called: [] }
     return { ...newLease(counter, kind), ...of, ...times, ...queue }
   }
 
@@ -103,11 +104,14 @@ export class LeaseBook {
     lease.usedAt = now
     lease.isDirty = true
     if (!this.#leases.has(lease.counter)) this.#leases.set(lease.counter, lease)
+    if (this.problem !== null) keepPart(lease, this.#partOf(lease))
     if (lease.asked) return
     const free = freeOf(lease)
     if (free < lease.low) this.#soon(lease)
     // Scarce slots are given back at once: the client may send its next request to another process.
     else if (lease.kind === 'slots' && free > targetOf(lease, this.#wanted(lease))) this.#soon(lease)
+    // A request waits elsewhere for what was reserved here and not spent.
+    else if (lease.isShort && free > 0 && now - lease.askedAt >= TIMES.short) this.#soon(lease)
   }
 
   /** Asks for what requests lack: a use of the lease. Resolves after the answers, or when the store is lost. */
@@ -130,15 +134,15 @@ export class LeaseBook {
   overdraw({ lease, need }: Shortage): boolean {
     const booked = bookedOf(lease)
     const { limit } = booked.terms()
-    const peers = Math.max(1, this.#peers || UNKNOWN_PEERS, booked.users)
     if (lease.kind === 'budget') {
-      const most = Math.floor((limit * this.#rules().overdraft) / 100 / peers)
+      const most = Math.floor((this.#partOf(booked) * this.#rules().overdraft) / 100)
       const rest = limit - lease.othersUsed - lease.othersHeld - lease.used - lease.held
       if (lease.overdrawn + need > most || need > rest + most) return false
       overdraw(lease, need)
       return true
     }
-    this.#share(booked, limit / Math.max(1, this.#peers, booked.users))
+    if (lease.kind === 'slots') keepPart(booked, this.#partOf(booked))
+    else sharePart(booked, this.#partOf(booked), this.#world.now())
     return freeOf(lease) >= need
   }
 
@@ -210,6 +214,7 @@ export class LeaseBook {
     const ask = askOf(lease, this.#termsOf(lease, this.#isIdle(lease, now)))
     lease.asked = ask
     lease.askedAt = now
+    lease.askedOverdrawn = lease.overdrawn
     lease.isDirty = false
     lease.low = -1
     lease.need = 0
@@ -231,7 +236,11 @@ export class LeaseBook {
     }
     for (const waiter of woken) if (--waiter.left === 0) waiter.done()
     // No other answer comes for those who wait.
-    if (reply.problem !== null) for (const lease of this.#leases.values()) wake(lease)
+    if (reply.problem !== null)
+      for (const lease of this.#leases.values()) {
+        keepPart(lease, this.#partOf(lease))
+        wake(lease)
+      }
     else if (this.#urgent.size > 0) this.#flush()
   }
 
@@ -242,7 +251,9 @@ export class LeaseBook {
       lease.answeredLimit = ask.limit
       lease.answers++
       lease.low = freeOf(lease) / 4
-      lease.overdrawn = 0
+      // What no room has covered since is still beyond the limit: the next outage begins with it.
+      const excess = Math.max(0, answer.sum - ask.limit)
+      lease.overdrawn -= Math.max(0, lease.askedOverdrawn - excess)
     } else if (answer.status !== 'lost') lease.isDirty = true
     lease.show(lease)
     if (lease.isShort && freeOf(lease) > 0 && lease.called.length === 0) this.#urgent.add(lease)
@@ -262,17 +273,8 @@ export class LeaseBook {
     return { want: Math.floor(terms().limit * KINDS[kind].part), leaves: false }
   }
 
-  /** The part of a limit that this process uses alone: what it is at once, or what has come back of it since. */
-  #share(lease: BookedLease, part: number): void {
-    const now = this.#world.now()
-    if (lease.kind === 'slots') {
-      overdraw(lease, Math.max(0, Math.max(1, Math.floor(part)) - lease.granted))
-      return
-    }
-    const since = Math.max(lease.sharedAt, lease.answeredAt)
-    const back = since === Number.NEGATIVE_INFINITY ? part : ((now - since) * part) / 60_000
-    lease.sharedAt = now
-    overdraw(lease, Math.max(0, Math.min(back, part - freeOf(lease))))
+  #partOf({ terms, users }: BookedLease): number {
+    return partOf(terms().limit, Math.max(this.#peers, users), this.#peers > 0)
   }
 }
 

@@ -18,7 +18,6 @@ import {
   shortagesOf,
 } from '../../policy/accounts/attempt-admission.ts'
 import type { HeldLease } from '../../policy/accounts/held-lease.ts'
-import { levelOf } from '../../policy/accounts/token-bucket.ts'
 import {
   type AccountCells,
   type Authority,
@@ -30,6 +29,7 @@ import {
 import type { BudgetCell } from './budget-counters.ts'
 import type { CounterStore } from './counter-store.ts'
 import { bookedOf, LeaseBook, type LeaseRules } from './lease-book.ts'
+import { leaseOf, nameOf, openLeases, touchLeases } from './leased-cells.ts'
 
 /**
  * ms. `wait`: that a request waits for what other processes hold and do not use, before it is refused. `hurry`: that a `fast`
@@ -73,7 +73,7 @@ export class Reservations implements Authority {
   }
 
   check(cells: AccountCells, demand: Demand): LimitRefusal | null {
-    this.#open(cells)
+    openLeases(this.#book, cells, this.#options.world)
     const refusal = refusalOf(cells, demand, this.#options.world.now())
     return refusal && this.#isFinal(cells, demand, refusal, null) ? refusal : null
   }
@@ -92,7 +92,7 @@ export class Reservations implements Authority {
       const admission = extend(cells, reservation.hold, more)
       if (!admission.admitted) return { refusal: admission.refusal }
       reservation.hold = admission.hold
-      this.#touch(cells)
+      touchLeases(this.#book, cells, this.#options.world.now())
       return { reservation, exceeded: admission.exceeded }
     }
     const result = this.#decide(cells, { first: false, tokens: 0, cost: more }, take)
@@ -101,18 +101,18 @@ export class Reservations implements Authority {
 
   settle({ cells, hold }: Reservation, charge: Charge): void {
     settle(cells, hold, charge, this.#options.world.now())
-    this.#touch(cells)
+    touchLeases(this.#book, cells, this.#options.world.now())
   }
 
   release({ cells }: Reservation): void {
     if (cells.slots.length === 0) return
     release(cells)
-    this.#touch({ ...cells, rates: [], budgets: [] })
+    touchLeases(this.#book, { ...cells, rates: [], budgets: [] }, this.#options.world.now())
   }
 
   async adjust(cell: BudgetCell, amount: Nano): Promise<void> {
     cell.used += amount
-    const lease = this.#leaseOf(cell)
+    const lease = leaseOf(this.#book, cell, this.#options.world)
     if (!lease) return
     lease.used += amount
     lease.granted += amount
@@ -145,11 +145,11 @@ export class Reservations implements Authority {
   // ── Decisions ──────────────────────────────────────────────────────────────────────────────────────────────────
 
   #take(cells: AccountCells, demand: Demand): ReserveResult {
-    this.#open(cells)
+    openLeases(this.#book, cells, this.#options.world)
     const admission = reserve(cells, demand, this.#options.world.now())
     if (!admission.admitted) return { refusal: admission.refusal }
     const { hold, exceeded } = admission
-    this.#touch(cells)
+    touchLeases(this.#book, cells, this.#options.world.now())
     return { reservation: { cells, hold, first: demand.first }, exceeded }
   }
 
@@ -180,7 +180,9 @@ export class Reservations implements Authority {
       if (need <= lease.room + (now - booked.answeredAt) * booked.terms().refill) return false
       if (lease.kind === 'rate') return true
       if (lease.kind === 'slots' && (!waited || booked.answers < waited.answers(lease) + SLOT_ANSWERS)) return false
-      return need > lease.room + lease.others || (waited !== null && now - waited.at >= this.#rules().wait)
+      // What others have reserved may be spent by now, for less.
+      const most = lease.room + lease.others + lease.othersHeld
+      return need > most || (waited !== null && now - waited.at >= this.#rules().wait)
     })
   }
 
@@ -236,7 +238,24 @@ export class Reservations implements Authority {
   }
 
   /** The store does not answer: what this process was granted is used, and then its part. */
-  #takeAlone(cells: AccountCells, demand: Demand, take: Take): ReserveResult {
+  #takeAlone(cells: AccountCells, demand: Demand, take: Take): Eventual<ReserveResult> {
+    const unknown = cells.budgets.filter(({ mode, lease }) => mode === 'hard' && !lease?.isKnown)
+    if (unknown.length === 0) return this.#takePart(cells, demand, take)
+    return this.#within(this.#rules().wait, this.#learn(unknown)).then(() => this.#takePart(cells, demand, take))
+  }
+
+  /** What was spent of budgets that this process has not used before, from the ledger. */
+  async #learn(cells: readonly BudgetCell[]): Promise<void> {
+    const spent = await this.#options.store?.spent(cells.map(nameOf))
+    for (const [at, { lease }] of cells.entries()) {
+      const found = spent?.[at]
+      if (!lease || lease.isKnown || !found) continue
+      lease.othersUsed = found.used
+      lease.isKnown = true
+    }
+  }
+
+  #takePart(cells: AccountCells, demand: Demand, take: Take): ReserveResult {
     const short = shortagesOf(cells, demand)
     const strict = short.some(({ lease }) => lease.kind === 'budget') ? strictIn(cells) : undefined
     if (strict) return { refusal: { why: 'budget', id: strict.id, unavailable: true } }
@@ -247,55 +266,6 @@ export class Reservations implements Authority {
 
   #rules(): ReservationRules {
     return this.#options.rules?.() ?? DEFAULTS
-  }
-
-  // ── Leases ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-  #open({ slots, rates, budgets }: AccountCells): void {
-    const book = this.#book
-    if (!book) return
-    const { world } = this.#options
-    for (const cell of slots)
-      cell.lease ??= book.open(`slots ${cell.id}`, 'slots', {
-        terms: () => ({ limit: cell.limit, refill: 0, life: HOUR }),
-        show: (lease) => {
-          cell.live = lease.othersHeld + lease.held
-        },
-      })
-    for (const cell of rates)
-      cell.lease ??= book.open(`${cell.unit} ${cell.id}`, 'rate', {
-        terms: () => ({ limit: cell.perMinute, refill: cell.perMinute / 60_000, life: HOUR }),
-        show: (lease) => {
-          const at = world.now()
-          const { used } = lease
-          const level = cell.perMinute - lease.othersUsed - used
-          cell.bucket = { level: levelOf({ level, at }, cell.perMinute, at), at }
-        },
-      })
-    for (const cell of budgets) {
-      cell.lease ??= book.open(nameOf(cell), 'budget', {
-        terms: () => ({ limit: cell.granted, refill: 0, life: lifeOf(cell, world.date()) }),
-        show: (lease) => {
-          cell.used = lease.othersUsed + lease.used
-          cell.held = lease.othersHeld + lease.held
-        },
-      })
-      if (cell.isKnown) cell.lease.isKnown = true
-    }
-  }
-
-  #leaseOf(cell: BudgetCell): HeldLease | null {
-    this.#open({ limits: [], slots: [], rates: [], budgets: [cell] })
-    return cell.lease
-  }
-
-  #touch({ slots, rates, budgets }: AccountCells): void {
-    const book = this.#book
-    if (!book) return
-    const now = this.#options.world.now()
-    for (const { lease } of slots) if (lease) book.touch(bookedOf(lease), now)
-    for (const { lease } of rates) if (lease) book.touch(bookedOf(lease), now)
-    for (const { lease } of budgets) if (lease) book.touch(bookedOf(lease), now)
   }
 }
 
@@ -310,17 +280,6 @@ const waitedFrom = (at: number, short: readonly Shortage[]): Waited => {
 }
 
 const isSlot = ({ lease }: Shortage): boolean => lease.kind === 'slots'
-
-const HOUR = 3_600_000
-const DAY = 24 * HOUR
-/** ms for which a budget without an end is kept after its last use. */
-const MAX_LIFE = 400 * DAY
-
-/** ms for which a counter is kept: to one day after its period. */
-const lifeOf = ({ periodEnd }: BudgetCell, date: number): number =>
-  Math.round(Math.min(MAX_LIFE, Math.max(DAY, periodEnd + DAY - date)))
-
-const nameOf = ({ charge }: BudgetCell): string => `budget ${charge}`
 
 /** A hard budget of which nothing may be used without the store. */
 const strictIn = ({ budgets }: AccountCells): BudgetCell | undefined =>

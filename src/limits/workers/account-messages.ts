@@ -19,7 +19,13 @@ export type AccountsFromWorker =
   /** The budgets of the configuration, at the start and when they have changed. */
   | ({ readonly type: 'budgets'; readonly id: number } & SentBudgetRules)
   | { readonly type: 'lease'; readonly id: number; readonly asks: readonly LeaseAsk[] }
-  | { readonly type: 'lease_totals'; readonly id: number; readonly counters: readonly string[] }
+  /** `of`: what the store has, or the ledger. */
+  | {
+      readonly type: 'lease_totals'
+      readonly id: number
+      readonly of: 'store' | 'ledger'
+      readonly counters: readonly string[]
+    }
   | { readonly type: 'lease_known'; readonly id: number }
   /** Several gateways share their limits in Redis. Sent before the budgets. */
   | ({ readonly type: 'shared_limits' } & SharedLimitsStore)

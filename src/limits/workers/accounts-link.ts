@@ -29,7 +29,8 @@ export class AccountsLink implements SharedBookkeeper {
       this.#onReply(reply.problem)
       return reply
     },
-    read: (counters) => this.#exchange(this.#reading, null, (id) => this.#send({ type: 'lease_totals', id, counters })),
+    read: (counters) => this.#totals('store', counters),
+    spent: (counters) => this.#totals('ledger', counters),
     known: () => this.#exchange(this.#listing, [], (id) => this.#send({ type: 'lease_known', id })),
   }
   readonly #send: (message: AccountsFromWorker) => void
@@ -104,6 +105,10 @@ export class AccountsLink implements SharedBookkeeper {
     for (const done of this.#leasing.values()) done(NO_REPLY)
     for (const done of this.#reading.values()) done(null)
     for (const done of this.#listing.values()) done([])
+  }
+
+  #totals(of: 'store' | 'ledger', counters: readonly string[]): ReturnType<CounterStore['read']> {
+    return this.#exchange(this.#reading, null, (id) => this.#send({ type: 'lease_totals', id, of, counters }))
   }
 
   #exchange<T>(open: Map<number, (answer: T) => void>, late: T, send: (id: number) => void): Promise<T> {

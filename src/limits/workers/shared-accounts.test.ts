@@ -145,7 +145,7 @@ test('the leases of a worker that has ended are given back, and what it had rese
   shared.onExit(worker)
   for (let used = 0; used !== 600; ) {
     const totals = answer('totals')
-    send({ type: 'lease_totals', id: 1, counters: ['budget 0 bud_a:'] })
+    send({ type: 'lease_totals', id: 1, of: 'store', counters: ['budget 0 bud_a:'] })
     const message = await totals
     used = (message.type === 'totals' && message.totals?.[0]?.used) || 0
   }

@@ -106,7 +106,7 @@ export class SharedAccounts {
         )
       case 'lease_totals':
         return void this.#store
-          .then((store) => store.read(message.counters))
+          .then((store) => (message.of === 'store' ? store.read(message.counters) : store.spent(message.counters)))
           .then((totals) => worker.send({ type: 'totals', id: message.id, totals }))
       case 'lease_known':
         return void this.#store

@@ -1,0 +1,28 @@
+/** The part of a limit that a process uses while no store divides it. */
+import { freeOf, type HeldLease, overdraw } from '../../policy/accounts/held-lease.ts'
+
+/** ms of the monotonic clock: the last answer, and when a part of a rate was added last. */
+type RateLease = HeldLease & { readonly answeredAt: number; sharedAt: number }
+
+/** A process that has never had an answer does not know how many others there are: bounds hold for at most so many. */
+const UNKNOWN_PEERS = 10
+
+/** An equal part of a limit. `isCounted`: the store has answered how many processes there are. */
+export const partOf = (limit: number, peers: number, isCounted: boolean): number =>
+  limit / Math.max(1, isCounted ? peers : UNKNOWN_PEERS, peers)
+
+/**
+ * Slots: a process begins requests as long as fewer than its part are in progress. Those of all processes together are within the
+ * limit, but for requests that were in progress before.
+ */
+export const keepPart = (lease: HeldLease, part: number): void => {
+  if (lease.kind === 'slots') lease.granted = Math.max(lease.held, 1, Math.floor(part))
+}
+
+/** A rate: what has come back of the part since the last answer. */
+export const sharePart = (lease: RateLease, part: number, now: number): void => {
+  const since = Math.max(lease.sharedAt, lease.answeredAt)
+  const back = since === Number.NEGATIVE_INFINITY ? part : ((now - since) * part) / 60_000
+  lease.sharedAt = now
+  overdraw(lease, Math.max(0, Math.min(back, part - freeOf(lease))))
+}

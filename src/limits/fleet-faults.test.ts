@@ -1,0 +1,116 @@
+/** Bounds of limits and budgets that several gateways share, when one of them or the store is away. */
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { budget, done, type Fleet, fleetOf } from '../../test/support/fleet.ts'
+
+const lose = ({ all }: Fleet, isLost: boolean): void => {
+  for (const { state } of all) state.isLost = isLost
+}
+
+describe('the rest of a budget', () => {
+  for (const pause of [0, 5, 60, 250, 490, 700, 1_400, 3_000])
+    test(`what one gateway has reserved and not spent is another's, ${pause} ms later`, async () => {
+      const fleet = fleetOf({ gateways: 2, budgets: [budget(10_100)] })
+      const [a, b] = fleet.all
+      const first = await done(fleet, a?.reserve(5_080))
+      assert.equal(first?.refusal, null)
+      await fleet.world.advance(pause)
+      first?.end(5_000)
+      const second = await done(fleet, b?.reserve(5_080))
+      assert.equal(second?.refusal, null)
+    })
+
+  test('what two gateways hold is given to one of them, if both need all of it', async () => {
+    const fleet = fleetOf({ gateways: 2, budgets: [budget(10_000)] })
+    for (const one of fleet.all) (await done(fleet, one.reserve(1_000)))?.end()
+    await fleet.world.advance(1_000)
+    const both = Promise.all(fleet.all.map((one) => one.reserve(7_000)))
+    const results = await done(fleet, both)
+    assert.equal(results?.filter(({ refusal }) => refusal === null).length, 1)
+  })
+})
+
+describe('a gateway that loses the store again and again', () => {
+  test('exceeds a budget by one overdraft in all', async () => {
+    const fleet = fleetOf({ gateways: 2, budgets: [budget(100_000)] })
+    const [a, b] = fleet.all
+    // The second one holds much of the rest, and cannot be asked for it.
+    const held = await done(fleet, b?.reserve(40_000))
+    held?.end(0)
+    if (b) b.state.isLost = true
+    let spent = 0
+    const drain = async (gateway: typeof a) => {
+      for (;;) {
+        const one = await done(fleet, gateway?.reserve(100))
+        one?.end()
+        if (one?.refusal !== null) return
+        spent += 100
+      }
+    }
+    for (let outage = 0; outage < 10; outage++) {
+      await drain(a)
+      if (a) a.state.isLost = true
+      await fleet.world.advance(1_500)
+      await drain(a)
+      if (a) a.state.isLost = false
+      ;(await done(fleet, b?.reserve(100)))?.end(0)
+      await fleet.world.advance(3_000)
+    }
+    await drain(b)
+    assert.ok(spent <= 101_000, `${spent}`)
+    assert.ok(spent >= 80_000, `${spent}`)
+  })
+})
+
+describe('a gateway that begins without the store', () => {
+  test('uses its overdraft of a budget whose spending the ledger knows, also of one that it has not used before', async () => {
+    const fleet = fleetOf({ gateways: 1, budgets: [budget(1_000_000)] })
+    const [a] = fleet.all
+    lose(fleet, true)
+    // The store is found to be lost.
+    await fleet.world.advance(5_000)
+    const one = await done(fleet, a?.reserve(500))
+    assert.equal(one?.refusal, null)
+  })
+
+  test('refuses a budget that others have used up, as used up', async () => {
+    const fleet = fleetOf({ gateways: 2, budgets: [budget(1_000)] })
+    const [a, b] = fleet.all
+    const one = await done(fleet, b?.reserve(1_000))
+    one?.end()
+    lose(fleet, true)
+    await fleet.world.advance(5_000)
+    const refused = await done(fleet, a?.reserve(10))
+    assert.deepEqual(refused?.refusal, { why: 'budget', id: 'bud_test', degraded: true })
+  })
+})
+
+describe('requests in progress without the store', () => {
+  test('all that gateways begin is within the limit, and earlier ones end as they would', async () => {
+    const fleet = fleetOf({ gateways: 3, limits: { concurrent: 6 } })
+    const [a, b, c] = fleet.all
+    const open = await Promise.all(Array.from({ length: 5 }, () => done(fleet, a?.reserve())))
+    await fleet.world.advance(3_000)
+    lose(fleet, true)
+    await fleet.world.advance(3_000)
+    // It has more in progress than its part.
+    assert.notEqual((await done(fleet, a?.reserve()))?.refusal, null)
+    for (const one of open.slice(0, 4)) one?.end()
+    const more = []
+    for (const gateway of [a, b, c])
+      for (let at = 0; at < 4; at++) {
+        const one = await done(fleet, gateway?.reserve())
+        if (one?.refusal === null) more.push(one)
+      }
+    assert.equal(more.length + 1, 6)
+    for (const one of [...more, ...open.slice(4)]) one?.end()
+    lose(fleet, false)
+    await fleet.world.advance(20_000)
+    const again = []
+    for (let at = 0; at < 8; at++) {
+      const one = await done(fleet, a?.reserve())
+      if (one?.refusal === null) again.push(one)
+    }
+    assert.equal(again.length, 6)
+  })
+})

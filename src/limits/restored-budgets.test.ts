@@ -58,7 +58,7 @@ const given = (servesUnknown = true) => {
   }
   /** Begins an attempt that costs this much; returns how it ends. */
   const begin = (id: string, cost: number) => {
-    const cells = { limits: [], slots: [], rates: [], budgets: [cell(id)] }
+    const cells = { slots: [], rates: [], budgets: [cell(id)] }
     const result = authority.reserve(cells, { first: true, tokens: 0, cost })
     if (result instanceof Promise || 'refusal' in result) return assert.fail('the budget has room')
     return () => {
@@ -67,10 +67,7 @@ const given = (servesUnknown = true) => {
     }
   }
   const refusalOf = (id: string) => {
-    const refusal = authority.check(
-      { limits: [], slots: [], rates: [], budgets: [cell(id)] },
-      { first: true, tokens: 0, cost: 1 },
-    )
+    const refusal = authority.check({ slots: [], rates: [], budgets: [cell(id)] }, { first: true, tokens: 0, cost: 1 })
     return refusal && (refusal.unavailable ? 'unknown' : 'spent')
   }
   return {

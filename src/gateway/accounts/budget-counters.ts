@@ -9,6 +9,7 @@ import { type BudgetCounter, remainingOf } from '../../policy/accounts/attempt-a
 import { type BudgetScope, counterOwner, countsClient } from '../../policy/accounts/budget-scope.ts'
 import { type AccessTarget, countsTarget } from '../../policy/accounts/key-access.ts'
 import { type Period, periodAt } from '../../policy/accounts/period.ts'
+import { ClientBudgets } from './client-budgets.ts'
 import { OwnerCells } from './owner-cells.ts'
 
 /** What was spent of a counter in earlier runs, as stored in the ledger. */
@@ -32,6 +33,8 @@ export type BudgetCell = BudgetCounter & {
   readonly owner: string
   /** The ID of the key that has named this end user first; empty: unknown, or the owner is no end user. */
   client: string
+  /** As in `OwnerCell`. */
+  isDropped: boolean
   readonly periodStart: number
   readonly periodEnd: number
   budget: Budget
@@ -88,7 +91,7 @@ export class BudgetCounters {
   readonly #kept = new Map<string, CountedBudget>()
   /** Whether some counters were dropped: those of a budget that comes back do not have what it has spent. */
   #hasDropped = false
-  #byClient = new WeakMap<Client, readonly BudgetScope[]>()
+  #byClient = new WeakMap<Client, ClientBudgets<BudgetCell>>()
   /** The scopes that `#counted` follows. */
   #followed: readonly BudgetScope[] = []
 
@@ -116,22 +119,25 @@ export class BudgetCounters {
     target: AccessTarget | null,
     received: number,
   ): readonly BudgetCell[] | Budget {
-    const scopes = this.#scopesOf(client)
-    if (scopes.length === 0) return NO_CELLS
+    const budgets = this.#budgetsOf(client)
+    if (budgets.scopes.length === 0) return NO_CELLS
+    const known = budgets.find(target, endUser, received)
+    if (known) return known
     const cells: BudgetCell[] = []
-    for (const scope of scopes) {
+    for (const scope of budgets.scopes) {
       const { budget, models, providers } = scope
       if (models.length + providers.length > 0 && !(target && countsTarget(scope, target))) continue
       const cell = this.#cell(this.#countedOf(scope), counterOwner(budget, client, endUser), received, client.id)
       if (!cell) return budget
       cells.push(cell)
     }
+    budgets.keep(target, cells)
     return cells
   }
 
   /** The counters that count a client at some target. Those of its end users are left out. */
   cellsOf(client: Client, received: number): readonly BudgetCell[] {
-    return this.#scopesOf(client).flatMap((scope) => {
+    return this.#budgetsOf(client).scopes.flatMap((scope) => {
       if (scope.budget.per === 'end_user') return []
       return this.#cell(this.#countedOf(scope), counterOwner(scope.budget, client, null), received) ?? []
     })
@@ -192,12 +198,12 @@ export class BudgetCounters {
   }
 
   /** The budgets that count a client at some target. */
-  #scopesOf(client: Client): readonly BudgetScope[] {
+  #budgetsOf(client: Client): ClientBudgets<BudgetCell> {
     const scopes = this.#current()
-    if (scopes.length === 0) return scopes
+    if (scopes.length === 0) return NO_BUDGETS
     const known = this.#byClient.get(client)
     if (known) return known
-    const found = scopes.filter(({ budget }) => countsClient(budget, client))
+    const found = new ClientBudgets<BudgetCell>(scopes.filter(({ budget }) => countsClient(budget, client)))
     this.#byClient.set(client, found)
     return found
   }
@@ -281,6 +287,7 @@ export class BudgetCounters {
       budget,
       owner,
       client,
+      isDropped: false,
       charge: budgetCharge(`${budget.id}:${owner}`, period.start),
       periodStart: period.start,
       periodEnd: period.end,
@@ -333,6 +340,7 @@ const addUsed = (cell: BudgetCell, amount: Nano): void => {
 }
 
 const NO_CELLS: readonly BudgetCell[] = []
+const NO_BUDGETS = new ClientBudgets<BudgetCell>([])
 
 /** The budget and the owner of a counter, as the ledger names it. */
 export const splitCounter = (counter: string): readonly [id: string, owner: string] => {

@@ -200,8 +200,8 @@ export class CallAdmission {
   }
 
   #with(budgets: readonly BudgetCell[]): AccountCells {
-    const { limits, slots, rates } = this.#limits
-    return { limits, slots, rates, budgets }
+    const { slots, rates } = this.#limits
+    return { slots, rates, budgets }
   }
 
   #demandOf({ tokens, cost }: Hold): Demand {

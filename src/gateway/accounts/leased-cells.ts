@@ -48,7 +48,7 @@ export const leaseOf = (
   cell: BudgetCell,
   world: Pick<World, 'now' | 'date'>,
 ): HeldLease | null => {
-  openLeases(book, { limits: [], slots: [], rates: [], budgets: [cell] }, world)
+  openLeases(book, { slots: [], rates: [], budgets: [cell] }, world)
   return cell.lease
 }
 

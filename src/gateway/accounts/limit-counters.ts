@@ -4,40 +4,41 @@ import type { RateCounter, SlotCounter } from '../../policy/accounts/attempt-adm
 import { fullBucket, levelOf, withLimit } from '../../policy/accounts/token-bucket.ts'
 
 /** The counters that apply to a client, in the order of its `limits`. */
-export type LimitCells = Pick<Client, 'limits'> & {
-  readonly slots: readonly SlotCounter[]
-  readonly rates: readonly RateCounter[]
-}
+export type LimitCells = { readonly slots: readonly SlotCounter[]; readonly rates: readonly RateCounter[] }
 
 /** The counters of one team or key, created with the limit. */
 type Owner = { slot: SlotCounter | null; requests: RateCounter | null; tokens: RateCounter | null }
 
-const NONE: LimitCells = { limits: [], slots: [], rates: [] }
+const NONE: LimitCells = { slots: [], rates: [] }
 /** Owners above which idle ones are dropped. */
 const SWEEP_FROM = 10_000
 
 export class LimitCounters {
   readonly #owners = new Map<string, Owner>()
+  /** The counters of each client, as long as it has the same limits and no owner was dropped. */
+  #known = new WeakMap<Client['limits'], LimitCells>()
   #sweepAt = SWEEP_FROM
 
   /** The counters of a client with its current limits. */
   cellsFor({ limits }: Pick<Client, 'limits'>, now: number): LimitCells {
-    let cells: (LimitCells & { slots: SlotCounter[]; rates: RateCounter[] }) | null = null
-    for (const { id, limits: own } of limits) {
-      if (own.concurrent === null && own.requestsPerMinute === null && own.tokensPerMinute === null) continue
-      cells ??= { limits, slots: [], rates: [] }
-      const { slot, requests, tokens } = this.#ownerOf(id, own, now)
-      if (slot) cells.slots.push(slot)
-      if (requests) cells.rates.push(requests)
-      if (tokens) cells.rates.push(tokens)
+    if (limits.length === 0) return NONE
+    const known = this.#known.get(limits)
+    if (known) return known
+    this.#sweep(now)
+    const owners = limits
+      .filter(({ limits: own }) => isLimited(own))
+      .map((one) => this.#ownerOf(one.id, one.limits, now))
+    const cells = {
+      slots: owners.flatMap(({ slot }) => slot ?? []),
+      rates: owners.flatMap(({ requests, tokens }) => [requests, tokens].filter((rate) => rate !== null)),
     }
-    return cells ?? NONE
+    this.#known.set(limits, cells)
+    return cells
   }
 
   #ownerOf(id: string, limits: AccountLimits, now: number): Owner {
     let owner = this.#owners.get(id)
     if (!owner) {
-      this.#sweep(now)
       owner = { slot: null, requests: null, tokens: null }
       this.#owners.set(id, owner)
     }
@@ -74,9 +75,13 @@ export class LimitCounters {
     if (this.#owners.size < this.#sweepAt) return
     for (const [id, { slot, requests, tokens }] of this.#owners)
       if ((slot?.live ?? 0) === 0 && isFull(requests, now) && isFull(tokens, now)) this.#owners.delete(id)
+    this.#known = new WeakMap()
     this.#sweepAt = Math.max(SWEEP_FROM, 2 * this.#owners.size)
   }
 }
+
+const isLimited = ({ concurrent, requestsPerMinute, tokensPerMinute }: AccountLimits): boolean =>
+  concurrent !== null || requestsPerMinute !== null || tokensPerMinute !== null
 
 const isFull = (rate: RateCounter | null, now: number): boolean =>
   !rate || levelOf(rate.bucket, rate.perMinute, now) >= rate.perMinute

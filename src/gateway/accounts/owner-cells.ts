@@ -5,8 +5,11 @@
  */
 import type { Nano } from '../../core/money.ts'
 
-/** `client`: the ID of the key that has used the counter first; empty: unknown, as of those that were restored. */
-export type OwnerCell = { readonly owner: string; client: string; used: Nano; held: Nano }
+/**
+ * `client`: the ID of the key that has used the counter first; empty: unknown, as of those that were restored. `isDropped`:
+ * another counter takes its place for later requests.
+ */
+export type OwnerCell = { readonly owner: string; client: string; isDropped: boolean; used: Nano; held: Nano }
 
 /** The part of all counters that is dropped at once: each time, all are looked through. */
 const PART = 100
@@ -76,6 +79,7 @@ export class OwnerCells<Cell extends OwnerCell> {
   }
 
   #drop(cell: Cell): void {
+    cell.isDropped = true
     this.#cells.delete(cell.owner)
     this.#count(cell.client, -1)
   }

@@ -1,5 +1,11 @@
 /** The journal records of a request with one attempt, as the benches of the ledger write them. */
-import type { AttemptClosed, AttemptOpened, BudgetCharge, RequestEnded } from '../src/core/journal.ts'
+import {
+  type AttemptClosed,
+  type AttemptOpened,
+  type BudgetCharge,
+  chargeList,
+  type RequestEnded,
+} from '../src/core/journal.ts'
 import { closedRecord, endedRecord, openedRecord } from '../test/support/ledger-records.ts'
 
 /** `at`: when the attempt begins, in ms since 1970. Its key is one of `keys`, in one of ten teams. */
@@ -23,7 +29,7 @@ export const recordsOf = ({
   const shared = { request, key, team, clientRequestId: null, route: null }
   const model = 'gpt-5-mini-2025-08-07'
   return [
-    openedRecord(call, { ...shared, at, charges: charges(key), model, reserved: 4_500_000 }),
+    openedRecord(call, { ...shared, at, charges: chargeList(charges(key)), model, reserved: 4_500_000 }),
     closedRecord(call, { at: at + 900, cost: 1_234_500, firstContentMs: 310 }),
     endedRecord(call, {
       ...shared,

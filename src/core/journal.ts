@@ -30,7 +30,7 @@ export type AttemptOpened = CallNumber & {
   readonly credential: string
   readonly hedge: boolean
   readonly reserved: number
-  readonly charges: readonly BudgetCharge[]
+  readonly charges: ChargeList
   /** The route and the kind of client by which usage is grouped. */
   readonly route: string | null
   readonly client: string | null
@@ -53,6 +53,18 @@ export const parseCharge = (charge: BudgetCharge): { readonly counter: string; r
   if (space < 1 || !Number.isSafeInteger(periodStart)) throw new TypeError(`not a charge: ${charge}`)
   return { counter: charge.slice(space + 1), periodStart }
 }
+
+/**
+ * The charges of an attempt, as JSON; empty: none. One text, made once for the attempts with the same counters, and read once for
+ * all of them in a batch.
+ */
+export type ChargeList = string
+
+export const chargeList = (charges: readonly BudgetCharge[]): ChargeList =>
+  charges.length === 0 ? '' : JSON.stringify(charges)
+
+/** Throws if the text is no list of charges. */
+export const chargesIn = (list: ChargeList): readonly BudgetCharge[] => (list === '' ? [] : JSON.parse(list))
 
 /** What was spent of a budget counter. */
 export type CounterSpend = { readonly counter: string; readonly periodStart: number; readonly spent: number }

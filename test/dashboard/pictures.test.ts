@@ -67,7 +67,7 @@ const writePast = (data: string, { ids }: Scene): void => {
         const how = { request: `req_past${call}`, model, provider, route: null }
         const tokens = { ...NO_TOKENS, input: 1_800 + 37 * (at % 40), output: 240 + 11 * (at % 30) }
         const records = [
-          openedRecord(call, { ...how, ...of, at: received + 1, charges: [] }),
+          openedRecord(call, { ...how, ...of, at: received + 1, charges: '' }),
           closedRecord(call, { at: received + 1_900, tokens, cost: cost + 9_000 * (at % 50) }),
           endedRecord(call, { ...how, ...of, received, at: received + 1_901, asked: model }),
         ]

@@ -3,6 +3,7 @@ import {
   type AttemptClosed,
   type AttemptOpened,
   budgetCharge,
+  chargeList,
   type JournalRecord,
   NO_TOKENS,
   type RequestEnded,
@@ -27,7 +28,7 @@ export const openedRecord = (call: number, changes: Partial<AttemptOpened> = {})
   credential: 'a1f3',
   hedge: false,
   reserved: 500,
-  charges: [budgetCharge('bud_a', NOON)],
+  charges: chargeList([budgetCharge('bud_a', NOON)]),
   route: 'fast',
   client: 'openai-sdk',
   clientRequestId: null,
@@ -159,7 +160,7 @@ export const filledOpened: Filled<AttemptOpened> = {
   credential: 'b7c2',
   hedge: true,
   reserved: 501,
-  charges: [budgetCharge('bud_f', NOON)],
+  charges: chargeList([budgetCharge('bud_f', NOON)]),
   route: 'route_f',
   client: 'claude-code',
   clientRequestId: 'theirs_f',
@@ -243,7 +244,7 @@ const otherThan = (name: string, value: unknown): unknown => {
 
 /** Members with few values, or with a form. */
 const OTHER: Readonly<Record<string, unknown>> = {
-  charges: [budgetCharge('bud_other', NOON)],
+  charges: chargeList([budgetCharge('bud_other', NOON)]),
   outcome: 'unknown',
   usageSource: 'exact',
   priceSource: 'none',

@@ -3,7 +3,7 @@
  * part of the seeds the budget and the slots have room for few requests at once, so that some are refused.
  */
 import type { Budget, Client } from '../../src/core/accounts.ts'
-import { type JournalRecord, parseCharge } from '../../src/core/journal.ts'
+import { chargesIn, type JournalRecord, parseCharge } from '../../src/core/journal.ts'
 import type { World } from '../../src/core/world.ts'
 import { Accounts } from '../../src/gateway/accounts/accounts.ts'
 import { budgetScope } from '../../src/policy/accounts/budget-scope.ts'
@@ -92,7 +92,8 @@ export class SimAccounts {
       const cost = end?.cost ?? one.reserved
       if (end?.outcome === 'ok' && end.usageSource === 'exact' && !isBilled(end.tokens, billed(one.request)))
         problems.push(`${one.request} is charged with ${end.tokens.input} and ${end.tokens.output} tokens`)
-      for (const { counter } of one.charges.map(parseCharge)) charges.set(counter, (charges.get(counter) ?? 0) + cost)
+      for (const { counter } of chargesIn(one.charges).map(parseCharge))
+        charges.set(counter, (charges.get(counter) ?? 0) + cost)
     }
     for (const { budget, owner, spent } of states) {
       const charged = (charges.get(`${budget.id}:${owner}`) ?? 0) - (budget.id === HARD ? this.#credited : 0)

@@ -1,13 +1,22 @@
 /** The records of a call in the journal. */
 import type { Client } from '../../core/accounts.ts'
 import type { Failure } from '../../core/failure.ts'
-import type { AttemptClosed, AttemptOpened, BilledTokens, RecordedOutcome, RequestEnded } from '../../core/journal.ts'
+import {
+  type AttemptClosed,
+  type AttemptOpened,
+  type BilledTokens,
+  type ChargeList,
+  chargeList,
+  type RecordedOutcome,
+  type RequestEnded,
+} from '../../core/journal.ts'
 import type { Nano } from '../../core/money.ts'
 import type { Trace } from '../../core/trace.ts'
 import { recordedCache, recordedTarget, summaryOf } from '../../core/trace-summary.ts'
 import { recordedCode } from '../../policy/accounts/attempt-end.ts'
 import type { PricedUsage } from '../../policy/accounts/cost.ts'
 import type { AccountRules } from './accounts-state.ts'
+import type { BudgetCell } from './budget-counters.ts'
 import { decisionOf, messageOf } from './decision.ts'
 import type { CallDemand } from './demand.ts'
 import type { AccountedCall, Charged, OpenAttempt } from './open-attempt.ts'
@@ -33,7 +42,7 @@ export const openedRecord = (
     credential: key.id,
     hedge,
     reserved: attempt.hold.cost,
-    charges: attempt.cells.map(({ charge }) => charge),
+    charges: chargesOf(attempt.cells),
     route,
     client: program,
     clientRequestId,
@@ -138,6 +147,16 @@ const allOf = (usage: PricedUsage, name: StepTokens): number => {
 }
 
 const NO_STEPS: NonNullable<PricedUsage['further']> = []
+
+/** The same counters pay for most attempts of a client. */
+const chargeLists = new WeakMap<readonly BudgetCell[], ChargeList>()
+const chargesOf = (cells: readonly BudgetCell[]): ChargeList => {
+  const known = chargeLists.get(cells)
+  if (known !== undefined) return known
+  const made = chargeList(cells.map(({ charge }) => charge))
+  chargeLists.set(cells, made)
+  return made
+}
 
 /** The longest JSON of tags in a record. */
 const MAX_TAGS = 1_024

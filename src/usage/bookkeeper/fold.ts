@@ -7,7 +7,10 @@ import type { Incident } from '../../core/incident.ts'
 import {
   type BudgetCharge,
   budgetCharge,
+  type ChargeList,
   type CounterSpend,
+  chargeList,
+  chargesIn,
   parseCharge,
   type RequestOutcome,
 } from '../../core/journal.ts'
@@ -85,12 +88,12 @@ export class LedgerFold {
   #attempts = 0
   #complete: CallName[] = []
   /** Nano-dollars, by process. */
-  #sums = new Map<string, Map<BudgetCharge, number>>()
+  #sums = new Map<string, Map<ChargeList, number>>()
   /** By ID. */
   #incidents = new Map<string, IncidentRow>()
   #ended = new Set<string>()
   /** Nano-dollars, by process. */
-  readonly #spends = new Map<string, Map<BudgetCharge, number>>()
+  readonly #spends = new Map<string, Map<ChargeList, number>>()
   /** Records of attempts whose beginning is unknown, or which began or ended before. */
   orphans = 0
 
@@ -157,14 +160,14 @@ export class LedgerFold {
   /** A process has changed a counter by an adjustment. */
   adjusted(process: string, { counter, periodStart, spent }: CounterSpend): void {
     const spends = this.#spends.get(process)
-    if (spends) addCharge(spends, budgetCharge(counter, periodStart), spent)
+    if (spends) addAmount(spends, chargeList([budgetCharge(counter, periodStart)]), spent)
   }
 
   /** What a process has spent of budget counters, and stops counting; null: it was not counted from its first record. */
   spentBy(process: string): readonly CounterSpend[] | null {
     const spends = this.#spends.get(process)
     this.#spends.delete(process)
-    return spends ? [...spends].map(([charge, spent]) => ({ ...parseCharge(charge), spent })) : null
+    return spends ? byCounter(spends) : null
   }
 
   /** Returns what was added since the last call. */
@@ -177,10 +180,12 @@ export class LedgerFold {
       complete: this.#complete,
       ...this.#totals.take(),
       sums: [...this.#sums].flatMap(([process, sums]) =>
-        [...sums].map(([charge, spent]) => {
-          const { counter, periodStart } = parseCharge(charge)
-          return { process, counter, period_start: periodStart, spent }
-        }),
+        byCounter(sums).map(({ counter, periodStart, spent }) => ({
+          process,
+          counter,
+          period_start: periodStart,
+          spent,
+        })),
       ),
       incidents: [...this.#incidents.values()],
       ended: [...this.#ended],
@@ -312,15 +317,12 @@ export class LedgerFold {
     for (let at = 0; at < spends.length; at += 2) this.#charge(process, String(spends[at]), Number(spends[at + 1]))
   }
 
-  #charge(process: string, charge: BudgetCharge, cost: number): void {
+  #charge(process: string, charges: ChargeList, cost: number): void {
     const spends = this.#spends.get(process)
-    if (spends) addCharge(spends, charge, cost)
-    let sums = this.#sums.get(process)
-    if (!sums) {
-      sums = new Map()
-      this.#sums.set(process, sums)
-    }
-    addCharge(sums, charge, cost)
+    if (spends) addAmount(spends, charges, cost)
+    const sums = this.#sums.get(process) ?? new Map<ChargeList, number>()
+    this.#sums.set(process, sums)
+    addAmount(sums, charges, cost)
   }
 }
 
@@ -352,8 +354,14 @@ const addEnd = (call: FoldedCall, { end, spends }: Pick<ClosedLine, 'end' | 'spe
   call.spends = [...call.spends, ...spends]
 }
 
-const addCharge = (sums: Map<BudgetCharge, number>, charge: BudgetCharge, cost: number): void => {
-  sums.set(charge, (sums.get(charge) ?? 0) + cost)
+const addAmount = (sums: Map<string, number>, name: ChargeList | BudgetCharge, cost: number): void => {
+  sums.set(name, (sums.get(name) ?? 0) + cost)
+}
+
+const byCounter = (sums: ReadonlyMap<ChargeList, number>): readonly CounterSpend[] => {
+  const spends = new Map<BudgetCharge, number>()
+  for (const [list, spent] of sums) for (const charge of chargesIn(list)) addAmount(spends, charge, spent)
+  return [...spends].map(([charge, spent]) => ({ ...parseCharge(charge), spent }))
 }
 
 const incidentRow = (

@@ -11,7 +11,7 @@ import {
   NOON,
   openedRecord,
 } from '../../../test/support/ledger-records.ts'
-import { budgetCharge } from '../../core/journal.ts'
+import { budgetCharge, chargeList } from '../../core/journal.ts'
 import { ENDED_COLUMNS, LISTED } from '../columns/usage-schema.ts'
 import {
   decodeLine,
@@ -33,8 +33,11 @@ const named = (names: readonly string[], values: RecordValues = []) =>
 
 for (const [name, record] of [
   ['an attempt', openedRecord(1)],
-  ['an attempt without a key', openedRecord(1, { key: null, team: null, charges: [] })],
-  ['a hedge', openedRecord(1, { hedge: true, tag: 'x', charges: [budgetCharge('a', 1), budgetCharge('b:c', 2)] })],
+  ['an attempt without a key', openedRecord(1, { key: null, team: null, charges: '' })],
+  [
+    'a hedge',
+    openedRecord(1, { hedge: true, tag: 'x', charges: chargeList([budgetCharge('a', 1), budgetCharge('b:c', 2)]) }),
+  ],
   ['an attempt with every member', filledOpened],
 ] as const)
   test(`journal record: ${name} is decoded as it was written, on one line`, () => {
@@ -48,7 +51,7 @@ for (const [name, record] of [
 test('journal record: a request that ends has its row and those of its attempts', () => {
   const [, line = ''] = journalLines([filledOpened, filledClosed, filledEnded])
   const { call, at, values, spends, attempts, list } = ended(line)
-  assert.deepEqual([call, at, spends], [7, NOON + 117, [budgetCharge('bud_f', NOON), 71]])
+  assert.deepEqual([call, at, spends], [7, NOON + 117, [chargeList([budgetCharge('bud_f', NOON)]), 71]])
   assert.equal(JSON.stringify(attempts), `[${list}]`)
   assert.deepEqual(named(ENDED_COLUMNS, values), {
     id: 'req_7',
@@ -132,7 +135,7 @@ test('journal record: an unknown cost charges the reservation', () => {
   const [, line] = journalLines([openedRecord(1), closed, endedRecord(1)])
   const { attempts, spends } = ended(line)
   const { cost, charged } = named(LISTED, attempts[0])
-  assert.deepEqual([cost, charged, spends], [null, 500, [budgetCharge('bud_a', NOON), 500]])
+  assert.deepEqual([cost, charged, spends], [null, 500, [chargeList([budgetCharge('bud_a', NOON)]), 500]])
 })
 
 test('journal record: the end of an attempt is in the line of its request, or in its own before that', () => {
@@ -168,7 +171,7 @@ test('journal record: an attempt that is lost costs its reservation', () => {
   const { end, spends } = lostEnd(line)
   const { outcome, cost, charged, ended: at } = named(LISTED, end)
   assert.deepEqual([outcome, cost, charged, at], ['unknown', 500, 500, null])
-  assert.deepEqual(spends, [budgetCharge('bud_a', NOON), 500])
+  assert.deepEqual(spends, [chargeList([budgetCharge('bud_a', NOON)]), 500])
 })
 
 test('journal record: any text is one line of JSON', () => {
@@ -213,7 +216,8 @@ const malformed: readonly (readonly [string, string])[] = [
   ['a time beyond all dates', line.replace(`,${NOON + 101},`, ',8640000000000001,')],
   ['a text in place of a number', line.replace(',200,', ',"200",')],
   ['too few items', '["e",1,0]'],
-  ['a budget without a period', line.replace(/"[0-9]+ bud_a"/, '"bud_a"')],
+  ['a budget without a period', line.replace(/[0-9]+ bud_a/, 'bud_a')],
+  ['a list of budgets that ends early', line.replace(/ bud_a\\"]/, ' bud_a')],
   ['null bytes, as after a power failure', '\0'.repeat(40)],
 ]
 for (const [name, text] of malformed)

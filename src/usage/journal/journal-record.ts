@@ -6,11 +6,13 @@
  * - `c`: an attempt has ended, and its request goes on.
  * - `i`: an incident.
  */
+import { BoundedMap } from '../../core/bounded-map.ts'
 import type { Incident } from '../../core/incident.ts'
 import {
   type AttemptClosed,
   type AttemptOpened,
-  type BudgetCharge,
+  type ChargeList,
+  chargesIn,
   type IncidentNoted,
   NO_TOKENS,
   parseCharge,
@@ -32,8 +34,8 @@ const MAX_NAME = 100
 /** The values of a row in the order of its columns. */
 export type RecordValues = readonly (string | number | null)[]
 
-/** Budget charges, each followed by its amount. */
-export type Spends = readonly (BudgetCharge | number)[]
+/** Lists of budget charges, each followed by the amount that each of its counters is charged. */
+export type Spends = readonly (ChargeList | number)[]
 
 // ── Encoding ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -78,8 +80,7 @@ export class RecordEncoder {
     else call.open.splice(at, 1)
     const charged = chargedCost(written(record.cost), written(opened.reserved) ?? 0)
     const text = endText(endList(opened, record, charged))
-    const spends = opened.charges.length === 0 ? NO_SPENDS : opened.charges.flatMap((charge) => [charge, charged])
-    const end = { attempt: record.attempt, text, spends }
+    const end = { attempt: record.attempt, text, spends: spendsFor(opened, charged) }
     call.ends = call.ends.length === 0 ? [end] : [...call.ends, end]
     this.#held.add(record.call)
     return true
@@ -117,6 +118,8 @@ export class RecordEncoder {
 
 const NO_ENDS: readonly EncodedEnd[] = []
 const NO_SPENDS: Spends = []
+const spendsFor = ({ charges }: Pick<AttemptOpened, 'charges'>, charged: number): Spends =>
+  charges === '' ? NO_SPENDS : [charges, charged]
 const NO_END: EncodedEnd = { attempt: 0, text: '', spends: NO_SPENDS }
 
 export const encodeIncident = ({ at, incident }: IncidentNoted): string =>
@@ -359,7 +362,7 @@ export const decodeOpened = (text: string): AttemptOpened => {
     credential: string(credential),
     hedge: hedge === 1,
     reserved: integer(reserved),
-    charges: list(charges).map((one) => string(one)),
+    charges: checkedCharges(charges),
     route: optionalText(route),
     client: optionalText(client),
     clientRequestId: optionalText(clientRequestId),
@@ -384,7 +387,7 @@ export const lostEnd = (text: string): Pick<ClosedLine, 'end' | 'spends'> => {
     priceVersion: null,
   } as const
   const end = endList(opened, closed, charged).map(cleaned)
-  return { end, spends: opened.charges.flatMap((charge) => [charge, charged]) }
+  return { end, spends: spendsFor(opened, charged) }
 }
 
 const ENDED_BY: readonly NonNullable<Incident['ended_by']>[] = ['recovered', 'operator', 'restart', 'removed']
@@ -444,12 +447,22 @@ const isOfKind = (value: unknown, letter: number): boolean => {
 const spendsOf = (value: unknown): Spends => {
   const found = list(value)
   for (let at = 0; at < found.length; at += 2) {
-    parseCharge(string(found[at]))
+    checkedCharges(found[at])
     if (!isAmount(found[at + 1])) throw new TypeError('not an amount')
   }
   // Checked above.
   return found as Spends
 }
+
+const checkedCharges = (value: unknown): ChargeList => {
+  const charges = string(value)
+  if (checkedLists.get(charges)) return charges
+  for (const charge of list(chargesIn(charges))) parseCharge(string(charge))
+  checkedLists.set(charges, true)
+  return charges
+}
+/** Most requests charge the same counters as earlier ones. */
+const checkedLists = new BoundedMap<true>()
 
 const integer = (value: unknown): number => {
   if (typeof value === 'number' && Number.isSafeInteger(value)) return value

@@ -29,7 +29,12 @@ export type StoredResponse = {
    * after others have ended it.
    */
   readonly isRun?: true
+  /** JSON: what another process needs to run it again if this one ends. Absent: it must not run twice. */
+  readonly again?: string | undefined
 }
+
+/** A response in the background whose process has ended: this process runs it again from now on. */
+export type LostRun = { readonly stored: StoredResponse; readonly again: string }
 
 export type ResponseStatus = 'queued' | 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled'
 
@@ -49,6 +54,8 @@ export type Maker = {
  * it resolves with a failure (`storage`, 503) and never rejects.
  */
 export type ResponseStore = {
+  /** Whether other processes run again what this one leaves behind (`StoredResponse.again`). */
+  readonly handsOver?: boolean
   /** Starts the store in the background, because a `put` will follow. */
   readonly prepare: () => void
   /**

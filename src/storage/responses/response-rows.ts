@@ -32,14 +32,18 @@ const SELECT_TURNS = `WITH RECURSIVE turn (id, previous, at, before) AS (
   SELECT ${COLUMNS} FROM turn JOIN response ON response.owner = $2 AND response.id = turn.id ORDER BY turn.at`
 
 const INSERT = `INSERT INTO response
-    (owner, id, previous, status, created, touched, size, input, response, events, maker, users, worker)
-  VALUES ($1, $2, $3, $4, $5, now(), $6, $7, $8, $9, $10, $11, $12)
-  ON CONFLICT (owner, id) DO UPDATE SET (previous, status, created, touched, size, input, response, events, maker, users, worker)
+    (owner, id, previous, status, created, touched, size, input, response, events, maker, users, worker, request)
+  VALUES ($1, $2, $3, $4, $5, now(), $6, $7, $8, $9, $10, $11, $12, $13)
+  ON CONFLICT (owner, id) DO UPDATE
+    SET (previous, status, created, touched, size, input, response, events, maker, users, worker, request)
     = (excluded.previous, excluded.status, excluded.created, excluded.touched, excluded.size, excluded.input, excluded.response,
-       excluded.events, excluded.maker, excluded.users, excluded.worker)`
-/** The next state of a response that this process runs: nothing if it was deleted, or ended by another process. */
-const UPDATE = `UPDATE response SET (previous, status, created, touched, size, input, response, events, maker, users, worker)
-    = ($3, $4, $5, now(), $6, $7, $8, $9, $10, $11, $12)
+       excluded.events, excluded.maker, excluded.users, excluded.worker, excluded.request)`
+/**
+ * The next state of a response that this process runs: nothing if it was deleted, or if another process has ended it or runs it.
+ * With its end, its request is no longer needed.
+ */
+const UPDATE = `UPDATE response SET (previous, status, created, touched, size, input, response, events, maker, users, worker, request)
+    = ($3, $4, $5, now(), $6, $7, $8, $9, $10, $11, $12, CASE WHEN $12::text IS NULL THEN NULL ELSE request END)
   WHERE owner = $1 AND id = $2 AND worker = $13`
 const DELETE_ITEMS = 'DELETE FROM item WHERE owner = $1 AND response = $2'
 const INSERT_ITEMS = `INSERT INTO item (owner, id, response)
@@ -99,7 +103,9 @@ export class ResponseRows {
     const continues = stored.isRun === true && stored.status !== 'queued'
     const values = [...columnsOf(stored), isRunning ? this.#worker : null]
     await Promise.all([
-      tx.query(continues ? UPDATE : INSERT, continues ? [...values, this.#worker] : values),
+      continues
+        ? tx.query(UPDATE, [...values, this.#worker])
+        : tx.query(INSERT, [...values, stored.again === undefined ? null : Buffer.from(stored.again)]),
       ...(stored.isRun === true ? [tx.query(DELETE_ITEMS, [owner, id])] : []),
       ...(items.length === 0 ? [] : [tx.query(INSERT_ITEMS, [owner, id, items])]),
       ...(previous === null ? [] : [tx.query(PROLONG, [owner, previous])]),
@@ -191,7 +197,7 @@ const columnsOf = ({ input, response, events, maker, users = [], ...stored }: St
   ]
 }
 
-const textIn = (value: PostgresRow[string] | undefined): string =>
+export const textIn = (value: PostgresRow[string] | undefined): string =>
   value instanceof Uint8Array ? Buffer.from(value.buffer, value.byteOffset, value.length).toString() : String(value)
 
 /** A row of the table; only this file writes it. */

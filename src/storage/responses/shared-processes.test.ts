@@ -44,10 +44,10 @@ describe('processes that share responses', { skip: skipPostgres, concurrency: fa
       const processes = new SharedProcesses(pool, worker)
       const responses = new ResponseRows(pool, options)
       const claims = new SharedClaims(pool, options)
-      const begin = async () => {
+      const begin = async (again?: string) => {
         await pool.transaction(async (tx) => {
           await processes.beatIn(tx)
-          await responses.put(tx, { ...run, status: 'queued' })
+          await responses.put(tx, { ...run, status: 'queued', again })
           await claims.claim(tx, { name: 'n', fingerprint: 'f' })
         })
         processes.started(run)
@@ -116,6 +116,60 @@ describe('processes that share responses', { skip: skipPostgres, concurrency: fa
     for (const { processes } of [other, third]) assert.equal(await processes.endGone(20_000), 0)
     assert.equal((await other.claim()).state, 'held')
   })
+
+  test('what may run again is taken over once, until its processes were lost too often', async () => {
+    const open = await place()
+    const names = ['one', 'two', 'three', 'four']
+    const processes = names.map(open)
+    const [first] = processes
+    await first?.begin('{"body":"x"}')
+    for (const [at, { processes: mine }] of processes.entries()) {
+      if (at === 0) continue
+      await mine.endGone(0)
+      const isLast = at === 3
+      assert.equal(await mine.endGone(10_000), isLast ? 1 : 0)
+      const other = open('another')
+      const taken = await Promise.all([mine.take(), isLast ? other.processes.take() : []])
+      assert.deepEqual(
+        taken.flat().map(({ stored, again }) => [stored.id, stored.status, again]),
+        isLast ? [] : [['r', 'queued', '{"body":"x"}']],
+      )
+    }
+    const stored = await first?.responses.get({ id: 'r', owner: 'me' })
+    assert.equal(stored?.status, 'failed')
+    assert.match(stored?.response ?? '', /The gateway stopped/)
+  })
+
+  test('what a process leaves is taken by one of the others, whose end is stored, and that of the first is not', async () => {
+    const open = await place()
+    const [one, other, third] = [open('one'), open('other'), open('third')]
+    await one.begin('{}')
+    await one.processes.leave()
+    assert.equal((await other.responses.get({ id: 'r', owner: 'me' }))?.status, 'queued')
+    const taken = await Promise.all([other.processes.take(), third.processes.take()])
+    assert.equal(taken.flat().length, 1)
+    const taker = taken[0]?.length === 1 ? other : third
+    const end = (place: typeof one, response: string) =>
+      place.pool.transaction((tx) => place.responses.put(tx, { ...run, status: 'completed', response }))
+    await end(one, '"first"')
+    await end(taker, '"second"')
+    const stored = await other.responses.get({ id: 'r', owner: 'me' })
+    assert.deepEqual([stored?.status, stored?.response], ['completed', '"second"'])
+    const { rows } = await one.pool.query('SELECT request, worker FROM response')
+    assert.deepEqual(rows, [{ request: null, worker: null }])
+  })
+
+  for (const asked of ['follow', 'stop'] as const)
+    test(`what others have asked to ${asked} does not run again`, async () => {
+      const open = await place()
+      const [one, other] = [open('one'), open('other')]
+      await one.begin('{}')
+      await other.responses.ask({ id: 'r', owner: 'me' }, asked)
+      await one.processes.leave()
+      assert.deepEqual(await other.processes.take(), [])
+      const stored = await other.responses.get({ id: 'r', owner: 'me' })
+      assert.equal(stored?.status, asked === 'stop' ? 'cancelled' : 'failed')
+    })
 
   test('what was seen before a failed look does not count', async () => {
     const open = await place()

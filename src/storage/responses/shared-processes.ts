@@ -3,27 +3,41 @@
  * count stands still is gone: another one ends what it had in progress. Counts are compared, no clocks: what this process has
  * seen before it lost its own connection does not count.
  */
-import type { ResponseName, RunNews } from '../../core/stored-response.ts'
+import type { LostRun, ResponseName, RunNews } from '../../core/stored-response.ts'
 import type { PostgresPool, PostgresSession } from '../sql/postgres/pool.ts'
 import { abandoned, cancelled } from './abandoned.ts'
-import { readRow } from './response-rows.ts'
+import { readRow, textIn } from './response-rows.ts'
 
 /** A row that was deleted and is there again must not have a count that others have seen: it begins at another time. */
 const BEAT = `INSERT INTO process (id, beat) VALUES ($1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
   ON CONFLICT (id) DO UPDATE SET beat = process.beat + 1`
 const RUNNING = 'SELECT owner, id, stop, follow FROM response WHERE worker = $1'
-const OTHERS = 'SELECT id, beat FROM process WHERE id <> $1'
+/** Nobody can beat in a standby: until it has taken over, counts that stand still mean nothing. */
+const OTHERS = 'SELECT id, beat FROM process WHERE id <> $1 AND NOT pg_is_in_recovery()'
 /** One that has beaten since, or that another gateway ends now, is left alone. */
 const CLAIM_GONE = `DELETE FROM process WHERE id IN
   (SELECT id FROM process WHERE id = $1 AND beat = $2 FOR UPDATE SKIP LOCKED)`
+/**
+ * Those that may run again wait for a process, unless a client has seen events of them, which would be others the second time. One
+ * whose processes are lost again and again may be the reason.
+ */
+const HAND_OVER = `UPDATE response SET worker = '', losses = losses + $2
+  WHERE worker = $1 AND request IS NOT NULL AND NOT stop AND NOT follow AND losses < 2`
+const TAKE = `WITH free AS (
+    SELECT owner, id FROM response WHERE worker = '' ORDER BY touched LIMIT $2 FOR UPDATE SKIP LOCKED
+  ) UPDATE response SET worker = $1 FROM free WHERE response.owner = free.owner AND response.id = free.id
+  RETURNING response.*, (SELECT json_agg(item.id)::text FROM item
+    WHERE item.owner = response.owner AND item.response = response.id) AS items`
 const UNFINISHED = `SELECT response.*, (SELECT json_agg(item.id)::text FROM item
     WHERE item.owner = response.owner AND item.response = response.id) AS items
   FROM response WHERE worker = $1 FOR UPDATE`
-const END_RUN = `UPDATE response SET status = $3, response = $4, worker = NULL, touched = now() WHERE owner = $1 AND id = $2`
+const END_RUN = `UPDATE response SET status = $3, response = $4, worker = NULL, request = NULL, touched = now() WHERE owner = $1 AND id = $2`
 const RELEASE_ALL = 'DELETE FROM claim WHERE worker = $1'
 
 /** ms for which the count of a process stands still until it is gone. */
 const GONE_AFTER = 10_000
+/** Responses that a process takes over at a time: the others get some of many, too. */
+const MOST_TAKEN = 16
 
 export class SharedProcesses {
   readonly #pool: PostgresPool
@@ -80,7 +94,7 @@ export class SharedProcesses {
     }
   }
 
-  /** Looks for processes that are gone, and ends what they had in progress. Returns the number of responses. */
+  /** Looks for processes that are gone, and hands over or ends what they had in progress. Returns the number of those that ended. */
   async endGone(now: number): Promise<number> {
     try {
       const { rows } = await this.#pool.query(OTHERS, [this.#worker])
@@ -100,24 +114,38 @@ export class SharedProcesses {
     }
   }
 
-  /** At the end of this process: what it still has in progress ends with it. */
+  /** Takes responses that wait for a process: this one runs them from now on. */
+  async take(): Promise<readonly LostRun[]> {
+    // Most looks find none, and a process that has nothing in progress does not beat.
+    if ((await this.#pool.query("SELECT 1 FROM response WHERE worker = '' LIMIT 1")).rows.length === 0) return []
+    const rows = await this.#pool.transaction(async (tx) => {
+      const [, found] = await Promise.all([this.beatIn(tx), tx.query(TAKE, [this.#worker, MOST_TAKEN])])
+      return found.rows
+    })
+    const lost = rows.map((row) => ({ stored: { ...readRow(row), isRun: true as const }, again: textIn(row.request) }))
+    for (const { stored } of lost) this.started(stored)
+    return lost
+  }
+
+  /** At the end of this process: others run again what it still has in progress, or else it ends. */
   async leave(): Promise<void> {
     if (!this.isBusy) return
     await this.#pool.transaction(async (tx) => {
       await tx.query('DELETE FROM process WHERE id = $1', [this.#worker])
-      await endAll(tx, this.#worker)
+      await leaveAll(tx, this.#worker, 0)
     })
   }
 
   #end(worker: string, beat: number): Promise<number> {
     return this.#pool.transaction(async (tx) =>
-      (await tx.query(CLAIM_GONE, [worker, beat])).changes === 0 ? 0 : endAll(tx, worker),
+      (await tx.query(CLAIM_GONE, [worker, beat])).changes === 0 ? 0 : leaveAll(tx, worker, 1),
     )
   }
 }
 
-/** The calls are never made again: they may have been paid for. */
-const endAll = async (tx: PostgresSession, worker: string): Promise<number> => {
+/** Hands over what a process had in progress, and ends the rest. `losses`: 1 if it was lost. Returns how many have ended. */
+const leaveAll = async (tx: PostgresSession, worker: string, losses: number): Promise<number> => {
+  await tx.query(HAND_OVER, [worker, losses])
   const { rows } = await tx.query(UNFINISHED, [worker])
   await Promise.all([
     ...rows.map((row) => {

@@ -2,7 +2,7 @@
 import type { SharedSchema } from '../sql/postgres/shared-schema.ts'
 
 const TABLES = [
-  // `worker`: the process that runs it. `stop`, `follow`: what others ask of that process.
+  // `worker`: the process that runs it; empty: it waits for one that runs it again. `stop`, `follow`: what others ask of that process.
   `CREATE TABLE response (
     owner TEXT NOT NULL,
     id TEXT NOT NULL,
@@ -56,7 +56,13 @@ const TABLES = [
   'CREATE INDEX claim_worker ON claim (worker) WHERE worker IS NOT NULL',
 ]
 
+/** `request`: what another process needs to run it again. `losses`: how often its process was lost. */
+const RUN_AGAIN = [
+  'ALTER TABLE response ADD COLUMN IF NOT EXISTS request BYTEA',
+  'ALTER TABLE response ADD COLUMN IF NOT EXISTS losses INTEGER NOT NULL DEFAULT 0',
+]
+
 export const SHARED_RESPONSES: SharedSchema = {
   name: 'headgate_responses',
-  versions: { file: 'headgate_responses', migrations: [() => TABLES], oldestReader: 1 },
+  versions: { file: 'headgate_responses', migrations: [() => TABLES, () => RUN_AGAIN], oldestReader: 1 },
 }

@@ -37,10 +37,14 @@ export class SharedStore {
   /** Names of claims whose release has failed. */
   readonly #unreleased = new Set<string>()
   #beating: NodeJS.Timeout | null = null
-  #looking: NodeJS.Timeout
+  #looking: NodeJS.Timeout | undefined
   /** When something was asked, in ms of the monotonic clock. */
   #usedAt = performance.now()
   #isClosing = false
+  /** It takes over nothing more. */
+  #isRetired = false
+  /** The next look is far. */
+  #isIdle = false
 
   readonly methods: StoreMethods = {
     get: (query) => this.#run(() => this.#responses.get(query)),
@@ -56,6 +60,9 @@ export class SharedStore {
     release: (name) => this.#run(() => this.#release(name)),
     probe: () => this.#run(() => this.#pool.query('UPDATE sweep SET at = at WHERE false')).then(nothing),
     limits: (limits) => this.#limit(limits),
+    retire: () => {
+      this.#isRetired = true
+    },
   }
 
   constructor(options: SharedStoreOptions, emit: Emit<StoreEvents>) {
@@ -69,7 +76,7 @@ export class SharedStore {
     this.#responses = new ResponseRows(this.#pool, options)
     this.#claims = new SharedClaims(this.#pool, options)
     this.#processes = new SharedProcesses(this.#pool, options.worker)
-    this.#looking = setTimeout(() => void this.#look(), TIMES.look)
+    this.#lookAfter(TIMES.look)
   }
 
   /** Writes what was received, and ends what is in progress. */
@@ -83,6 +90,7 @@ export class SharedStore {
 
   async #run<Value>(run: () => Promise<Value>): Promise<Value> {
     this.#usedAt = performance.now()
+    if (this.#isIdle && !this.#isClosing) this.#lookAfter(TIMES.look)
     await this.open()
     return await run()
   }
@@ -187,16 +195,26 @@ export class SharedStore {
   }
 
   async #look(): Promise<void> {
+    this.#isIdle = false
     try {
       await this.open()
       await this.#processes.endGone(performance.now())
+      const lost = this.#isRetired ? [] : await this.#processes.take()
+      if (lost.length > 0) this.#emit('lost', lost)
+      this.#beatLater()
       if ((await this.#pool.query(TAKE_SWEEP)).changes > 0) await this.#sweep()
     } catch {
       // As above.
     }
     if (this.#isClosing) return
     const isIdle = !this.#processes.isBusy && performance.now() - this.#usedAt > TIMES.idle
-    this.#looking = setTimeout(() => void this.#look(), isIdle ? TIMES.idle : TIMES.look)
+    this.#lookAfter(isIdle ? TIMES.idle : TIMES.look)
+  }
+
+  #lookAfter(ms: number): void {
+    clearTimeout(this.#looking)
+    this.#isIdle = ms > TIMES.look
+    this.#looking = setTimeout(() => void this.#look(), ms)
   }
 
   async #sweep(): Promise<void> {

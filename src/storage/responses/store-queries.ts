@@ -1,6 +1,13 @@
 /** Queries, options and events of the store's thread (`store-thread.ts`). Plain data. */
 import type { AnswerClaim, RepeatableAnswer } from '../../core/shared-answer.ts'
-import type { ResponseName, RunEvents, RunNews, RunRequest, StoredResponse } from '../../core/stored-response.ts'
+import type {
+  LostRun,
+  ResponseName,
+  RunEvents,
+  RunNews,
+  RunRequest,
+  StoredResponse,
+} from '../../core/stored-response.ts'
 import type { SharedDatabase } from '../sql/shared-database.ts'
 import type { ThreadCall } from '../thread/thread-program.ts'
 
@@ -32,6 +39,8 @@ export type StoreMethods = {
   /** Checks whether writing works. */
   readonly probe: (_: null, call: ThreadCall) => Promise<null>
   readonly limits: (limits: Limits) => void
+  /** This process ends soon: it takes over nothing more. */
+  readonly retire: (_: null) => void
 }
 
 /** `worker`: the process, as `PID.START@HOST`. `database`: null: a file in the folder. */
@@ -48,8 +57,10 @@ export type StoreEvents = {
   /** The files were deleted or moved, and new ones have been created. */
   readonly recreated: null
   readonly news: RunNews
+  /** This process is to run them. */
+  readonly lost: readonly LostRun[]
 }
 
 /** Characters of a response. */
-export const sizeOf = ({ input, response, events }: StoredResponse): number =>
-  input.length + response.length + (events?.length ?? 0)
+export const sizeOf = ({ input, response, events, again }: StoredResponse): number =>
+  input.length + response.length + (events?.length ?? 0) + (again?.length ?? 0)

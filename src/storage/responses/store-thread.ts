@@ -69,6 +69,8 @@ class StoreThread {
     limits: (limits): void => {
       this.#file.limits = limits
     },
+    // Of processes that share a file, none runs again what another one has left behind.
+    retire() {},
   }
 
   constructor(options: StoreThreadOptions, emit: Emit<StoreEvents>) {

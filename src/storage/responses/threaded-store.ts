@@ -9,7 +9,14 @@ import { join } from 'node:path'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { AnswerClaims } from '../../core/shared-answer.ts'
-import type { ResponseName, ResponseStore, RunEvents, RunNews, StoredResponse } from '../../core/stored-response.ts'
+import type {
+  LostRun,
+  ResponseName,
+  ResponseStore,
+  RunEvents,
+  RunNews,
+  StoredResponse,
+} from '../../core/stored-response.ts'
 import type { SharedDatabase } from '../sql/shared-database.ts'
 import { ThreadClient, type ThreadResult } from '../thread/connect-thread.ts'
 import type { OnStoreTime } from '../thread/on-store-time.ts'
@@ -24,6 +31,8 @@ export type StoreOptions = {
   readonly database?: SharedDatabase | null
   /** Other processes ask for something of what this one runs. */
   readonly onNews?: (news: RunNews) => void
+  /** This process is to run responses that others have left behind. */
+  readonly onLost?: (lost: readonly LostRun[]) => void
   readonly settings: () => StoreSettings
   /** ms since 1970. */
   readonly date: () => number
@@ -43,6 +52,8 @@ export type ThreadedStore = ResponseStore & {
   /** Answers that processes with the same store share. Null: it has failed for so long that no request waits for it. */
   readonly claims: () => AnswerClaims | null
   readonly problem: () => StoreProblem | null
+  /** This process ends soon: it takes over nothing more. */
+  readonly retire: () => void
   /** Commits queued writes and ends the thread, within 2 s. */
   readonly close: () => Promise<void>
 }
@@ -74,6 +85,7 @@ const MEMORY = { maxOldGenerationSizeMb: 1_024, maxYoungGenerationSizeMb: 4 }
 export const threadedStore = (options: StoreOptions): ThreadedStore => {
   const client = new StoreClient(options)
   return {
+    handsOver: client.isShared,
     prepare: () => client.start(),
     put: (response) => client.put(response),
     get: (id, owner) => client.get({ id, owner }),
@@ -85,6 +97,7 @@ export const threadedStore = (options: StoreOptions): ThreadedStore => {
     addEvents: (id, owner, from, lines) => client.addEvents({ id, owner, from, lines }),
     claims: () => (client.hasFailed ? null : client.claims),
     problem: () => client.problem,
+    retire: () => client.retire(),
     close: () => client.close(),
   }
 }
@@ -92,7 +105,7 @@ export const threadedStore = (options: StoreOptions): ThreadedStore => {
 class StoreClient {
   readonly #options: StoreOptions
   readonly #thread: ThreadClient<typeof program>
-  readonly #isShared: boolean
+  readonly isShared: boolean
   /** The limit of an operation. */
   readonly #within: { readonly limit: number }
   #isClosing = false
@@ -103,15 +116,15 @@ class StoreClient {
 
   constructor(options: StoreOptions) {
     this.#options = options
-    const { folder, database = null, onNews, onTime } = options
-    this.#isShared = database !== null
-    this.#within = { limit: this.#isShared ? LIMIT.shared : LIMIT.operation }
+    const { folder, database = null, onNews, onLost, onTime } = options
+    this.isShared = database !== null
+    this.#within = { limit: this.isShared ? LIMIT.shared : LIMIT.operation }
     this.#thread = new ThreadClient({
       program: PROGRAM,
       memory: MEMORY,
       data: () => ({ folder, database, worker: PROCESS, limits: this.#limits() }),
       restart: 'always',
-      startLimit: this.#isShared ? LIMIT.start : LIMIT.operation,
+      startLimit: this.isShared ? LIMIT.start : LIMIT.operation,
       queue: QUEUE,
       events: {
         waiting: (problem) => {
@@ -119,12 +132,13 @@ class StoreClient {
         },
         recreated: () => options.changed({ status: 'recreated' }),
         news: (news) => onNews?.(news),
+        lost: (lost) => onLost?.(lost),
       },
       onProblem: (problem) => this.#degrade(problem),
       onTime,
     })
     const open = () => access(join(folder, 'responses.db'), (missing) => !missing && this.#open())
-    if (this.#isShared) setImmediate(() => this.start())
+    if (this.isShared) setImmediate(() => this.start())
     else setTimeout(open, OPENED_AFTER).unref()
   }
 
@@ -209,6 +223,10 @@ class StoreClient {
     return result
   }
 
+  retire(): void {
+    this.#thread.post('retire', null)
+  }
+
   async close(): Promise<void> {
     this.#isClosing = true
     await this.#thread.close(LIMIT.close)
@@ -240,12 +258,12 @@ class StoreClient {
     const result = await called
     if ('value' in result) return good(result.value)
     const isLate = 'cause' in result && result.cause === 'late'
-    const store = this.#isShared ? 'Postgres' : 'the disk'
+    const store = this.isShared ? 'Postgres' : 'the disk'
     const problem = isLate
       ? (this.#waiting ?? `${store} did not answer within ${this.#within.limit} ms`)
       : result.problem
     this.#degrade(problem)
-    return bad(failureOf(verb, problem, this.#isShared))
+    return bad(failureOf(verb, problem, this.isShared))
   }
 
   // ── Health ─────────────────────────────────────────────────────────────────────────────────────────────────────

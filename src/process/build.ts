@@ -16,6 +16,7 @@ import type { Gateway } from '../gateway/gateway.ts'
 import { FetchedModelLists } from '../gateway/handlers/model-lists.ts'
 import type { HealthProblem } from '../gateway/handlers/pages.ts'
 import { UpstreamHealth } from '../gateway/health/upstream-health.ts'
+import { runAgain } from '../gateway/responses/run-again.ts'
 import { applyRunNews } from '../gateway/responses/run-news.ts'
 import { ResponseCache } from '../gateway/sharing/response-cache.ts'
 import { EARLIER_USAGE_COUNTS, RestoredBudgets } from '../limits/restored-budgets.ts'
@@ -44,7 +45,9 @@ import { keepOptimisedCode, limitYoungGeneration } from '../runtime/heap-tuning.
 import { measureLoad } from '../runtime/load.ts'
 import { turn } from '../runtime/turns.ts'
 import { realWorld } from '../runtime/world.ts'
+import { isKeyRequired } from '../server/access-rules.ts'
 import { fingerprint } from '../server/fingerprint.ts'
+import { clientNow } from '../server/key-index.ts'
 import { type StoreOptions, threadedStore } from '../storage/responses/threaded-store.ts'
 import { sharedDatabase } from '../storage/sql/shared-database.ts'
 import { connectionFor, dialer } from '../transport/client/dial.ts'
@@ -144,6 +147,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     ),
     cache: new ResponseCache({ world, fingerprint, limit: () => cacheBytes(current.config) }),
     jobs: new Map(),
+    clientNow: clientsOf({ current, keys }, world),
     ...claimsOf({ current, worker, responses }),
   }
   const budgets: Runtime['budgets'] = limits?.shared ?? restoredBudgets({ current, gateway, keys, ledger, log, worker })
@@ -242,6 +246,14 @@ const openKeys = (
   })
 }
 
+const clientsOf =
+  ({ current, keys }: Pick<Runtime, 'current' | 'keys'>, world: World): NonNullable<Gateway['clientNow']> =>
+  (client) => {
+    const { settings } = current.config
+    if (client.id === '' && isKeyRequired(settings, keys)) return null
+    return clientNow({ auth: settings.auth, directory: keys.directory() }, client, world.date())
+  }
+
 /** Workers share the file of stored responses, and gateways their database. */
 const claimsOf = ({
   current,
@@ -266,6 +278,11 @@ const openResponses = (
     date,
     onTime: onTime('responses'),
     onNews: (news) => applyRunNews(gateway(), news),
+    onLost(lost) {
+      const message = `${lost.length} background responses of gateways that have ended run here now.`
+      log.info('responses', { message })
+      for (const run of lost) void runAgain(gateway(), run)
+    },
     changed: (change) => logStoreChange(log, database ? null : dir, change),
   })
 }

@@ -22,7 +22,10 @@ export const drain = async (runtime: Runtime, server: Server, watching: Watching
   runtime.worker?.ending(delay + timeout)
   runtime.current.live?.close()
   runtime.current.fleetLive?.close()
+  runtime.responses.retire()
   const endStreams = () => {
+    // What other gateways can run again does not end here.
+    for (const job of gateway.jobs.values()) job.handOver()
     for (const call of [...gateway.activeCalls])
       call.cancel(fail('shutdown', 'The gateway is shutting down. Ask again in a moment.'))
   }

@@ -6,7 +6,7 @@ import { type ClientKey, DEFAULT_TEAM, FULL_ACCESS, NO_LIMITS, type Team } from 
 import type { Settings } from '../core/settings.ts'
 import { createKey, keyKindOf } from '../policy/accounts/client-key.ts'
 import { plainDigest } from '../records/entities/secret-digest.ts'
-import { KeyIndex } from './key-index.ts'
+import { clientNow, KeyIndex } from './key-index.ts'
 
 const NO_DIRECTORY = { teams: new Map(), keys: new Map(), budgets: new Map(), prices: [] }
 const configured = (keys: readonly string[], rest: Partial<Settings['auth']> = {}) =>
@@ -109,4 +109,57 @@ test('keys: one that is mistyped is compared with no stored key', (context) => {
     context.mock.restoreAll()
     syncBuiltinESMExports()
   }
+})
+
+test('keys: a client is found again by its ID only while its key may be used', () => {
+  const directory = (key: Partial<ClientKey>, blocked = false) => {
+    const team: Team = {
+      id: 'team_a',
+      name: 'a',
+      status: blocked ? 'blocked' : 'active',
+      access: FULL_ACCESS,
+      limits: NO_LIMITS,
+      cache: null,
+      tags: {},
+      managed: 'api',
+    }
+    const known: ClientKey = {
+      id: 'key_a',
+      name: 'a',
+      team: team.id,
+      status: 'active',
+      secrets: [],
+      createdAt: 0,
+      expiresAt: null,
+      access: FULL_ACCESS,
+      limits: NO_LIMITS,
+      defaultRoute: null,
+      cache: null,
+      logBodies: false,
+      tags: {},
+      managed: 'api',
+      ...key,
+    }
+    return { ...NO_DIRECTORY, teams: new Map([[team.id, team]]), keys: new Map([[known.id, known]]) }
+  }
+  const auth = { keys: ['static-key'], required: 'auto' as const }
+  const found = (id: string, owner: string, of = directory({})) =>
+    clientNow({ auth, directory: of }, { id, owner }, 1_000)
+  assert.equal(found('key_a', 'key_a')?.team.name, 'a')
+  for (const of of [
+    directory({ status: 'revoked' }),
+    directory({ status: 'blocked' }),
+    directory({ expiresAt: 1_000 }),
+    directory({}, true),
+  ])
+    assert.equal(found('key_a', 'key_a', of), null)
+  assert.equal(found('key_b', 'key_b'), null)
+  assert.equal(found('key_a', 'another'), null)
+  const known = new KeyIndex({ auth, directory: NO_DIRECTORY, tokens: [] }).find('static-key')
+  assert.ok(known?.kind === 'static')
+  const { id, owner } = known.client
+  assert.deepEqual(found(id, owner), known.client)
+  assert.equal(found(id, 'another'), null)
+  assert.equal(found('', '')?.id, '')
+  assert.equal(found('', 'another'), null)
 })

@@ -11,7 +11,7 @@ import {
 } from '../core/accounts.ts'
 import { BoundedMap } from '../core/bounded-map.ts'
 import type { Settings } from '../core/settings.ts'
-import { clientOf } from '../policy/accounts/client.ts'
+import { clientOf, keyState } from '../policy/accounts/client.ts'
 import { isWellFormedKey, keyKindOf } from '../policy/accounts/client-key.ts'
 import { clientKeyIds } from '../records/entities/ids.ts'
 import { digestsOf } from '../records/entities/secret-digest.ts'
@@ -198,6 +198,21 @@ export const isMistyped = (presented: string): boolean =>
   keyKindOf(presented) !== undefined && !isWellFormedKey(presented)
 
 /** The owner of the stored responses of a configured key: 32 hexadecimal digits of its digest. */
+/** The client with this ID and owner, if it may call models now. `now`: ms since 1970. */
+export const clientNow = (
+  { auth, directory }: Pick<KeySet, 'auth' | 'directory'>,
+  { id, owner }: Pick<Client, 'id' | 'owner'>,
+  now: number,
+): Client | null => {
+  const key = directory.keys.get(id)
+  const team = key && directory.teams.get(key.team)
+  if (key && team) return key.id === owner && keyState(key, team, now) === 'active' ? clientOf(key, team) : null
+  const client = defaultClient(directory.teams.get(DEFAULT_TEAM.id))
+  if (id === '') return owner === '' ? client : null
+  const isConfigured = [...clientKeyIds(auth.keys)].some(([secret, known]) => known === id && ownerOf(secret) === owner)
+  return isConfigured ? { ...client, id, owner } : null
+}
+
 const ownerOf = (key: string): string => hash('sha256', key, 'hex').slice(0, 32)
 
 /** Requests without a key, and keys of the configuration, have what the default team has. */

@@ -18,10 +18,19 @@ import { callsOf, fileOf } from './support/stage.ts'
 const SLOW = 'one two three four five six seven eight nine ten'
 const WAIT = 120_000
 
-/** `slow`: a stream that lasts until it is cancelled. `paused`: one of seconds. Others: at once. */
+/** Models that have been called once. */
+const seen = new Set<string>()
+
+/**
+ * `slow`: a stream that lasts until it is cancelled. `killed`, `ended`: so for the first call. `paused`: one of seconds. Others: at
+ * once.
+ */
 const script = (call: UpstreamRequest) => {
   const { model = '' } = call
-  if (model === 'slow') return answerWith(call, { text: SLOW.repeat(200) }, { gap: 100 })
+  const isFirst = !seen.has(model)
+  seen.add(model)
+  if (model === 'slow' || (isFirst && (model === 'killed' || model === 'ended')))
+    return answerWith(call, { text: SLOW.repeat(200) }, { gap: 100 })
   if (model === 'paused') return answerWith(call, { text: SLOW }, { gap: 200 })
   if (model === 'late') return { do: 'answer', body: answerBody(call, { text: SLOW }), after: 1_000 } as const
   return answerWith(call, { text: 'Hello' })
@@ -35,7 +44,13 @@ describe('several gateways behind roundrobin', { skip: skipPostgres || skipBalan
   before(async () => {
     ;[server, upstream] = await Promise.all([startPostgres(), startUpstream(script)])
     const file = fileOf({
-      providers: { a: { baseUrl: `${upstream.url}/v1`, styles: ['chat'], models: ['m', 'slow', 'paused', 'late'] } },
+      providers: {
+        a: {
+          baseUrl: `${upstream.url}/v1`,
+          styles: ['chat'],
+          models: ['m', 'slow', 'paused', 'late', 'killed', 'ended'],
+        },
+      },
       retry: { maxAttempts: 1 },
     })
     const env = { DATABASE_URL: server.url, AUTH_REQUIRED: 'false' }
@@ -168,18 +183,50 @@ describe('several gateways behind roundrobin', { skip: skipPostgres || skipBalan
     }
   })
 
-  test('a gateway that is killed loses only its own calls: its response has failed, its key is free', async () => {
-    const [victim, survivor] = [gateways[0], gateways[1]]
-    assert.ok(victim && survivor)
-    const direct = (gateway: Started, path: string, body: object, headers = {}) =>
-      fetch(`${gateway.url}/v1${path}`, {
-        method: 'POST',
-        headers: { 'content-type': 'application/json', ...headers },
-        body: JSON.stringify(body),
-      })
-    const queued = await direct(victim, '/responses', { model: 'a/slow', input: 'hello', background: true })
+  const direct = (gateway: Started, path: string, body: object, headers = {}) =>
+    fetch(`${gateway.url}/v1${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: JSON.stringify(body),
+    })
+  const beginAt = async (gateway: Started, model: string, more: object = {}): Promise<string> => {
+    const queued = await direct(gateway, '/responses', {
+      model: `a/${model}`,
+      input: 'hello',
+      background: true,
+      ...more,
+    })
     const { id } = object(await queued.json()) ?? {}
     await poll(String(id), ({ status }) => status === 'in_progress')
+    return String(id)
+  }
+
+  test('a response of a gateway that ends before it has its answer runs again at another one', async () => {
+    const [, , ending] = gateways
+    assert.ok(ending)
+    const id = await beginAt(ending, 'ended')
+    const exited = once(ending.child, 'exit')
+    ending.child.kill('SIGTERM')
+    await ending.line(({ event }) => event === 'draining')
+    // The second one ends the drain.
+    ending.child.kill('SIGTERM')
+    const [code] = await exited
+    assert.equal(code, 0)
+    const done = await poll(id, isDone)
+    assert.deepEqual([done.status, done.id, calls('ended')], ['completed', id, 2])
+  })
+
+  test('a gateway that is killed loses only its own calls: its response runs again, its key is free', async () => {
+    const [victim, survivor] = [gateways[0], gateways[1]]
+    assert.ok(victim && survivor)
+    const again = await beginAt(victim, 'killed')
+    // Its events have been followed, which would be others.
+    const id = await beginAt(victim, 'slow')
+    const following = await fetch(`${victim.url}/v1/responses/${id}?stream=true`)
+    following.body
+      ?.getReader()
+      .read()
+      .catch(() => {})
     const chat = { model: 'a/slow', messages: [{ role: 'user', content: 'hello' }], stream: true }
     const key = { 'idempotency-key': 'killed' }
     const cut = direct(victim, '/chat/completions', chat, key).then((response) => response.text())
@@ -194,6 +241,8 @@ describe('several gateways behind roundrobin', { skip: skipPostgres || skipBalan
     const failed = await poll(String(id), isDone)
     assert.equal(failed.status, 'failed')
     assert.match(String(object(failed.error)?.message), /The gateway stopped while this response was in progress/)
+    const done = await poll(again, isDone)
+    assert.deepEqual([done.status, done.id, calls('killed')], ['completed', again, 2])
     // The request that waited makes the call now.
     for (const end = performance.now() + WAIT; calls('slow') < before + 2; await sleep(50))
       assert.ok(performance.now() < end)

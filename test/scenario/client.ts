@@ -233,14 +233,10 @@ const background: Operation = async (client, name) => {
   const created = await sendAgain(client, { name, secret: OPEN, path: PATHS.responses, body })
   const id = text(parseObject(created.body)?.id)
   if (created.status !== 200 || id === undefined) return described(created)
-  let isSpared = created.spared
   for (;;) {
     const seen = await sendAgain(client, { name, secret: OPEN, path: `${PATHS.responses}/${id}` })
-    isSpared ||= seen.spared
     if (seen.status !== 200) return `polled: ${described(seen)}`
     const status = text(parseObject(seen.body)?.status)
-    // Its gateway may have been killed: then it has failed, and says so.
-    if (status === 'failed' && isSpared) return null
     if (status !== 'queued' && status !== 'in_progress') return problemOf(seen, 'responses', answerTo(name, 1))
     await sleep(100)
   }

@@ -23,6 +23,7 @@ const given = (hasRoom = () => true, gate = Promise.resolve()) => {
     users: [],
     queued: body('queued', { created_at: 7, model: 'asked' }),
     failed: ({ kind, message }) => body('failed', { error: { code: kind, message } }),
+    mayRunAgain: false,
     hasRoom,
     save: async (response, status, events) => {
       kept.push({ status, response, events: events.length })

@@ -3,6 +3,7 @@
  * any sequence number on, including future ones.
  */
 
+import type { Client } from '../../core/accounts.ts'
 import { type TextOrBytes, textOf } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { ResponseWriter } from '../../core/http-exchange.ts'
@@ -19,6 +20,8 @@ export type ResponsesDeps = ChatDeps & {
   readonly responses: ResponseStore
   /** Background responses in progress, by response id. */
   readonly jobs: Map<string, BackgroundResponse>
+  /** The client with this ID and owner, if it may call models now. Absent: no response of another process is run again. */
+  readonly clientNow?: (client: Pick<Client, 'id' | 'owner'>) => Client | null
 }
 
 export type BackgroundOptions = {
@@ -29,6 +32,8 @@ export type BackgroundOptions = {
   readonly queued: JsonObject
   /** The response that reports a failure. */
   readonly failed: (failure: Failure) => JsonObject
+  /** Whether another process may run it again. */
+  readonly mayRunAgain: boolean
   /** Whether all background responses together may buffer more events. */
   readonly hasRoom: () => boolean
   /** Stores the response in its new state. Resolves after the first attempt; a failed write of the end is retried later. Never rejects. */
@@ -43,18 +48,21 @@ export class BackgroundResponse implements ResponseWriter {
   readonly #events: BackgroundEvents
   readonly #watchers = new Set<() => void>()
   #response: JsonObject
-  #status: ResponseStatus = 'queued'
+  #status: ResponseStatus | 'handed_over' = 'queued'
   /** The first write of its end, after which the end is published; null: it has not ended. */
   #finalWrite: Promise<void> | null = null
   #abortUpstream: () => void = () => {}
   /** Number of events that are stored for those who follow it elsewhere; infinite: some are being stored. */
   #stored = 0
+  /** Not after clients have seen events of it, which would be others. */
+  #mayRunAgain: boolean
 
   constructor(options: BackgroundOptions) {
     this.#options = options
     this.#events = new BackgroundEvents(options.hasRoom)
     this.owner = options.owner
     this.users = options.users
+    this.#mayRunAgain = options.mayRunAgain
     this.#response = options.queued
   }
 
@@ -78,6 +86,7 @@ export class BackgroundResponse implements ResponseWriter {
 
   /** Calls `run` after each change, until the returned function is called. */
   watch(run: () => void): () => void {
+    this.#mayRunAgain = false
     this.#watchers.add(run)
     return () => this.#watchers.delete(run)
   }
@@ -98,6 +107,13 @@ export class BackgroundResponse implements ResponseWriter {
     await this.#finalWrite
   }
 
+  /** At shutdown: leaves it to another process if that may run it again. What it receives from now on is dropped. */
+  handOver(): void {
+    if (this.#finalWrite || !this.#mayRunAgain) return
+    this.#status = 'handed_over'
+    this.#finalWrite = Promise.resolve()
+  }
+
   /**
    * At shutdown: one more attempt to store an end that could not be stored. Resolves as `save` does. `save` removes a job
    * whose end is stored and then ignores it, so no end is stored twice.
@@ -105,11 +121,13 @@ export class BackgroundResponse implements ResponseWriter {
   async storeAgain(): Promise<void> {
     if (!this.#finalWrite) return
     await this.#finalWrite
+    if (this.#status === 'handed_over') return
     await this.#options.save(this.#response, this.#status, this.#events.list)
   }
 
   /** Stores the events that are not stored yet. They are stored again with its end. */
   async storeEvents(add: (from: number, lines: string) => Promise<Failure | null>): Promise<void> {
+    this.#mayRunAgain = false
     const from = this.#stored
     const added = this.#events.list.slice(from)
     if (this.#finalWrite || added.length === 0) return
@@ -151,7 +169,7 @@ export class BackgroundResponse implements ResponseWriter {
   #receive(chunk: string): void {
     if (this.#finalWrite) return
     for (const received of eventsIn(chunk)) {
-      const event = this.#asQueued(received)
+      const event = asQueued(received, this.#options.queued)
       const type = text(event.type) ?? ''
       const data = JSON.stringify(event)
       const numbered = { number: number(event.sequence_number) ?? this.#events.list.length, type, data }
@@ -171,14 +189,7 @@ export class BackgroundResponse implements ResponseWriter {
       this.#fail(problem)
       this.#abortUpstream()
     }
-    this.#notify()
-  }
-
-  /** The event with the time and the model that clients have seen in the queued response. */
-  #asQueued(event: JsonObject): JsonObject {
-    const response = object(event.response)
-    const { created_at = null, model = null } = this.#options.queued
-    return response ? { ...event, response: { ...response, created_at, model } } : event
+    notify(this.#watchers)
   }
 
   /** Ends with an error. `clientError`: the error object that a client would have received. */
@@ -202,15 +213,21 @@ export class BackgroundResponse implements ResponseWriter {
       this.#events.add(...last)
       this.#status = status
       this.#response = response
-      this.#notify()
+      notify(this.#watchers)
     }
     this.#finalWrite = this.#options.save(response, status, [...this.#events.list, ...last]).finally(publish)
-    this.#notify()
+    notify(this.#watchers)
   }
+}
 
-  #notify(): void {
-    for (const run of [...this.#watchers]) run()
-  }
+const notify = (watchers: ReadonlySet<() => void>): void => {
+  for (const run of [...watchers]) run()
+}
+
+/** The event with the time and the model that clients have seen in the queued response. */
+const asQueued = (event: JsonObject, { created_at = null, model = null }: JsonObject): JsonObject => {
+  const response = object(event.response)
+  return response ? { ...event, response: { ...response, created_at, model } } : event
 }
 
 /** Codes that clients of this format recognise. Others are replaced by the one for the side of the error. */

@@ -197,7 +197,7 @@ export class ConversationTurn implements StoredTurn {
     return null
   }
 
-  #record({ response, status, events, body }: TurnAnswer, input: string): StoredResponse {
+  #record({ response, status, events, body, again }: TurnAnswer, input: string): StoredResponse {
     const { id, previous } = this.storage
     return {
       id,
@@ -214,6 +214,7 @@ export class ConversationTurn implements StoredTurn {
       maker: this.#maker,
       users: namedUsers(this.inbound.body),
       ...(this.storage.background && { isRun: true }),
+      ...(again && { again: again() }),
     }
   }
 }
@@ -227,6 +228,8 @@ export type TurnAnswer = {
   readonly status: ResponseStatus
   /** One JSON event a line; null: the answer was not stored with its events. */
   readonly events: string | null
+  /** See `StoredResponse`. Called after the items have their ids. */
+  readonly again?: (() => string) | undefined
 }
 
 /** A new response id. */

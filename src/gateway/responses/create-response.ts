@@ -1,35 +1,29 @@
 /** `POST /v1/responses`: a turn of a stored conversation, answered at once or in the background. */
 
 import type { ChatEvent } from '../../core/chat.ts'
-import type { EncodedText } from '../../core/encoded-text.ts'
 import { type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import { type JsonObject, object, parseObject } from '../../core/json.ts'
 import { DEEPEST } from '../../core/json-text.ts'
 import { readLarge } from '../../core/large-json.ts'
-import { writeLarge } from '../../core/large-write.ts'
-import type { AnswerContext } from '../../core/protocol.ts'
 import { inTurns, PIECE } from '../../core/steps.ts'
 import type { MemoryStore } from '../../core/stored-response.ts'
-import type { World } from '../../core/world.ts'
 import { namedUsers } from '../../policy/accounts/blocked-users.ts'
-import { storesAnswersIn } from '../../policy/routing/choose-protocol.ts'
-import { usableInstances } from '../../policy/routing/models.ts'
 import { protocols } from '../../protocols/index.ts'
-import { failedResponse, pendingResponse } from '../../protocols/openai-responses/encode-answer.ts'
+import { pendingResponse } from '../../protocols/openai-responses/encode-answer.ts'
 import { sendUntried } from '../call/error-response.ts'
-import { randomLetters } from '../call/ids.ts'
 import { Recorder, writeAndRecordError } from '../call/recorder.ts'
 import { serveChat } from '../chat/serve-chat.ts'
 import { planFor } from '../routing/planner.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
 import { parseInTurns } from '../upstream/parse-request.ts'
 import type { ResponsesDeps } from './background-response.ts'
-import { BackgroundResponse } from './background-response.ts'
+import { capacityProblem, ReplayedLetters, serveRun, startJob } from './background-run.ts'
 import { type ConversationTurn, newId, type TurnDeps, type TurnOptions, turnFor } from './conversation.ts'
-import { storedRefusal } from './conversation-history.ts'
 import { RecordingWriter } from './recording-writer.ts'
 import { sendEvents } from './retrieve-response.ts'
+import { mayRunAgain, storedRequest } from './run-again.ts'
+import { contextOf, turnDeps } from './turn-deps.ts'
 
 const { 'openai-responses': openaiResponses } = protocols
 
@@ -108,39 +102,6 @@ export const withHistoryFrom =
     return turn.ok ? good(turn.value.inbound) : turn
   }
 
-const turnDeps = (gateway: ResponsesDeps, received: IncomingRequest, connection: MemoryStore | undefined): TurnDeps => {
-  const { world, responses, health } = gateway
-  const { owner } = received.client
-  const config = gateway.config()
-  const durable = config.settings.responses.keepDays > 0 ? responses : null
-  return {
-    stores: { durable, refusalOf: storedRefusal(gateway, received), ...(connection && { connection }) },
-    owner,
-    limits: config.settings.limit,
-    loopTurn: world.turn,
-    randomLetters: (length) => randomLetters(world, length),
-    created: Math.floor(world.date() / 1000),
-    upstreamMayStore: usableInstances(config).some((instance) => storesAnswersIn(openaiResponses, instance)),
-    noteIssuer: (value, issuer) => {
-      const instance = config.instances.find(({ id }) => id === issuer)
-      if (instance) health.issuers.note({ origin: openaiResponses.name, value }, instance)
-    },
-  }
-}
-
-/**
- * Soft limit on the characters of buffered background events: above it no further background response starts. At twice
- * this, responses in progress are aborted.
- */
-const MAX_BUFFERED = 256 * 1024 * 1024
-
-const bufferedBy = (jobs: ResponsesDeps['jobs']): number => jobs.values().reduce((sum, { size }) => sum + size, 0)
-
-/** ms before a failed write to the store is retried, doubled each time. */
-const STORE_RETRY = { first: 1_000, longest: 60_000 }
-/** Attempts to store a background response, within about 10 minutes. */
-const STORE_ATTEMPTS = 16
-
 /**
  * Answers at once with the queued response, or with its events as they come, and continues without the client. The
  * upstream call always streams, so that the events can be followed and the stream timeouts apply.
@@ -168,43 +129,25 @@ const answerInBackground = async (call: ResponseCall): Promise<void> => {
   if (notStorable) return refuse(notStorable)
   if (!planned.ok) return refuse(planned.failure)
   const options = { id: newId(deps), background: true }
-  const replay = replayedLetters(deps.randomLetters)
-  const started = await startedTurn({ ...deps, randomLetters: replay() }, parsed.value, options)
+  const letters = new ReplayedLetters(deps.randomLetters)
+  const started = await startedTurn({ ...deps, randomLetters: letters.replay() }, parsed.value, options)
   if (!started.ok) return refuse(started.failure)
-  const { jobs } = gateway
   const full = capacityProblem(gateway)
   if (full) return refuse(full)
 
-  const current = { turn: started.value }
-  const context = contextOf(gateway.world, current.turn, received)
-  const queued = pendingResponse(context, 'queued')
-  const job = new BackgroundResponse({
-    owner: received.client.owner,
-    users: namedUsers(parsed.value.body),
-    queued,
-    failed: (failure) => failedResponse(context, failure),
-    hasRoom: () => bufferedBy(jobs) <= 2 * MAX_BUFFERED,
-    save: saverOf(gateway, options.id, current),
-  })
-  jobs.set(options.id, job)
-  const notStored = await current.turn.save({ response: JSON.stringify(queued), status: 'queued', events: null })
+  const turn = started.value
+  const queued = pendingResponse(contextOf(gateway.world, turn, received), 'queued')
+  const inbound = parsed.value
+  const isRepeatable = mayRunAgain(gateway, received, inbound)
+  const run = { gateway, deps, received, inbound, options, letters, turn, queued, mayRunAgain: isRepeatable }
+  const job = startJob(run)
+  const again = isRepeatable ? () => storedRequest(received, letters) : undefined
+  const notStored = await turn.save({ response: JSON.stringify(queued), status: 'queued', events: null, again })
   if (notStored) {
-    jobs.delete(options.id)
+    gateway.jobs.delete(options.id)
     return refuse(notStored)
   }
-  const body = await streamedBody(call, parsed.value)
-  void serveChat(gateway, {
-    protocol: openaiResponses,
-    received: { ...received, body },
-    responseWriter: job,
-    startTurn: async (inbound) => {
-      const turn = await turnFor({ ...deps, randomLetters: replay() }, inbound, options)
-      if (!turn.ok) return turn
-      // The later steps need this turn, not the first one: it receives the target that answers.
-      current.turn = turn.value
-      return good({ turn: turn.value, responseWriter: job })
-    },
-  })
+  await serveRun(run, job)
 
   if (parsed.value.request.stream)
     return sendEvents(gateway, { responseWriter, source: job, after: -1, requestId: received.id })
@@ -215,51 +158,6 @@ const answerInBackground = async (call: ResponseCall): Promise<void> => {
     'x-headgate-attempts': '0',
   })
   responseWriter.end(JSON.stringify(queued))
-}
-
-/** Why no further background response may start; null: one may. */
-const capacityProblem = ({ jobs, config }: ResponsesDeps): Failure | null => {
-  const { concurrent } = config().settings.limit
-  if (jobs.size >= concurrent)
-    return fail('busy', `Too many background responses in progress (limit.concurrent is ${concurrent}). Retry later.`)
-  if (bufferedBy(jobs) > MAX_BUFFERED)
-    return fail(
-      'busy',
-      `Background responses in progress use too much memory (limit ${MAX_BUFFERED} characters of events). Retry later.`,
-    )
-  return null
-}
-
-/**
- * Stores each state of a background response. Resolves after the first attempt: a failed write of the end is retried by a
- * timer. The job is removed when its end is stored, or after the last attempt.
- */
-const saverOf =
-  (
-    { world, jobs }: ResponsesDeps,
-    id: string,
-    current: { readonly turn: ConversationTurn },
-  ): ConstructorParameters<typeof BackgroundResponse>[0]['save'] =>
-  async (value, status, events) => {
-    const response = JSON.stringify(value)
-    if (status === 'in_progress') return void (await current.turn.save({ response, status, events: null }))
-    const lines = events.map(({ data }) => data).join('\n')
-    // Until its end is stored the response is served from the job: the store still has it in progress.
-    const store = async (attempts: number, wait: number): Promise<void> => {
-      if (!jobs.has(id)) return
-      const failure = await current.turn.save({ response, status, events: lines })
-      if (!failure || attempts === 1) jobs.delete(id)
-      else world.later(wait, () => void store(attempts - 1, Math.min(2 * wait, STORE_RETRY.longest)))
-    }
-    await store(STORE_ATTEMPTS, STORE_RETRY.first)
-  }
-
-/** The body of a background request as a plain streaming request. */
-const streamedBody = async ({ deps, received }: ResponseCall, inbound: InboundRequest): Promise<EncodedText> => {
-  const { background: _, stream: __, stream_options: ___, ...rest } = inbound.body
-  const streamed = { ...rest, stream: true }
-  if (received.body.text.length <= PIECE) return { text: JSON.stringify(streamed) }
-  return inTurns(writeLarge(streamed), deps.loopTurn)
 }
 
 /**
@@ -292,19 +190,6 @@ const prepareTurn = async ({ gateway, deps, received, responseWriter }: Response
   if (writer instanceof RecordingWriter) await writer.settled
 }
 
-/** Each returned function replays the same letters: a request parsed twice gives its items the same ids. */
-const replayedLetters = (randomLetters: TurnDeps['randomLetters']): (() => TurnDeps['randomLetters']) => {
-  const made: string[] = []
-  return () => {
-    let at = 0
-    return (length) => {
-      const letters = made[at] ?? randomLetters(length)
-      made[at++] = letters
-      return letters
-    }
-  }
-}
-
 /** Why a background response is refused; null: it can be stored, and so retrieved later. */
 const storageProblem = ({ stores }: TurnDeps, { body }: InboundRequest): Failure | null => {
   const param = 'background'
@@ -318,13 +203,3 @@ const storageProblem = ({ stores }: TurnDeps, { body }: InboundRequest): Failure
     return fail('invalid_value', '`background: true` needs a stored response. Leave out `store: false`.', { param })
   return null
 }
-
-const contextOf = (world: World, turn: ConversationTurn, received: IncomingRequest): AnswerContext => ({
-  request: turn.inbound.request,
-  body: turn.inbound.body,
-  model: turn.inbound.request.model,
-  requestId: received.id,
-  created: Math.floor(world.date() / 1000),
-  id: (prefix) => `${prefix}_${randomLetters(world, 24)}`,
-  storage: turn.storage,
-})

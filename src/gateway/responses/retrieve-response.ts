@@ -61,7 +61,10 @@ export const showResponse = handlerOf(async (gateway, received, id) => {
     if (refused) return bad(refused)
     if (!isStream) return good(JSON.stringify(job.response))
     const after = startingAfter(query)
-    return after.ok ? good({ source: job, after: after.value }) : after
+    if (!after.ok) return after
+    // Other processes know then that it must not run again, with other events.
+    if (gateway.responses.handsOver) void gateway.responses.ask(id, job.owner, 'follow')
+    return good({ source: job, after: after.value })
   }
   const stored = await storedOf(gateway, received, id)
   if (!stored.ok) return stored

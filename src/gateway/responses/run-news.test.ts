@@ -20,6 +20,7 @@ const running = () => {
     users: [],
     queued: body('queued'),
     failed: () => body('failed'),
+    mayRunAgain: false,
     hasRoom: () => true,
     save: async () => {},
   })

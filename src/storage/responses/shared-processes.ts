@@ -12,7 +12,7 @@ import { readRow, textIn } from './response-rows.ts'
 const BEAT = `INSERT INTO process (id, beat) VALUES ($1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint)
   ON CONFLICT (id) DO UPDATE SET beat = process.beat + 1`
 const RUNNING = 'SELECT owner, id, stop, follow FROM response WHERE worker = $1'
-/** Nobody can beat in a standby: until it has taken over, counts that stand still mean nothing. */
+/** No process can beat in a standby: until it has taken over, counts that stand still mean nothing. */
 const OTHERS = 'SELECT id, beat FROM process WHERE id <> $1 AND NOT pg_is_in_recovery()'
 /** One that has beaten since, or that another gateway ends now, is left alone. */
 const CLAIM_GONE = `DELETE FROM process WHERE id IN
@@ -45,6 +45,8 @@ export class SharedProcesses {
   /** What this process runs, by owner and ID. */
   readonly #running = new Map<string, ResponseName>()
   readonly #claimed = new Set<string>()
+  /** It takes over nothing more. */
+  isRetired = false
   /** Counts of the others, and since when they are the same, in ms of the monotonic clock. */
   #seen = new Map<string, { readonly beat: number; readonly since: number }>()
 
@@ -116,6 +118,7 @@ export class SharedProcesses {
 
   /** Takes responses that wait for a process: this one runs them from now on. */
   async take(): Promise<readonly LostRun[]> {
+    if (this.isRetired) return []
     // Most looks find none, and a process that has nothing in progress does not beat.
     if ((await this.#pool.query("SELECT 1 FROM response WHERE worker = '' LIMIT 1")).rows.length === 0) return []
     const rows = await this.#pool.transaction(async (tx) => {

@@ -41,8 +41,6 @@ export class SharedStore {
   /** When something was asked, in ms of the monotonic clock. */
   #usedAt = performance.now()
   #isClosing = false
-  /** It takes over nothing more. */
-  #isRetired = false
   /** The next look is far. */
   #isIdle = false
 
@@ -61,7 +59,7 @@ export class SharedStore {
     probe: () => this.#run(() => this.#pool.query('UPDATE sweep SET at = at WHERE false')).then(nothing),
     limits: (limits) => this.#limit(limits),
     retire: () => {
-      this.#isRetired = true
+      this.#processes.isRetired = true
     },
   }
 
@@ -199,7 +197,7 @@ export class SharedStore {
     try {
       await this.open()
       await this.#processes.endGone(performance.now())
-      const lost = this.#isRetired ? [] : await this.#processes.take()
+      const lost = await this.#processes.take()
       if (lost.length > 0) this.#emit('lost', lost)
       this.#beatLater()
       if ((await this.#pool.query(TAKE_SWEEP)).changes > 0) await this.#sweep()

@@ -137,7 +137,10 @@ class StoreClient {
       onProblem: (problem) => this.#degrade(problem),
       onTime,
     })
-    const open = () => access(join(folder, 'responses.db'), (missing) => !missing && this.#open())
+    const open = () =>
+      access(join(folder, 'responses.db'), (missing) => {
+        if (!missing && !this.#thread.isRunning && !this.#isClosing) void this.get({ id: '', owner: '' })
+      })
     if (this.isShared) setImmediate(() => this.start())
     else setTimeout(open, OPENED_AFTER).unref()
   }
@@ -230,10 +233,6 @@ class StoreClient {
   async close(): Promise<void> {
     this.#isClosing = true
     await this.#thread.close(LIMIT.close)
-  }
-
-  #open(): void {
-    if (!this.#thread.isRunning && !this.#isClosing) void this.get({ id: '', owner: '' })
   }
 
   #limits(): Limits {

@@ -73,7 +73,12 @@ describe('a pool of Postgres connections', { skip: skipPostgres, concurrency: fa
       await tx.query("INSERT INTO thing VALUES (3, 'c')")
       await tx.query('nonsense').catch(() => {})
     })
-    assert.equal((await problem(dropped)).code, '25P02')
+    assert.equal((await problem(dropped)).code, '42601')
+    const unawaited = pool.transaction(async (tx) => {
+      await tx.query("INSERT INTO thing VALUES (3, 'c')")
+      void tx.query('nonsense')
+    })
+    assert.equal((await problem(unawaited)).code, '42601')
     await assert.rejects(
       pool.transaction(async (tx) => {
         await tx.query("INSERT INTO thing VALUES (3, 'c')")

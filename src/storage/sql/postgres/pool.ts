@@ -80,9 +80,9 @@ export class PostgresPool {
   }
 
   /**
-   * Runs a function in a transaction, which is rolled back if it throws. After a deadlock or a serialization failure it runs
-   * again: it must have no effects but in the transaction. Rejects with its error, or with a `PostgresError`; if that
-   * `isUncertain`, the transaction may have been committed.
+   * Runs a function in a transaction, which is rolled back if it throws, or if a query fails. Queries that it does not await are
+   * sent together with the commit. After a deadlock or a serialization failure it runs again: it must have no effects but in the
+   * transaction. Rejects with its error, or with a `PostgresError`; if that `isUncertain`, the transaction may have been committed.
    */
   transaction<T>(run: (tx: PostgresSession) => Promise<T>, options: TransactionOptions = {}): Promise<T> {
     return this.#repeated({ run, isWhole: false, options })
@@ -170,20 +170,26 @@ const inTransaction = async <T>(
   }
   client.on('error', failed)
   let hasEnded = false
+  /** The first error of a query. */
+  let problem: unknown = null
   const query = async (text: string, values: readonly PostgresValue[] = []): Promise<ServerResult> => {
     try {
       // The parsers return no other values. Several statements have several results, which are not read.
       const sent = { text, values: values.map(storable), query_timeout: timeout }
       return (await client.query(sent)) as unknown as ServerResult
     } catch (error) {
+      problem ??= failed(error)
       throw failed(error)
     }
   }
   const session: PostgresSession = {
-    async query(text, values) {
+    query(text, values) {
       // One that comes after another has failed would run outside of the transaction.
-      if (hasEnded) throw new Error('the transaction has ended')
-      return resultOf(await query(text, values))
+      if (hasEnded) return Promise.reject(new Error('the transaction has ended'))
+      const result = query(text, values).then(resultOf)
+      // The transaction rejects with its error, also if it is not awaited.
+      result.catch(() => {})
+      return result
     },
   }
   let end: Promise<unknown> | null = null
@@ -202,8 +208,9 @@ const inTransaction = async <T>(
     hasEnded = true
     if (end === null && lost === null) await query('ROLLBACK').catch(() => {})
     await end?.catch(() => {})
+    if (end === null) throw error
     // All that was sent fails with a lost connection, and its first error is the reason.
-    throw end === null || lost === null || readOnly ? error : uncertain(lost)
+    throw lost === null || readOnly ? (problem ?? error) : uncertain(lost)
   } finally {
     client.off('error', failed)
     client.release(lost ?? undefined)

@@ -122,10 +122,11 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   ],
   'usage/export': ['transport/net'],
   'usage/bodies': ['storage/files', 'storage/sql', 'storage/thread'],
-  limits: ['observe', 'storage/redis', 'storage/thread', 'usage/bookkeeper', 'usage/journal'],
+  limits: ['observe', 'storage/redis', 'storage/sql', 'storage/thread', 'usage/bookkeeper', 'usage/journal'],
   // Limits and budgets that workers and their supervisor count together.
   'limits/workers': ['limits', 'usage/bookkeeper', 'usage/journal'],
   backup: [
+    'limits',
     'news',
     'records/store',
     'storage/files',

@@ -3,11 +3,13 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { testBudget } from '../../test/support/accounts.ts'
 import { seededStore, testLedger } from '../../test/support/counter-stores.ts'
+import { type PostgresServer, skipPostgres, startPostgres } from '../../test/support/postgres.ts'
 import { skipRedis, startRedis, type TestRedis } from '../../test/support/redis.ts'
 import { answered, askOf, freeOf, newLease } from '../policy/accounts/held-lease.ts'
 import type { LeaseAnswer, LeaseKind } from '../policy/accounts/lease.ts'
 import type { CommonCounters } from './common-counters.ts'
 import { CounterMemory } from './counter-memory.ts'
+import { PostgresCounterStore } from './postgres-store.ts'
 import { RedisStore } from './redis-store.ts'
 
 type Stores = {
@@ -45,9 +47,33 @@ const redis = (): Stores => {
   }
 }
 
+const postgres = (): Stores => {
+  let server: PostgresServer | null = null
+  const open: PostgresCounterStore[] = []
+  return {
+    name: 'postgres',
+    skip: skipPostgres,
+    open: () => {
+      const store = new PostgresCounterStore({
+        database: { url: server?.url ?? '', migrate: 'auto' },
+        timeout: 60_000,
+      })
+      open.push(store)
+      return store
+    },
+    start: async () => {
+      server = await startPostgres()
+    },
+    stop: async () => {
+      await Promise.all(open.map((store) => store.close()))
+      await server?.remove()
+    },
+  }
+}
+
 let count = 0
 
-for (const { name, skip, open, start, stop } of [memory(), redis()])
+for (const { name, skip, open, start, stop } of [memory(), redis(), postgres()])
   describe(`counters in ${name}`, { skip }, () => {
     before(start)
     after(stop)

@@ -24,15 +24,31 @@ type Given = {
   readonly budgets?: readonly Budget[]
 }
 
-export const fleetOf = ({ gateways = 3, limits = {}, budgets = [] }: Given) => {
-  const world = stillWorld()
-  const ledger = testLedger()
-  let memory = new CounterMemory(world.now)
-  const store: CommonCounters = {
+/** The store of a fleet; it is empty at first. */
+export type FleetStore = Omit<CommonCounters, 'close'> & {
+  flush(): void
+  /** What it does now; null: nothing. */
+  working(): Promise<unknown> | null
+}
+
+/** `now`: ms of the fleet's clock. */
+export const inMemory = (now: () => number): FleetStore => {
+  let memory = new CounterMemory(now)
+  return {
     lease: (holder, asks) => memory.lease(holder, asks),
     read: (counters) => memory.read(counters),
-    close: async () => {},
+    flush: () => {
+      memory = new CounterMemory(now)
+    },
+    working: () => null,
   }
+}
+
+export const fleetOf = ({ gateways = 3, limits = {}, budgets = [] }: Given, storeIn = inMemory) => {
+  const world = stillWorld(undefined, undefined, () => common.working())
+  const common = storeIn(() => world.now())
+  const ledger = testLedger()
+  const store: CommonCounters = { ...common, close: async () => {} }
   const client = testClient(limits)
   const all = Array.from({ length: gateways }, (_, at) =>
     gatewayOf({ world, store, ledger, client, budgets }, `g${at}`),
@@ -42,9 +58,7 @@ export const fleetOf = ({ gateways = 3, limits = {}, budgets = [] }: Given) => {
     ledger,
     all,
     start: (name: string, boot: number) => gatewayOf({ world, store, ledger, client, budgets }, name, boot),
-    flush: () => {
-      memory = new CounterMemory(world.now)
-    },
+    flush: () => common.flush(),
     asks: () => all.reduce((sum, one) => sum + one.state.asks, 0),
   }
 }

@@ -32,14 +32,20 @@ export type StillWorld = World & {
   readonly timers: () => number
 }
 
-export const stillWorld = (script: (request: ScriptedCall) => void = () => {}, seed = 1): StillWorld => {
+/** `working`: work outside of it that ends before time moves, such as that of a server; null: there is none. */
+export const stillWorld = (
+  script: (request: ScriptedCall) => void = () => {},
+  seed = 1,
+  working: () => Promise<unknown> | null = () => null,
+): StillWorld => {
   let now = 1_000
   let order = 0
   let state = seed
   const timers = new Map<number, { readonly at: number; readonly run: () => void }>()
   const calls: ScriptedCall[] = []
   const settle = async () => {
-    for (let turn = 0; turn < 20; turn++) await Promise.resolve()
+    do for (let turn = 0; turn < 20; turn++) await Promise.resolve()
+    while (await working()?.then(() => true))
   }
   const next = (until: number) =>
     [...timers.entries()].filter(([, { at }]) => at <= until).sort(([a, x], [b, y]) => x.at - y.at || a - b)[0]

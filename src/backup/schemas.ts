@@ -1,4 +1,5 @@
 /** The schemas of a shared database: their versions, their rows, and their migration. */
+import { SHARED_LIMITS } from '../limits/postgres-schema.ts'
 import { SHARED_NEWS } from '../news/news-schema.ts'
 import { SHARED_CONTROL } from '../records/store/storage.ts'
 import { SHARED_RESPONSES } from '../storage/responses/shared-schema.ts'
@@ -17,6 +18,7 @@ const SCHEMAS: readonly (SharedSchema & { readonly rows: string | null })[] = [
   },
   // Counting requests takes too long.
   { ...SHARED_USAGE, rows: null },
+  { ...SHARED_LIMITS, rows: null },
   { ...SHARED_NEWS, rows: null },
   { ...SHARED_RESPONSES, rows: "SELECT 'response' AS name, count(*) AS rows FROM response" },
 ]

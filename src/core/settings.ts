@@ -220,7 +220,7 @@ export const settingsSchema = z.strictObject({
         .regex(/^postgres(?:ql)?:\/\//)
         .optional()
         .describe(
-          'Postgres database in which several gateways share client keys, budgets and usage: `postgres://user:password@host/name`; unset: files in `data.dir`',
+          'Postgres database in which several gateways share client keys, budgets and usage, and without `redis.url` count limits: `postgres://user:password@host/name`; unset: files in `data.dir`',
         )
         .meta({ allowed: 'a URL that begins with postgres://' }),
       readUrl: z
@@ -246,7 +246,7 @@ export const settingsSchema = z.strictObject({
         .regex(/^rediss?(?:\+cluster|\+sentinel)?:\/\//)
         .optional()
         .describe(
-          'Redis or Valkey in which several gateways count limits and budgets together: `redis://:password@host:6379`, `redis+cluster://host,host` or `redis+sentinel://host,host/primary`; unset: each process counts for itself',
+          'Redis or Valkey in which several gateways count limits and budgets together: `redis://:password@host:6379`, `redis+cluster://host,host` or `redis+sentinel://host,host/primary`; unset: they count in `database.url`, and without that each for itself',
         )
         .meta({ allowed: 'a URL that begins with redis://, redis+cluster://, redis+sentinel:// or rediss://' }),
     })

@@ -4,11 +4,11 @@ import type { LeaseAsk, LeaseHolder } from '../policy/accounts/lease.ts'
 import { ThreadClient, type ThreadResult } from '../storage/thread/connect-thread.ts'
 import type { OnStoreTime } from '../storage/thread/on-store-time.ts'
 import type { CommonCounters } from './common-counters.ts'
+import type { CountersPlace } from './counters-place.ts'
 import type { program } from './counters-thread.ts'
 
 export type CountersClientOptions = {
-  /** A secret. */
-  readonly url: string
+  readonly place: CountersPlace
   /** ms for an answer, after which the store is lost. */
   readonly timeout: number
   readonly onTime?: OnStoreTime
@@ -28,11 +28,11 @@ export class CountersClient implements CommonCounters {
 
   constructor(options: CountersClientOptions) {
     this.#options = options
-    const { url, timeout, onTime } = options
+    const { place, timeout, onTime } = options
     this.#thread = new ThreadClient({
       program: PROGRAM,
       memory: MEMORY,
-      data: () => ({ url, timeout }),
+      data: () => ({ place, timeout }),
       restart: 'always',
       startLimit: TIMES.start,
       onTime: (method, ms) => method === 'lease' && onTime?.('batch', ms),
@@ -64,7 +64,8 @@ export class CountersClient implements CommonCounters {
   }
 
   #problemOf(result: Exclude<ThreadResult<unknown>, { value: unknown }>): string {
+    const { place, timeout } = this.#options
     const isLate = 'cause' in result && result.cause === 'late'
-    return isLate ? `Redis does not answer within ${this.#options.timeout} ms` : result.problem
+    return isLate ? `${'redis' in place ? 'Redis' : 'Postgres'} does not answer within ${timeout} ms` : result.problem
   }
 }

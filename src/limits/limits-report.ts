@@ -29,7 +29,7 @@ export class LimitsReport {
     }
     this.#problem = { reason: problem, since: before?.since ?? this.#date() }
     if (before) return
-    const message = `Limits and budgets are not shared with other gateways (redis.url, REDIS_URL): ${problem}. Until it answers, this gateway uses what it was granted before, and its part of rates and of requests in progress.`
+    const message = `Limits and budgets are not shared with other gateways (REDIS_URL, or without it DATABASE_URL): ${problem}. Until it answers, this gateway uses what it was granted before, and its part of rates and of requests in progress.`
     this.#log()?.error('limits', { status: 'degraded', message })
   }
 }

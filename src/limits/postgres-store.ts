@@ -124,7 +124,7 @@ export class PostgresCounterStore implements CommonCounters {
         for (const { answer } of questions) answer(reply)
       }
     }
-    // In the same turn: what is asked from now on runs again.
+    // In the same turn: the next question starts it again.
     this.#running = null
   }
 

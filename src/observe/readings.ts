@@ -22,7 +22,7 @@ export const loadReadings = (
   },
 ]
 
-/** State of the stores and the configuration, as reported by `/health`. `isShared`: limits are shared in Redis. */
+/** State of the stores and the configuration, as reported by `/health`. `isShared`: limits are shared with other gateways. */
 export const healthReadings = (problems: readonly HealthProblem[], isShared: boolean): Reading[] => {
   const ok = (component: HealthProblem['component']) => (problems.some((one) => one.component === component) ? 0 : 1)
   return [

@@ -19,6 +19,7 @@ import { UpstreamHealth } from '../gateway/health/upstream-health.ts'
 import { runAgain } from '../gateway/responses/run-again.ts'
 import { applyRunNews } from '../gateway/responses/run-news.ts'
 import { ResponseCache } from '../gateway/sharing/response-cache.ts'
+import { countersPlace } from '../limits/counters-place.ts'
 import { EARLIER_USAGE_COUNTS, RestoredBudgets } from '../limits/restored-budgets.ts'
 import { SentBudgets } from '../limits/workers/sent-budgets.ts'
 import { budgetReadings } from '../observe/account-metrics.ts'
@@ -370,24 +371,26 @@ const restoringOf = ({ current, log }: Pick<Runtime, 'current' | 'log'>) => ({
 
 /** A supervisor answers in memory: workers ask often, and wait for it. */
 const leaseRules = ({ settings }: Config, isWorker: boolean): ReservationRules => {
-  const { lease, redis } = settings
-  return isWorker && redis.url === undefined
+  const { lease } = settings
+  return isWorker && countersPlace(settings) === null
     ? { ...lease, interval: Math.min(lease.interval, SUPERVISED.interval), hurry: SUPERVISED.hurry }
     : { ...lease, hurry: HURRY }
 }
 
-/** ms that a `fast` budget waits for Redis before its overdraft is used. */
+/** ms that a `fast` budget waits for a store that gateways share before its overdraft is used. */
 const HURRY = 50
 /** ms. */
 const SUPERVISED = { interval: 100, hurry: 60_000 }
 
-/** Limits that several gateways share in Redis; null: this gateway counts alone. */
+/** Limits that several gateways share; null: this gateway counts alone. */
 const openLimits = async (
   { current, keys, ledger, log, worker }: Pick<Runtime, 'current' | 'keys' | 'ledger' | 'log' | 'worker'>,
   { world, onTime }: Pick<Gateway, 'world'> & Required<Pick<UsageLedgerOptions, 'onTime'>>,
 ): Promise<Runtime['limits']> => {
-  const { redis, data, database, lease } = current.config.settings
-  if (redis.url === undefined) return null
+  const { settings } = current.config
+  const { data, database, lease } = settings
+  const place = countersPlace(settings)
+  if (place === null) return null
   const [{ LimitsReport }, { sharedName }, { SharedLimits }] = await Promise.all([
     import('../limits/limits-report.ts'),
     import('../usage/journal/node-name.ts'),
@@ -395,7 +398,7 @@ const openLimits = async (
   ])
   const report = new LimitsReport(world.date, () => (worker ? null : log))
   const isLedgerShared = database.url !== undefined
-  const store = { url: redis.url, node: sharedName(data.dir), timeout: lease.timeout, isLedgerShared }
+  const store = { place, node: sharedName(data.dir), timeout: lease.timeout, isLedgerShared }
   const problem = () => report.problem
   const onReply = (reason: string | null) => report.report(reason)
   if (worker) {

@@ -234,8 +234,8 @@ describe('keys in Postgres', { skip: skipPostgres, concurrency: false }, () => {
     assert.equal(await statusOf(late, 'x'.repeat(30)), 503)
     const env = { DATABASE_URL: url, PORT: '1' }
     for (const before of [
-      [null, null, null, null],
-      [3, 1, 1, 1],
+      [null, null, null, null, null],
+      [3, 1, 1, 1, 1],
     ]) {
       const migrated = await verb(['db', 'migrate', '--json'], { cwd: newFolder(), env })
       assert.equal(migrated.code, 0, migrated.stdout + migrated.stderr)
@@ -244,8 +244,9 @@ describe('keys in Postgres', { skip: skipPostgres, concurrency: false }, () => {
         [
           ['headgate_control', before[0]],
           ['headgate_usage', before[1]],
-          ['headgate_news', before[2]],
-          ['headgate_responses', before[3]],
+          ['headgate_limits', before[2]],
+          ['headgate_news', before[3]],
+          ['headgate_responses', before[4]],
         ],
       )
     }
@@ -253,7 +254,7 @@ describe('keys in Postgres', { skip: skipPostgres, concurrency: false }, () => {
     assert.equal(await statusOf(late), 401)
   })
 
-  test('a gateway has at most five connections, each with another use', async () => {
+  test('a gateway has at most six connections, each with another use', async () => {
     const url = newUrl()
     await using running = await gateway(url, newFolder(), { USAGE_LEDGER: 'true' })
     const { secret } = await createKey(running, 'one')
@@ -273,7 +274,7 @@ describe('keys in Postgres', { skip: skipPostgres, concurrency: false }, () => {
     await Promise.all(calls)
     const all = uses()
     assert.equal(new Set(all).size, all.length, all.join())
-    assert.ok(all.length <= 5, all.join())
+    assert.ok(all.length <= 6, all.join())
   })
 
   test('a schema that is lost is not created again, so that the gateway stays closed', async () => {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { answerWith } from '../support/answers.ts'
+import { skipPostgres, startPostgres } from '../support/postgres.ts'
 import { skipRedis, startRedis, type TestRedis } from '../support/redis.ts'
 import { type Act, startUpstream, type Upstream } from '../support/upstream.ts'
 import { skipWithoutProc } from './support/gauges.ts'
@@ -66,6 +67,22 @@ const lost = (gateways: readonly Started[]): number =>
   gateways.flatMap((one) => one.lines()).filter(({ event, status }) => event === 'limits' && status === 'degraded')
     .length
 
+/** Spends a budget of 20 answers at gateways in turn. Returns what they have spent, on which all agree. */
+const spendAll = async (all: readonly Started[], calls: () => number): Promise<number> => {
+  const before = calls()
+  const statuses: number[] = []
+  for (let at = 0; at < 40; at++) statuses.push((await ask(all[at % 2] as Started, KEYS.plain)).status)
+  const answered = calls() - before
+  assert.equal(statuses.filter((status) => status === 200).length, answered)
+  assert.ok(answered >= 19 && answered <= 21, `${answered} answers: ${statuses}`)
+  await until('all agree', async () =>
+    (await Promise.all(all.map(budgetNow))).every(({ spent }) => spent === answered * COST),
+  )
+  return answered * COST
+}
+
+const callsOf = ({ requests }: Upstream) => requests.filter(({ path }) => path.endsWith('/chat/completions')).length
+
 describe('limits that several gateways share', { skip: skipRedis || skipWithoutProc, timeout: 600_000 }, () => {
   let upstream: Upstream
   let respond: (act: Act) => Act | Promise<Act>
@@ -75,7 +92,7 @@ describe('limits that several gateways share', { skip: skipRedis || skipWithoutP
   })
   after(() => upstream?.close())
 
-  const calls = () => upstream.requests.filter(({ path }) => path.endsWith('/chat/completions')).length
+  const calls = () => callsOf(upstream)
   const gateway = (redis: TestRedis, amount: string, env: Readonly<Record<string, string>> = {}) =>
     start({
       env: {
@@ -315,17 +332,48 @@ describe('limits that several gateways share', { skip: skipRedis || skipWithoutP
     const env = { LEASE_TIMEOUT: '60000' }
     const all = await Promise.all([gateway(redis, '0.10', { ...env, WORKERS: '2' }), gateway(redis, '0.10', env)])
     try {
-      const before = calls()
-      const statuses: number[] = []
-      for (let at = 0; at < 40; at++) statuses.push((await ask(all[at % 2] as Started, KEYS.plain)).status)
-      const answered = calls() - before
-      assert.equal(statuses.filter((status) => status === 200).length, answered)
-      assert.ok(answered >= 19 && answered <= 21, `${answered} answers: ${statuses}`)
-      await until('both agree', async () =>
-        (await Promise.all(all.map(budgetNow))).every(({ spent }) => spent === answered * COST),
-      )
+      await spendAll(all, calls)
     } finally {
       for (const one of all) assert.equal(await one.stop(), 0)
+    }
+  })
+})
+
+describe('limits that gateways share in Postgres, without Redis', { skip: skipPostgres || skipWithoutProc }, () => {
+  test('a budget is spent by all together, and a server that has failed receives it from the ledger', async () => {
+    const upstream = await startUpstream((request) => answerWith(request, ANSWER))
+    const server = await startPostgres()
+    const gateway = (env: Readonly<Record<string, string>>) =>
+      start({
+        env: {
+          OPENAI_API_KEY: 'sk-0123456789',
+          OPENAI_BASE_URL: `${upstream.url}/v1`,
+          OPENAI_MODELS: 'm',
+          DATABASE_URL: server.url,
+          ...env,
+        },
+        files: { 'headgate.yaml': yaml('0.10') },
+      })
+    const all = [await gateway({ WORKERS: '2' }), await gateway({})]
+    try {
+      const spent = await spendAll(all, () => callsOf(upstream))
+      await server.stop()
+      await until('both are degraded', async () =>
+        (await Promise.all(all.map(health))).every(({ problems }) =>
+          problems?.some(
+            ({ component, reason }: Record<string, string>) => component === 'limits' && /Postgres/.test(reason ?? ''),
+          ),
+        ),
+      )
+      await server.start()
+      await until('both are in step', async () =>
+        (await Promise.all(all.map(budgetNow))).every((now) => now.authority === 'ok' && now.spent === spent),
+      )
+      for (const one of all) assert.equal((await ask(one, KEYS.plain)).status, 402)
+    } finally {
+      for (const one of all) assert.equal(await one.stop(), 0)
+      await server.remove()
+      await upstream.close()
     }
   })
 })

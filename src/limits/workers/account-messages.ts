@@ -4,6 +4,7 @@ import type { CounterTotals, LeaseReply } from '../../gateway/accounts/counter-s
 import type { LeaseAsk } from '../../policy/accounts/lease.ts'
 import type { Adjusted, Adjustment } from '../../usage/bookkeeper/ledger-store.ts'
 import type { SharedLedgerOptions, SharedLedgerState } from '../../usage/bookkeeper/usage-ledger.ts'
+import type { CountersPlace } from '../counters-place.ts'
 
 /** A query to the bookkeeper, which the supervisor runs for all workers. */
 export type SharedLedgerQuery = { readonly do: 'flush' } | { readonly do: 'adjust'; readonly adjustment: Adjustment }
@@ -27,18 +28,18 @@ export type AccountsFromWorker =
       readonly counters: readonly string[]
     }
   | { readonly type: 'lease_known'; readonly id: number }
-  /** Several gateways share their limits in Redis. Sent before the budgets. */
+  /** Several gateways share their limits. Sent before the budgets. */
   | ({ readonly type: 'shared_limits' } & SharedLimitsStore)
 
 /** `whenUnknown`: whether hard budgets are used before what was spent of them earlier is counted. */
 export type SentBudgetRules = { readonly budgets: readonly Budget[]; readonly whenUnknown: 'refuse' | 'serve' }
 
 /**
- * `url`: a secret. `node`: a name that no other gateway has. `timeout`: ms for an answer. `isLedgerShared`: the ledger has what
+ * `node`: a name that no other gateway has. `timeout`: ms for an answer. `isLedgerShared`: the ledger has what
  * all gateways have spent.
  */
 export type SharedLimitsStore = {
-  readonly url: string
+  readonly place: CountersPlace
   readonly node: string
   readonly timeout: number
   readonly isLedgerShared: boolean

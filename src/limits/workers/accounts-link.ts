@@ -16,7 +16,7 @@ import type {
 const LEDGER_TIMEOUT = 10_000
 /** ms for the supervisor to count what was spent earlier; longer than it waits for the bookkeeper. */
 const BUDGETS_TIMEOUT = 40_000
-/** ms for the counters of the supervisor, beyond the time limit of Redis. It decides at once: only a stopped process is late. */
+/** ms for the counters of the supervisor, beyond the time limit of a store that gateways share. It decides at once: only a stopped process is late. */
 const LEASE_TIMEOUT = 3_000
 const LATE = 'the process that stores usage does not respond'
 const NO_COUNTERS = 'the process that has the counters does not respond'
@@ -34,7 +34,7 @@ export class AccountsLink implements SharedBookkeeper {
     known: () => this.#exchange(this.#listing, [], (id) => this.#send({ type: 'lease_known', id })),
   }
   readonly #send: (message: AccountsFromWorker) => void
-  /** ms for an answer of Redis. */
+  /** ms for an answer of the store that gateways share. */
   #timeout = 0
   #onReply: (problem: string | null) => void = () => {}
   readonly #queries = new Map<number, (answer: SharedLedgerAnswer) => void>()
@@ -50,7 +50,7 @@ export class AccountsLink implements SharedBookkeeper {
     this.#send = send
   }
 
-  /** Other gateways share the limits, in Redis. `onReply`: receives why it cannot be used after each exchange, or null. */
+  /** Other gateways share the limits. `onReply`: receives why their store cannot be used after each exchange, or null. */
   shareLimits(store: SharedLimitsStore, onReply: (problem: string | null) => void): void {
     this.#timeout = store.timeout
     this.#onReply = onReply

@@ -1,5 +1,5 @@
 /**
- * Limits, budgets and usage of all workers, in the supervisor: it has the counters, unless Redis has them, and stores the
+ * Limits, budgets and usage of all workers, in the supervisor: it has the counters, unless gateways share them, and stores the
  * journals of all of them.
  */
 import type { Budget } from '../../core/accounts.ts'
@@ -161,10 +161,10 @@ export class SharedAccounts {
   }
 
   /** Several gateways share their limits. No worker has asked for a lease before its budgets are set. */
-  async #openShared({ url, node, timeout, isLedgerShared }: SharedLimitsStore): Promise<SeededStore> {
+  async #openShared({ place, node, timeout, isLedgerShared }: SharedLimitsStore): Promise<SeededStore> {
     const { CountersClient } = await import('../counters-client.ts')
     this.#leases = new WorkerLeases(node)
-    const client = new CountersClient({ url, timeout, onTime: (op, ms) => this.#options.onTime('limits', op, ms) })
+    const client = new CountersClient({ place, timeout, onTime: (op, ms) => this.#options.onTime('limits', op, ms) })
     return this.#seeded(client, { part: isLedgerShared ? null : node, timeout })
   }
 

@@ -40,14 +40,15 @@ export const storeAdjustment = async (
 }
 
 /**
- * A reset is minus what all gateways have spent: the ledger has only what this one has. Null: Redis does not answer, so the
- * total is not known and a correction would not reach it.
+ * A reset is minus what all gateways have spent: the ledger has only what was recorded. Null: their store does not answer, so
+ * the total is not known and a correction would not reach it.
  */
 const amountOf = async (
   gateway: AdminDeps['gateway'],
   { counter, period_start, amount }: Pick<Adjustment, 'counter' | 'period_start' | 'amount'>,
 ): Promise<Adjustment['amount'] | null> => {
-  if (counter === null || gateway.config().settings.redis.url === undefined) return amount
+  const { redis, database } = gateway.config().settings
+  if (counter === null || (redis.url ?? database.url) === undefined) return amount
   const { states, authority } = await gateway.accounts.budgetFigures()
   if (authority !== 'ok') return null
   if (amount !== 'reset') return amount
@@ -59,7 +60,7 @@ const amountOf = async (
 
 const UNKNOWN_TOTAL = fail(
   'storage',
-  'What all gateways have spent of the budget cannot be read or corrected, because Redis (redis.url) does not answer. Retry later.',
+  'What all gateways have spent of the budget cannot be read or corrected, because the store of their counters (redis.url, or without it database.url) does not answer. Retry later.',
   { retryAfter: 2_000 },
 )
 

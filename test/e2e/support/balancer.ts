@@ -4,7 +4,7 @@
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -109,7 +109,9 @@ export const startBalancer = async (gateways: readonly number[], configuration =
     await gone
     await rm(folder, { recursive: true, force: true })
   }
-  for (const end = performance.now() + 120_000; !(await accepts(port)); await sleep(50)) {
+  // Another program may listen at the port meanwhile: only haproxy makes the socket.
+  const isListening = async () => existsSync(statistics) && (await accepts(port))
+  for (const end = performance.now() + 120_000; !(await isListening()); await sleep(50)) {
     if (performance.now() < end && child.exitCode === null) continue
     await stop()
     throw new Error(`haproxy does not listen; its output:\n${words}`)

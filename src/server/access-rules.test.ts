@@ -79,6 +79,8 @@ const given = (options: Given = {}) => {
   }
   const rules = new AccessRules(source, { now: () => state.now, production })
   const parsed = settingsSchema.parse(settings)
+  // All requests are those of one connection.
+  const lastCredential = { text: '', digest: '' }
   /** `forwarded`: the header `x-forwarded-for`. */
   const check = (
     presented: string | readonly string[] = [],
@@ -87,7 +89,7 @@ const given = (options: Given = {}) => {
     const credentials = credentialHeaders(...[presented].flat())
     const headers = (name: string) =>
       name === 'x-forwarded-for' && forwarded !== '' ? forwarded : credentials.get(name)
-    const result = rules.check(parsed, { route, version: '1.1', address, hosts: [host], headers })
+    const result = rules.check(parsed, { route, version: '1.1', address, hosts: [host], headers, lastCredential })
     return result.ok ? result.value : result.failure.kind
   }
   /** The ID of the client, or the kind of the failure. */

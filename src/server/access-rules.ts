@@ -15,7 +15,7 @@ import { addressGroup } from '../policy/health/shed.ts'
 import type { AdminToken } from '../records/store/record-operations.ts'
 import { CREDENTIALS, credentialsOf } from './client-formats.ts'
 import { FailedAttempts } from './failed-attempts.ts'
-import { isMistyped, KeyIndex, type KnownKey } from './key-index.ts'
+import { isMistyped, KeyIndex, type KnownKey, type LastCredential } from './key-index.ts'
 import { KeyLookUps } from './key-look-ups.ts'
 import { isLocal, type RequestOrigin } from './local-request.ts'
 import { maskPath } from './mask-path.ts'
@@ -56,7 +56,11 @@ export const isKeyRequired = (
 }
 
 /** A request to authenticate. */
-export type AccessRequest = RequestOrigin & { readonly route: ApiRoute }
+export type AccessRequest = RequestOrigin & {
+  readonly route: ApiRoute
+  /** Of its connection. */
+  readonly lastCredential?: LastCredential
+}
 
 type CurrentKeys = {
   readonly settings: Settings
@@ -111,7 +115,7 @@ export class AccessRules {
     if (access === 'operator') return this.#checkOperator(current, request)
     const isRequired = this.isKeyRequired(settings)
     if (!isRequired && index.isEmpty) return this.#admitUnkeyed(current, request)
-    const { presented, known } = credentialIn(index, request.headers)
+    const { presented, known } = credentialIn(index, request.headers, request.lastCredential)
     if (!isRequired && presented === undefined) return this.#admitUnkeyed(current, request)
     if (presented === undefined) return bad(this.#unkeyed(access))
     const limited = known && this.#limitRight(current, request, presented)
@@ -287,12 +291,13 @@ const isOfGateway = (presented: string): boolean => /^hg[ka]_/.test(presented)
 const credentialIn = (
   index: KeyIndex,
   headers: HeaderLookup,
+  last?: LastCredential,
 ): { readonly presented: string | undefined; readonly known?: KnownKey } => {
   let likely: string | undefined
   for (const read of CREDENTIALS) {
     const presented = read(headers)
     if (presented === '') continue
-    const known = index.find(presented)
+    const known = index.find(presented, last)
     if (known) return { presented, known }
     if (likely === undefined || (isOfGateway(presented) && !isOfGateway(likely))) likely = presented
   }

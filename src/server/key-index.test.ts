@@ -60,6 +60,26 @@ test('keys: a look-up computes one digest and compares no key, for any number of
   }
 })
 
+test('keys: a connection that presents the same credential again needs no digest', (context) => {
+  const index = configured(['client-key-1', 'client-key-2', 'k\u0141'])
+  const last = { text: '', digest: '' }
+  const hash = context.mock.method(crypto, 'hash')
+  syncBuiltinESMExports()
+  try {
+    const idOfNext = (presented: string) => {
+      hash.mock.resetCalls()
+      const known = index.find(presented, last)
+      assert.equal(known?.kind === 'static' ? known.client.id : undefined, idOf(index, presented), presented)
+      return hash.mock.callCount() - 1
+    }
+    const digests = ['client-key-1', 'client-key-1', 'client-key-3', 'client-key-1', 'client-key-2', 'k\u0141', 'kA']
+    assert.deepEqual(digests.map(idOfNext), [1, 0, 1, 0, 1, 1, 1])
+  } finally {
+    context.mock.restoreAll()
+    syncBuiltinESMExports()
+  }
+})
+
 test('keys: one that is mistyped is compared with no stored key', (context) => {
   const team: Team = {
     ...DEFAULT_TEAM,

@@ -1,4 +1,5 @@
 /** Admission control: limits on connections, checks of a header block, load shedding and access. */
+import { BoundedMap } from '../core/bounded-map.ts'
 import { type Failure, fail } from '../core/failure.ts'
 import type { Settings } from '../core/settings.ts'
 import { type AccessPolicy, accessProblem } from '../policy/access.ts'
@@ -8,6 +9,7 @@ import type { ClientConnection, HttpExchange, IncomingHead } from '../transport/
 import { AccessRules, type KeySource } from './access-rules.ts'
 import { BodyMemory } from './body-memory.ts'
 import { EXPOSED_HEADERS } from './client-formats.ts'
+import type { LastCredential } from './key-index.ts'
 import { isLoopback } from './local-request.ts'
 import type { HttpReply } from './reply.ts'
 import { type UnreadAnswers, unreadAnswers } from './unread-answers.ts'
@@ -35,6 +37,7 @@ export type ConnectionContext = {
   active: readonly ActiveRequest[]
   /** Counted bytes of the connection that belong to no request. */
   kept: number
+  readonly lastCredential: LastCredential
 }
 
 /** Bytes of a connection that may be in memory, whatever else is, before it is known who sends them. */
@@ -74,6 +77,7 @@ export class Admission {
   readonly #perNetwork = new Map<string, number>()
   #accessPolicy: AccessPolicy
   #lastNetwork = { address: '', network: '' }
+  readonly #owners = new BoundedMap<string>()
 
   constructor({ port, host, settings, load, keys, production }: AdmissionOptions) {
     this.access = new AccessRules(keys, { production })
@@ -104,7 +108,8 @@ export class Admission {
     const network = this.networkOf(connection.address)
     const count = (this.#perNetwork.get(network) ?? 0) + 1
     this.#perNetwork.set(network, count)
-    const context: ConnectionContext = { connection, network, overLimit: null, active: [], kept: 0 }
+    const lastCredential = { text: '', digest: '' }
+    const context: ConnectionContext = { connection, network, overLimit: null, active: [], kept: 0, lastCredential }
     this.connections.add(context)
     if (this.connections.size > limit.connections) context.overLimit = 'connections'
     else if (limit.connectionsPerAddress > 0 && count > limit.connectionsPerAddress) context.overLimit = 'address'
@@ -142,8 +147,17 @@ export class Admission {
 
   /** The name under which the memory of a client is counted: its key, or the network of its address. */
   memoryOwner(key: string, address: string, headers: IncomingHead['headers']): string {
-    if (key !== '') return memoryOwnerOf(key)
+    if (key !== '') return this.#ownerOf(key)
     return this.networkOf(this.access.addressOf(this.#settings(), { address, headers }))
+  }
+
+  /** The same text for each request of a key: it is a name in several maps. */
+  #ownerOf(key: string): string {
+    const known = this.#owners.get(key)
+    if (known !== undefined) return known
+    const owner = memoryOwnerOf(key)
+    this.#owners.set(key, owner)
+    return owner
   }
 
   /** Connections above `limit.connections` that still get a response, so that health checks work at the limit. */

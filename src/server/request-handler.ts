@@ -134,7 +134,8 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const { version, headers, hosts } = this.exchange
     const { access } = this.server.admission
     this.#route = route
-    const request = { route, version, address: this.connection.connection.address, hosts, headers }
+    const { lastCredential, connection } = this.connection
+    const request = { route, version, address: connection.address, hosts, headers, lastCredential }
     const admitted = access.check(this.settings, request)
     if (admitted.ok || admitted.failure !== NOT_LOOKED_UP) return this.#admitClient(route, admitted)
     holdBody(this)

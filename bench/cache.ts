@@ -10,7 +10,7 @@ const { values } = parseArgs({
   options: { rounds: { type: 'string', default: '5' }, requests: { type: 'string', default: '3000' } },
 })
 const { file, api } = workloadOf('chat-1k')
-const KEY = 'hgk-bench-0123456789'
+const KEY = 'hgk-bench-0123456789-0123456789abcdef'
 const keys = (cache: object) => ({ 'search-prod': { secret: KEY, ...cache } })
 
 try {

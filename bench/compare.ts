@@ -31,7 +31,7 @@ if (rows.length === 0 || !(rounds >= 1) || positionals.length < 2) {
 }
 
 /** The key of `accounts.json`; a gateway without keys ignores it. */
-const KEY = '--key hgk-bench-0123456789'
+const KEY = '--key hgk-bench-0123456789-0123456789abcdef'
 const median = (list: readonly number[]): number => list.toSorted((a, b) => a - b)[list.length >> 1] ?? Number.NaN
 
 const compare = async (row: WorkloadName): Promise<void> => {

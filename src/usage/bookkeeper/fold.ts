@@ -5,6 +5,7 @@
  */
 import type { Incident } from '../../core/incident.ts'
 import {
+  type AttemptOpened,
   type BudgetCharge,
   budgetCharge,
   type ChargeList,
@@ -64,8 +65,8 @@ export type LedgerBatch = {
 export type CallName = Pick<OpenCallRow, 'process' | 'call'>
 
 type FoldedCall = CallName & {
-  /** The lines of its records. */
-  readonly lines: string[]
+  /** Its records so far, as lines of the journal. */
+  records: string
   /** Lines of attempts in progress. */
   readonly running: OpenedLine[]
   /** Attempts that have ended, in the order of `LISTED`, and their texts between commas. */
@@ -73,8 +74,9 @@ type FoldedCall = CallName & {
   list: string
   spends: Spends
   ended: EndedLine | null
-  /** It is in the database. */
+  /** It is in the database; it has records since the last batch. */
   isStored: boolean
+  isChanged: boolean
 }
 
 export class LedgerFold {
@@ -82,8 +84,6 @@ export class LedgerFold {
   readonly #totals: BatchTotals
   /** By process and number. */
   readonly #calls = new Map<string, Map<number, FoldedCall>>()
-  /** Open calls with records since the last batch. */
-  #changed = new Set<FoldedCall>()
   #rows: RecordValues[] = []
   #attempts = 0
   #complete: CallName[] = []
@@ -111,7 +111,7 @@ export class LedgerFold {
     const restored = this.#calls.get(process)?.get(call)
     if (!restored) return
     restored.isStored = true
-    this.#changed.delete(restored)
+    restored.isChanged = false
   }
 
   /** Processes with calls that are not complete. */
@@ -172,7 +172,7 @@ export class LedgerFold {
 
   /** Returns what was added since the last call. */
   take(): LedgerBatch {
-    const open = [...this.#changed].flatMap((call) => this.#openRow(call) ?? [])
+    const open = this.#openRows()
     const batch: LedgerBatch = {
       requests: this.#rows,
       attempts: this.#attempts,
@@ -190,7 +190,6 @@ export class LedgerFold {
       incidents: [...this.#incidents.values()],
       ended: [...this.#ended],
     }
-    this.#changed = new Set()
     this.#rows = []
     this.#attempts = 0
     this.#complete = []
@@ -208,15 +207,12 @@ export class LedgerFold {
     const known = calls.get(number)
     if (!known) {
       this.#calls.set(process, calls)
-      const call = beganCall(line, process)
-      calls.set(number, call)
-      this.#changed.add(call)
+      calls.set(number, beganCall(line, process))
     } else if (known.running.some((one) => one.attempt === attempt) || known.ends.some(([n]) => n === attempt)) {
       this.orphans++
     } else {
-      known.lines.push(line.text)
+      addRecord(known, line.text)
       known.running.push(line)
-      this.#changed.add(known)
     }
   }
 
@@ -227,9 +223,8 @@ export class LedgerFold {
       return
     }
     addEnd(call, line)
-    call.lines.push(line.text)
-    this.#changed.add(call)
-    if (call.ended && call.running.length === 0) this.#finish(call, call.ended)
+    addRecord(call, line.text)
+    if (call.ended && call.running.length === 0) this.#store(call, call.ended.values)
   }
 
   #end(line: EndedLine, process: string): void {
@@ -251,41 +246,48 @@ export class LedgerFold {
       call.spends = [...call.spends, ...line.spends]
     }
     call.ended = line
-    if (call.running.length === 0) return this.#finish(call, line)
-    call.lines.push(line.text)
-    this.#changed.add(call)
+    if (call.running.length === 0) return this.#store(call, line.values)
+    addRecord(call, line.text)
   }
 
-  /** Null: its record is malformed. */
-  #openRow(call: FoldedCall): OpenCallRow | null {
-    try {
-      const { process, call: number, lines, running } = call
-      const { at, team } = decodeOpened(lines[0] ?? '')
-      call.isStored = true
-      return { process, call: number, started: at, team, running: running.length, records: lines.join('\n') }
-    } catch {
-      this.#drop(call)
-      return null
-    }
+  /** Open calls with records since the last batch. */
+  #openRows(): readonly OpenCallRow[] {
+    const rows: OpenCallRow[] = []
+    for (const calls of this.#calls.values())
+      for (const call of calls.values())
+        try {
+          if (!call.isChanged) continue
+          const { process, call: number, records, running } = call
+          const { at, team } = firstOpened(call)
+          call.isStored = true
+          call.isChanged = false
+          rows.push({ process, call: number, started: at, team, running: running.length, records })
+        } catch {
+          this.#drop(call)
+        }
+    return rows
   }
 
   /** A record of it cannot be decoded. */
   #drop(call: FoldedCall): void {
     this.orphans++
-    this.#calls.get(call.process)?.delete(call.call)
-    this.#changed.delete(call)
-    if (call.isStored) this.#complete.push({ process: call.process, call: call.call })
-  }
-
-  #finish(call: FoldedCall, { values }: EndedLine): void {
-    this.#calls.get(call.process)?.delete(call.call)
-    this.#store(call, values)
+    this.#forget(call)
   }
 
   #store(call: FoldedCall, values: RecordValues): void {
-    this.#changed.delete(call)
-    if (call.isStored) this.#complete.push({ process: call.process, call: call.call })
     this.#count(values, { attempts: call.ends, list: call.list, spends: call.spends }, call.process)
+    this.#forget(call)
+  }
+
+  /** A map keeps what was deleted from it until a full collection, so the call refers to nothing afterwards. */
+  #forget(call: FoldedCall): void {
+    this.#calls.get(call.process)?.delete(call.call)
+    if (call.isStored) this.#complete.push({ process: call.process, call: call.call })
+    call.records = ''
+    call.ends = NO_ENDS
+    call.list = ''
+    call.spends = NO_SPENDS
+    call.ended = null
   }
 
   // ── Sums ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -332,14 +334,26 @@ const NO_SPENDS: Spends = []
 const beganCall = (line: OpenedLine, process: string): FoldedCall => ({
   process,
   call: line.call,
-  lines: [line.text],
+  records: line.text,
   running: [line],
   ends: NO_ENDS,
   list: '',
   spends: NO_SPENDS,
   ended: null,
   isStored: false,
+  isChanged: true,
 })
+
+const addRecord = (call: FoldedCall, text: string): void => {
+  call.records += `\n${text}`
+  call.isChanged = true
+}
+
+/** The beginning of its first attempt. Throws if its record is malformed. */
+const firstOpened = ({ records }: FoldedCall): AttemptOpened => {
+  const end = records.indexOf('\n')
+  return decodeOpened(end === -1 ? records : records.slice(0, end))
+}
 
 /** Removes an attempt in progress. Returns whether there was one. */
 const stopped = ({ running }: FoldedCall, attempt: number): boolean => {
@@ -371,8 +385,8 @@ const incidentRow = (
 ): IncidentRow => ({ id, began: begin, ended: end, ended_by, node, process, details: JSON.stringify(details) })
 
 /** The process ended before the request: its row is derived from its first attempt. In the order of `ENDED_COLUMNS`. */
-const unendedRow = ({ lines }: FoldedCall): RecordValues => {
-  const { request, clientRequestId, at, style, model, route, key, team, client, tag } = decodeOpened(lines[0] ?? '')
+const unendedRow = (call: FoldedCall): RecordValues => {
+  const { request, clientRequestId, at, style, model, route, key, team, client, tag } = firstOpened(call)
   const outcome: RequestOutcome = 'unknown'
   return [
     ...[request, clientRequestId, at, null, style, 0, model, route, null, null],

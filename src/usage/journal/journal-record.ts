@@ -42,6 +42,7 @@ export type Spends = readonly (ChargeList | number)[]
 type EncodedEnd = { readonly attempt: number; readonly text: string; readonly spends: Spends }
 
 type EncodedCall = {
+  readonly number: number
   /** Attempts that have begun and not ended. */
   readonly open: AttemptOpened[]
   /** Ends of attempts that no line contains yet. */
@@ -51,15 +52,21 @@ type EncodedCall = {
 
 /** Makes the lines of a process's records. Ends of attempts are held until their request ends or `takeHeld` is called. */
 export class RecordEncoder {
+  /** Calls with attempts whose requests have not ended, or whose attempts have not. */
   readonly #calls = new Map<number, EncodedCall>()
-  /** Calls with ends that are held. */
-  readonly #held = new Set<number>()
+  /** Calls with ends that are held, and some that have none any more. */
+  #held: EncodedCall[] = []
+
+  /** Whether the call has begun an attempt and has not ended. */
+  knows(call: number): boolean {
+    return this.#calls.has(call)
+  }
 
   /** The line of an attempt that begins. */
   open(record: AttemptOpened): string {
     const call = this.#calls.get(record.call)
     if (call) call.open.push(record)
-    else this.#calls.set(record.call, { open: [record], ends: NO_ENDS, isEnded: false })
+    else this.#calls.set(record.call, { number: record.call, open: [record], ends: NO_ENDS, isEnded: false })
     return `${JSON.stringify(openedList(record))}\n`
   }
 
@@ -81,20 +88,17 @@ export class RecordEncoder {
     const charged = chargedCost(written(record.cost), written(opened.reserved) ?? 0)
     const text = endText(endList(opened, record, charged))
     const end = { attempt: record.attempt, text, spends: spendsFor(opened, charged) }
+    if (call.ends.length === 0) this.#held.push(call)
     call.ends = call.ends.length === 0 ? [end] : [...call.ends, end]
-    this.#held.add(record.call)
     return true
   }
 
   /** The line of a request that ends, with the ends of its attempts that are held. */
   end(record: RequestEnded): string {
     const call = this.#calls.get(record.call)
-    const ends = call?.ends ?? NO_ENDS
-    if (call && call.open.length > 0) {
-      call.isEnded = true
-      call.ends = NO_ENDS
-    } else this.#calls.delete(record.call)
-    this.#held.delete(record.call)
+    const ends = call ? this.#takeEnds(call) : NO_ENDS
+    if (call && call.open.length > 0) call.isEnded = true
+    else this.#calls.delete(record.call)
     const [first = NO_END] = ends
     const list = ends.length > 1 ? ends.map(({ text }) => text).join() : first.text
     const spends = ends.length > 1 ? ends.flatMap((end) => end.spends) : first.spends
@@ -103,16 +107,23 @@ export class RecordEncoder {
 
   /** Lines of the ends that are held. */
   takeHeld(): readonly string[] {
-    const lines: string[] = []
-    for (const number of this.#held) {
-      const call = this.#calls.get(number)
-      for (const { attempt, text, spends } of call?.ends ?? NO_ENDS)
-        lines.push(`["${CLOSED}",${number},${attempt},${JSON.stringify(spends)},${text}]\n`)
-      if (call) call.ends = NO_ENDS
-      if (call?.isEnded && call.open.length === 0) this.#calls.delete(number)
-    }
-    this.#held.clear()
-    return lines
+    const held = this.#held
+    this.#held = []
+    return held.flatMap((call) => {
+      const ends = this.#takeEnds(call)
+      if (call.isEnded && call.open.length === 0) this.#calls.delete(call.number)
+      return ends.map(
+        ({ attempt, text, spends }) => `["${CLOSED}",${call.number},${attempt},${JSON.stringify(spends)},${text}]\n`,
+      )
+    })
+  }
+
+  /** A map keeps what was deleted from it until a full collection, so an ended call refers to nothing. */
+  #takeEnds(call: EncodedCall): readonly EncodedEnd[] {
+    const { ends } = call
+    call.ends = NO_ENDS
+    if (this.#held.at(-1) === call) this.#held.pop()
+    return ends
   }
 }
 

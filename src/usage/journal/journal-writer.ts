@@ -56,10 +56,10 @@ export class JournalWriter implements Journal {
   #deferredCharacters = 0
   #opened: WaitingAttempt[] = []
   /**
-   * Requests that have made an attempt: whether their records are kept. The costs of requests and attempts would differ if
-   * some records of a request were dropped.
+   * Requests with an attempt whose record was dropped. The costs of requests and attempts would differ if only some records
+   * of a request were.
    */
-  readonly #kept = new Map<number, boolean>()
+  readonly #dropping = new Set<number>()
   /** Results of attempts whose listeners are not called yet. */
   #results: { readonly listener: JournalListener; readonly result: JournalResult }[] = []
   #isScheduled = false
@@ -85,12 +85,11 @@ export class JournalWriter implements Journal {
 
   /** Queues the record. The listener is called when it is written. */
   openAttempt(record: AttemptOpened, listener: JournalListener): void {
-    const isKept = this.#isKept(record.call)
-    this.#kept.set(record.call, isKept)
-    if (isKept) {
+    if (this.#isKept(record.call)) {
       this.#opened.push({ line: this.#encoder.open(record), record, listener })
       if (this.#opened.length >= GROUP) this.#write()
     } else {
+      this.#dropping.add(record.call)
       // Listeners are called in order.
       this.#write()
       const result = this.#options.whenUnwritable === 'serve' ? 'accepted' : 'refused'
@@ -103,7 +102,7 @@ export class JournalWriter implements Journal {
   /** Holds the end of an attempt until its request ends, and buffers others until the next attempt, for at most 50 ms. */
   append(record: AttemptClosed | RequestEnded | IncidentNoted): void {
     const isKept = record.type === 'incident' ? this.#hasRoom() : this.#isKept(record.call)
-    if (record.type === 'request_ended') this.#kept.delete(record.call)
+    if (record.type === 'request_ended') this.#dropping.delete(record.call)
     if (!isKept) {
       this.dropped++
       return
@@ -138,7 +137,7 @@ export class JournalWriter implements Journal {
   }
 
   #isKept(call: number): boolean {
-    return this.#kept.get(call) ?? this.#hasRoom()
+    return this.#encoder.knows(call) || (!this.#dropping.has(call) && this.#hasRoom())
   }
 
   #hasRoom(): boolean {

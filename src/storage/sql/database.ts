@@ -3,6 +3,7 @@ import type { StatementSync } from 'node:sqlite'
 
 export type SqlValue = null | number | bigint | string | Uint8Array
 
-/** Runs a statement once for each list of values. Returns the number of changed rows of each. */
-export const runAll = (statement: StatementSync, rows: readonly (readonly SqlValue[])[]): readonly number[] =>
-  rows.map((values) => Number(statement.run(...values).changes))
+/** Runs a statement once for each list of values. */
+export const runAll = (statement: StatementSync, rows: readonly (readonly SqlValue[])[]): void => {
+  for (const values of rows) statement.run(...values)
+}

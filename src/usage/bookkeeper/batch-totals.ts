@@ -107,6 +107,8 @@ export class BatchTotals {
   readonly #dayOf: (at: number) => string
   #keys = new Map<string, MutableRow<KeyUsage>>()
   #models = new Map<string, MutableRow<ModelUsage>>()
+  /** The row that was used last: the next request often has the same. */
+  #lastModel: MutableRow<ModelUsage> | null = null
   #facets: FacetRow[] = []
   /** Rows of keys with the row of the model that an answered request had last. */
   #pairs = new Map<KeyUsage, ModelUsage>()
@@ -154,6 +156,7 @@ export class BatchTotals {
     const taken = { keys: [...this.#keys.values()], models: [...this.#models.values()], facets: this.#facets }
     this.#keys = new Map()
     this.#models = new Map()
+    this.#lastModel = null
     this.#facets = []
     this.#pairs = new Map()
     return taken
@@ -176,9 +179,15 @@ export class BatchTotals {
     const { day, hour, provider, model } = of
     const style = text(request[REQUEST.style])
     const [route, client] = [text(request[REQUEST.route]), text(request[REQUEST.client])]
+    const last = this.#lastModel
+    const isTarget = last?.provider === provider && last.model === model && last.hour === hour && last.day === day
+    if (isTarget && last.style === style && last.route === route && last.client === client) return last
     const name = `${day}\0${hour}\0${provider}\0${model}\0${style}\0${route}\0${client}`
     const known = this.#models.get(name)
-    if (known) return known
+    if (known) {
+      this.#lastModel = known
+      return known
+    }
     if (this.#knownModels.add(hour, name))
       return added(this.#models, name, { day, hour, provider, model, style, route, client, ...NO_COUNTS })
     const others = { model: OTHER, style, route: OTHER, client: OTHER }

@@ -85,6 +85,24 @@ describe('a gateway that begins without the store', () => {
   })
 })
 
+describe('a gateway that starts again', () => {
+  test('does not count what another has spent and not stated yet', async () => {
+    const fleet = fleetOf({ gateways: 2, budgets: [budget(100_000)] })
+    const [a, b] = fleet.all
+    const open = []
+    for (const one of [a, b]) open.push(await done(fleet, one?.reserve(1_000)))
+    await fleet.world.advance(3_000)
+    for (const one of open) one?.end()
+    // It is killed.
+    if (a) a.state.isLost = true
+    const again = fleet.start('g0', 2)
+    ;(await done(fleet, again.reserve(1)))?.end()
+    await fleet.world.advance(3_000)
+    const figures = await done(fleet, b?.figures())
+    assert.deepEqual(figures, [[2_001, 0]])
+  })
+})
+
 describe('requests in progress without the store', () => {
   test('all that gateways begin is within the limit, and earlier ones end as they would', async () => {
     const fleet = fleetOf({ gateways: 3, limits: { concurrent: 6 } })

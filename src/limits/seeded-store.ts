@@ -63,7 +63,7 @@ export class SeededStore implements CommonCounters {
       : null
     const seeded = asks.flatMap((ask, at) => {
       const status = statusOf(at)
-      return status === 'unseeded' || status === 'restarted' ? this.#seeded(ask, status, problem) : []
+      return status === 'unseeded' || status === 'restarted' ? this.#seeded(ask, problem) : []
     })
     const again = await store.lease(holder, seeded)
     if (again.problem !== null) return this.#lost(again, asks)
@@ -113,7 +113,7 @@ export class SeededStore implements CommonCounters {
 
   // ── Seeds ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #seeded(ask: LeaseAsk, status: 'unseeded' | 'restarted', problem: string | null): readonly LeaseAsk[] {
+  #seeded(ask: LeaseAsk, problem: string | null): readonly LeaseAsk[] {
     const charge = chargeIn(ask.counter)
     const quiet = Math.max(0, this.#emptiedAt + QUIET + this.#options.timeout - this.#options.now())
     if (charge === null) return [{ ...ask, id: '', seed: { ...NOTHING, quiet } }]
@@ -124,7 +124,7 @@ export class SeededStore implements CommonCounters {
     }
     const isKnown = part === null && problem === null
     const known = isKnown ? { spent: sums.spent(charge) ?? 0, recorded: sums.recorded(charge) } : NOTHING
-    return [{ ...ask, id: '', seed: { ...known, by: status === 'restarted' ? 'raise' : 'begin', quiet } }]
+    return [{ ...ask, id: '', seed: { ...known, by: 'begin', quiet } }]
   }
 
   /** A ledger of one gateway has the names of its processes without that of the gateway. */

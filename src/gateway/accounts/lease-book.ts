@@ -41,8 +41,6 @@ export type BookedLease = HeldLease & {
   answers: number
   /** When a share of a rate was added last, while the store does not answer. */
   sharedAt: number
-  /** `overdrawn` of the last question. */
-  askedOverdrawn: number
   isDirty: boolean
   /** Below it, the next question does not wait for the turn. */
   low: number
@@ -95,7 +93,7 @@ export class LeaseBook {
     if (known) return Object.assign(known, of)
     const at = Number.NEGATIVE_INFINITY
     const times = { asked: null, askedAt: at, answeredAt: at, answeredLimit: 0, usedAt: at, answers: 0, sharedAt: at }
-    const queue = { askedOverdrawn: 0, isDirty: false, low: -1, need: 0, waiting: [], called: [] }
+    const queue = { isDirty: false, low: -1, need: 0, waiting: [], called: [] }
     return { ...newLease(counter, kind), ...of, ...times, ...queue }
   }
 
@@ -214,7 +212,6 @@ export class LeaseBook {
     const ask = askOf(lease, this.#termsOf(lease, this.#isIdle(lease, now)))
     lease.asked = ask
     lease.askedAt = now
-    lease.askedOverdrawn = lease.overdrawn
     lease.isDirty = false
     lease.low = -1
     lease.need = 0
@@ -251,9 +248,6 @@ export class LeaseBook {
       lease.answeredLimit = ask.limit
       lease.answers++
       lease.low = freeOf(lease) / 4
-      // What no room has covered since is still beyond the limit: the next outage begins with it.
-      const excess = Math.max(0, answer.sum - ask.limit)
-      lease.overdrawn -= Math.max(0, lease.askedOverdrawn - excess)
     } else if (answer.status !== 'lost') lease.isDirty = true
     lease.show(lease)
     if (lease.isShort && freeOf(lease) > 0 && lease.called.length === 0) this.#urgent.add(lease)

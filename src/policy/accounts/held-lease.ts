@@ -24,8 +24,10 @@ export type HeldLease = {
   /** What others have used and reserved, as of the last answer. */
   othersUsed: number
   othersHeld: number
-  /** What the process has used without a grant, because the store does not answer. */
+  /** What the process has used without a grant, because the store does not answer, and no room has covered since. */
   overdrawn: number
+  /** The same when it asked its last question. */
+  overdrawnAsked: number
   /** What was spent earlier is known. */
   isKnown: boolean
 }
@@ -48,6 +50,7 @@ export const newLease = (counter: string, kind: LeaseKind): HeldLease => ({
   othersUsed: 0,
   othersHeld: 0,
   overdrawn: 0,
+  overdrawnAsked: 0,
   isKnown: kind !== 'budget',
 })
 
@@ -77,6 +80,7 @@ export const askOf = (held: HeldLease, terms: LeaseTerms): LeaseAsk => {
   }
   const { counter, kind, granted, used, held: reserved, id, before, left } = held
   held.seq++
+  held.overdrawnAsked = held.overdrawn
   return { counter, kind, ...terms, seq: held.seq, id, granted, used, held: reserved, before, left, seed: null }
 }
 
@@ -98,6 +102,8 @@ export const answered = (held: HeldLease, ask: LeaseAsk, answer: LeaseAnswer): b
       held.othersUsed = used - held.stated.used
       held.othersHeld = reserved - ask.held
       held.others = Math.max(0, sum - used - reserved - (ask.granted - ask.used - ask.held) - granted)
+      // The rest is still beyond the limit: the next outage begins with it.
+      held.overdrawn -= Math.max(0, held.overdrawnAsked - Math.max(0, sum - ask.limit))
       if (ask.leaves) forget(held)
       return true
     }

@@ -53,7 +53,7 @@ export type LeaseAsk = {
 
 /**
  * What the ledger says was spent. A counter that the store does not know begins with it. `by`: what happens to one that it knows:
- * nothing; it is `raise`d to it; or it lacks it, and it is `add`ed. `recorded`: the parts of processes. `quiet`: ms without
+ * nothing, but for a process that has started again; it is `raise`d to it; or it lacks it, and it is `add`ed. `recorded`: the parts of processes. `quiet`: ms without
  * grants, because the store was emptied: processes state within this time what they were granted before.
  */
 export type LeaseSeed = {

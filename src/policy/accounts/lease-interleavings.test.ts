@@ -1,0 +1,30 @@
+/**
+ * All interleavings of a few processes with losses at any point. `LEASE_MODEL=3,4,2,1 npm test -- lease-interleavings` explores 3
+ * processes with 4 operations each, a limit of 2 and 1 loss of each kind; the larger ones take minutes.
+ */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { exploreLeases, type Loss, type ModelSize } from '../../../test/support/lease-model.ts'
+
+type Size = Omit<ModelSize, 'loss'>
+
+const LOSSES: readonly Loss[] = ['store of one', 'store of all', 'process', 'counter']
+const sizeOf = ([processes = 3, operations = 4, limit = 2, losses = 1]: readonly number[]): Size => ({
+  ...{ processes, operations, limit, losses, leaves: false },
+})
+const given = process.env.LEASE_MODEL
+const SIZES: readonly Size[] = given
+  ? [sizeOf(given.split(',').map(Number))]
+  : [sizeOf([3, 2, 2, 1]), { ...sizeOf([2, 2, 4, 1]), leaves: true }, { ...sizeOf([2, 2, 2, 2]), leaves: true }]
+
+const nameOf = ({ processes, operations, limit, losses }: Size, loss: Loss): string =>
+  `${processes} processes with ${operations} operations, a limit of ${limit}, and ${losses} losses of the ${loss}`
+
+for (const size of SIZES)
+  for (const loss of LOSSES)
+    test(`lease: ${nameOf(size, loss)}: bounds hold`, (t) => {
+      const { states, steps, most } = exploreLeases({ ...size, loss })
+      t.diagnostic(`${states} states, ${steps} steps`)
+      // The whole limit can be used, and the overdraft without the store.
+      assert.ok(loss.startsWith('store') ? most > size.limit : most === size.limit, `${most}`)
+    })

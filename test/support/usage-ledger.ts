@@ -49,6 +49,8 @@ export const usageLedger = ({
     date: () => now,
     flush: async () => null,
     names: { key: (id) => (id === 'key_a' ? 'ci' : null), team: () => null },
+    // However busy the machine is.
+    within: 60_000,
     ...options,
   })
   const encoder = new RecordEncoder()

@@ -9,6 +9,8 @@ export type SqlStore<Tables> = {
    * it again after a deadlock. One writes at a time in SQLite.
    */
   write<T>(run: (db: Kysely<Tables>) => Promise<T>): Promise<T>
+  /** Each query reads a state of its own, and queries of others run between two of them. */
+  readonly single: Kysely<Tables>
   /** Runs a function whose queries read one state, whatever is written meanwhile. */
   read<T>(run: (db: Kysely<Tables>) => Promise<T>): Promise<T>
   close(): Promise<void>

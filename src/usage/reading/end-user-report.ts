@@ -21,7 +21,7 @@ export const endUserReport = async (reads: LedgerReads, query: EndUsersQuery): P
     .selectFrom(newest.as('newest'))
     .select([sql<number>`count(*)`.as('read'), sql<number | null>`min(received)`.as('since')])
     .executeTakeFirstOrThrow()
-  reads.checkTime()
+  await reads.turn()
   let sums = reads.db
     .selectFrom(newest.as('newest'))
     .select([

@@ -170,7 +170,7 @@ const addCosts = async (
     return found
   }
   for (let hour = since; hour < end; hour++) {
-    reads.checkTime()
+    await reads.turn()
     for (const row of await read(reads, hour * HOUR, { teams, keys }))
       for (const costs of costsOf(row)) costs.set(hour, (costs.get(hour) ?? 0) + row.cost)
   }

@@ -15,21 +15,29 @@ import type { SqlStore } from '../../storage/sql/store.ts'
 import { SHARED_USAGE, USAGE_SCHEMA, type UsageTables } from '../columns/usage-schema.ts'
 import { USAGE_FILE } from '../journal/file.ts'
 import type { BucketMemory } from './bucket-memory.ts'
+import type { PartMemory } from './part-memory.ts'
+import type { isTimeFor } from './slices.ts'
 
 /** What a query reads from. */
 export type LedgerReads = {
+  /** Each statement reads a state of its own: what is stored meanwhile may be in the next one. */
   readonly db: Kysely<UsageTables>
   /** Zone of daily sums. */
   readonly timezone: string
   /** Days for which hourly sums are kept. */
   readonly keepHours: number
   readonly now: number
-  /** Throws `TooSlow` after the time limit. Called between the statements of a query. */
-  readonly checkTime: () => void
+  /** ms that the query has taken. */
+  readonly time: () => number
+  /** Whether the time for a part of the answer is over. */
+  readonly isOver: ReturnType<typeof isTimeFor>
+  /** Lets other queries run. Called between the statements of a query. Throws `TooSlow` after the time limit. */
+  readonly turn: () => Promise<void>
   /** Throws `TooSlow`: the answer would take more than the memory that there is for it. */
   readonly tooMuch: () => never
   /** For shared answers: past buckets of other queries. Null: everything is read. */
   readonly memory: BucketMemory | null
+  readonly parts: PartMemory
 }
 
 export class TooSlow extends Error {}
@@ -39,32 +47,60 @@ const BUSY = 1_000
 /** KiB of pages in memory. */
 const CACHE = 32_768
 
-type OpenedSource = Pick<SqlStore<UsageTables>, 'read' | 'close'> & { readonly isStale: () => boolean }
+type OpenedSource = Pick<SqlStore<UsageTables>, 'single' | 'close'> & {
+  readonly isStale: () => boolean
+  /** A query has failed. */
+  readonly failed?: (error: unknown) => void
+}
+
+/** A source, with the number of queries that read it. */
+type UsedSource = { readonly source: OpenedSource; queries: number; isLeft: boolean }
 
 /** Opens the database when it is needed, and again when the file was replaced or an error may be that of another schema. */
 export class LedgerSource {
   readonly #open: () => Promise<OpenedSource>
-  #opened: OpenedSource | null = null
-  #opening: Promise<OpenedSource> | null = null
+  #opened: UsedSource | null = null
+  #opening: Promise<UsedSource> | null = null
 
   constructor(folder: string, shared: SharedDatabase | null) {
     this.#open = shared ? () => openPostgres(shared) : async () => openFolder(folder)
   }
 
-  /** Runs queries on one state of the database, whatever is written meanwhile. */
+  /** Runs a query. Several run at a time, one statement after the other. */
   async read<T>(run: (db: Kysely<UsageTables>) => Promise<T>): Promise<T> {
-    if (this.#opened?.isStale()) await this.close()
-    this.#opening ??= this.#open().finally(() => {
-      this.#opening = null
-    })
-    this.#opened ??= await this.#opening
-    return await this.#opened.read(run)
+    if (this.#opened?.source.isStale()) await this.close()
+    const used = this.#opened ?? (await this.#openOnce())
+    used.queries++
+    try {
+      return await run(used.source.single)
+    } catch (error) {
+      used.source.failed?.(error)
+      throw error
+    } finally {
+      used.queries--
+      if (used.isLeft && used.queries === 0) await used.source.close()
+    }
   }
 
+  /** Queries that run are completed first. */
   async close(): Promise<void> {
     const opened = this.#opened
     this.#opened = null
-    await opened?.close()
+    if (!opened) return
+    opened.isLeft = true
+    if (opened.queries === 0) await opened.source.close()
+  }
+
+  #openOnce(): Promise<UsedSource> {
+    this.#opening ??= this.#open()
+      .then((source) => {
+        this.#opened = { source, queries: 0, isLeft: false }
+        return this.#opened
+      })
+      .finally(() => {
+        this.#opening = null
+      })
+    return this.#opening
   }
 }
 
@@ -78,7 +114,7 @@ const openFolder = (folder: string): OpenedSource => {
 
 const sourceOf = (database: DatabaseSync, isStale: () => boolean): OpenedSource => {
   const store = new SqliteStore<UsageTables>(database)
-  return { read: (run) => store.read(run), close: () => store.close(), isStale }
+  return { single: store.single, close: () => store.close(), isStale }
 }
 
 /** Null if the bookkeeper is creating the schema. */
@@ -130,15 +166,14 @@ const openPostgres = async ({ url, readUrl }: SharedDatabase): Promise<OpenedSou
     throw error
   }
   let isStale = false
-  const read: OpenedSource['read'] = async (run) => {
-    try {
-      return await store.read(run)
-    } catch (error) {
+  return {
+    single: store.single,
+    close: () => pool.close(),
+    isStale: () => isStale,
+    failed(error) {
       isStale ||= error instanceof PostgresError && error.code !== QUERY_CANCELED
-      throw error
-    }
+    },
   }
-  return { read, close: () => pool.close(), isStale: () => isStale }
 }
 
 /** SQLSTATE of a statement that has exceeded its time limit. */

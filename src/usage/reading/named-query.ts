@@ -6,8 +6,8 @@ export type NamedQuery = {
   readonly [Name in ReadName]: { readonly name: Name; readonly query: ReadQuery<Name> }
 }[ReadName]
 
-/** `now`: ms since 1970. */
-export type AskedQuery = { readonly now: number; readonly read: NamedQuery }
+/** `now`: ms since 1970. `keepHours`: days for which hourly sums are kept. */
+export type AskedQuery = { readonly now: number; readonly keepHours: number; readonly read: NamedQuery }
 
 /** `ms`: how long the query took. `slow`: it has exceeded the time limit. */
 export type ReadAnswer = { readonly value: ReadResult; readonly ms: number } | { readonly slow: true }
@@ -19,8 +19,7 @@ export type ReadingThreadOptions = {
   readonly database: SharedDatabase | null
   /** IANA zone of daily sums. */
   readonly timezone: string
-  /** Days for which hourly sums are kept. */
-  readonly keepHours: number
-  /** ms per query. */
+  /** ms per query, and ms after which one that can be continued is answered with what it has found. */
   readonly limit: number
+  readonly within: number
 }

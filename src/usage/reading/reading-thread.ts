@@ -1,4 +1,5 @@
-/** Runs queries of the usage ledger in a thread. */
+/** Runs queries of the usage ledger in a thread: several at a time, of which each lets the others run after a statement. */
+import { setImmediate as turn } from 'node:timers/promises'
 import { PostgresError } from '../../storage/sql/postgres/postgres-error.ts'
 import { activityOf, runningOf } from './activity.ts'
 import { adjustmentsPage } from './adjustment-list.ts'
@@ -10,26 +11,40 @@ import { incidentsOf } from './incident-list.ts'
 import { lanesOf } from './lanes.ts'
 import { type LedgerReads, LedgerSource, QUERY_CANCELED, TooSlow } from './ledger-source.ts'
 import type { AskedQuery, NamedQuery, ReadAnswer, ReadingThreadOptions } from './named-query.ts'
+import { PartMemory } from './part-memory.ts'
 import type { ReadResult } from './queries.ts'
 import { facetsOf, oneRequest, requestsPage } from './request-list.ts'
+import { isTimeFor } from './slices.ts'
 import { summaryOf } from './summary.ts'
 import { usageReport } from './usage-report.ts'
 
-export const program = ({ folder, database, timezone, keepHours, limit }: ReadingThreadOptions) => {
+export const program = ({ folder, database, timezone, limit, within }: ReadingThreadOptions) => {
   const source = new LedgerSource(folder, database)
   const buckets = new BucketMemory()
-  const read = async ({ now, read }: AskedQuery): Promise<ReadAnswer> => {
+  const parts = new PartMemory()
+  const read = async ({ now, keepHours, read }: AskedQuery): Promise<ReadAnswer> => {
     const began = performance.now()
-    const checkTime = () => {
-      if (performance.now() - began > limit) throw new TooSlow()
-    }
+    const time = () => performance.now() - began
     const tooMuch = (): never => {
       throw new TooSlow()
     }
-    const memory = 'shared' in read.query && read.query.shared ? buckets : null
+    const reads = {
+      timezone,
+      keepHours,
+      now,
+      time,
+      isOver: isTimeFor(time, within),
+      async turn() {
+        await turn()
+        if (time() > limit) throw new TooSlow()
+      },
+      tooMuch,
+      memory: 'shared' in read.query && read.query.shared ? buckets : null,
+      parts,
+    }
     try {
-      const value = await source.read((db) => run({ db, timezone, keepHours, now, checkTime, tooMuch, memory }, read))
-      return { value, ms: performance.now() - began }
+      const value = await source.read((db) => run({ ...reads, db }, read))
+      return { value, ms: time() }
     } catch (error) {
       if (isSlow(error)) return { slow: true }
       throw error

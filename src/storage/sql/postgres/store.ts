@@ -27,10 +27,12 @@ const POSTGRES: SqlSyntax = {
 
 export class PostgresStore<Tables> implements SqlStore<Tables> {
   readonly syntax = POSTGRES
+  readonly single: Kysely<Tables>
   readonly #pool: PostgresPool
 
   constructor(pool: PostgresPool) {
     this.#pool = pool
+    this.single = queriesOf({ query: (text, values) => pool.query(text, values, { readOnly: true }) })
   }
 
   write<T>(run: (db: Kysely<Tables>) => Promise<T>): Promise<T> {

@@ -31,12 +31,12 @@ const SQLITE: SqlSyntax = {
 
 export class SqliteStore<Tables> implements SqlStore<Tables> {
   readonly syntax = SQLITE
+  readonly single: Kysely<Tables>
   readonly #database: DatabaseSync
-  readonly #db: Kysely<Tables>
 
   constructor(database: DatabaseSync) {
     this.#database = database
-    this.#db = new Kysely<Tables>({
+    this.single = new Kysely<Tables>({
       dialect: {
         createAdapter: () => new SqliteAdapter(),
         createDriver: () => new SqliteDriver(database),
@@ -47,11 +47,11 @@ export class SqliteStore<Tables> implements SqlStore<Tables> {
   }
 
   write<T>(run: (db: Kysely<Tables>) => Promise<T>): Promise<T> {
-    return this.#db.transaction().execute(run)
+    return this.single.transaction().execute(run)
   }
 
   read<T>(run: (db: Kysely<Tables>) => Promise<T>): Promise<T> {
-    return this.#db.transaction().setAccessMode('read only').execute(run)
+    return this.single.transaction().setAccessMode('read only').execute(run)
   }
 
   async close(): Promise<void> {

@@ -1,5 +1,6 @@
 /** What several answers have in common. */
 import { z } from 'zod'
+import { time } from '../../records/entities/shown.ts'
 
 export const count = z.int().min(0)
 
@@ -17,6 +18,11 @@ export const listOf = <T extends z.ZodType>(entry: T) =>
     has_more: z.boolean(),
     next: z.string().nullable().describe('Send it as `after` for the next page; null: this is the last one'),
   })
+
+/** How far an answer from many requests came. */
+export const searchedUntil = time
+  .nullable()
+  .describe('The time until which the range was searched, when a second was over; null: all of it')
 
 /** The answer of the removal of a record that does not stay in lists. */
 export const deletedAs = <const Object extends string>(object: Object) =>

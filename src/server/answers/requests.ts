@@ -1,7 +1,7 @@
 /** Requests of the ledger with their attempts, and kept bodies. */
 import { z } from 'zod'
 import { dollars, time } from '../../records/entities/shown.ts'
-import { count, listOf, named } from './fields.ts'
+import { count, listOf, named, searchedUntil } from './fields.ts'
 
 const tokens = {
   input: count.nullable(),
@@ -186,9 +186,14 @@ export const REQUESTS_PAGE = z
     ...listOf(REQUEST).shape,
     from: time,
     to: time,
-    count: z.strictObject({ value: count, exact: z.boolean() }).optional(),
+    searched_until: searchedUntil,
+    count: z.strictObject({ value: count, exact: z.boolean().describe('False: at least so many') }).optional(),
     histogram: z
-      .strictObject({ seconds: z.number(), data: z.array(z.strictObject({ start: time, ...OUTCOMES })) })
+      .strictObject({
+        seconds: z.number(),
+        searched_until: searchedUntil,
+        data: z.array(z.strictObject({ start: time, ...OUTCOMES })),
+      })
       .optional(),
   })
   .meta({ id: 'RequestsPage' })

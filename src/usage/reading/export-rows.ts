@@ -4,8 +4,16 @@ import { decodeCursor } from './cursor.ts'
 import { csvLine, type ExportCell } from './export-text.ts'
 import { requestCondition } from './filters.ts'
 import type { LedgerReads } from './ledger-source.ts'
-import { type CursorValues, DIMENSIONS, type ExportPage, type ExportQuery, type UsageFilter } from './queries.ts'
+import {
+  type CursorValues,
+  DIMENSIONS,
+  type ExportPage,
+  type ExportQuery,
+  type TimeRange,
+  type UsageFilter,
+} from './queries.ts'
 import { dollars, isoTime } from './request-shape.ts'
+import { slicesOf } from './slices.ts'
 import { usageReport } from './usage-report.ts'
 
 /** Rows per page. A row has at most 10 KB. */
@@ -107,19 +115,42 @@ const COLUMNS = {
 const inOrder = (columns: readonly string[], values: ExportRow): ExportRow =>
   Object.fromEntries(columns.map((column) => [column, values[column] ?? null]))
 
-const requests = async ({ db }: LedgerReads, { from, to, filter, after }: ExportQuery): Promise<ExportRows> => {
-  let query = db
-    .selectFrom('request')
-    .selectAll()
-    .where('received', '>=', from)
-    .where('received', '<', to)
-    .where(requestCondition(filter))
-    .orderBy('received')
-    .orderBy('id')
-    .limit(PAGE)
-  if (after) query = query.where(sql<boolean>`(received, id) > (${sql.join(after)})`)
-  const found = await query.execute()
-  const last = found.at(-1)
+/** Reads a page of rows in parts of the range, the oldest first. It ends with its last row, or when its time is over. */
+const pageInParts = async <Row>(
+  reads: LedgerReads,
+  { from, to, after }: ExportQuery,
+  read: (part: TimeRange, limit: number) => Promise<readonly Row[]>,
+  keyOf: (row: Row) => CursorValues,
+): Promise<{ readonly found: readonly Row[]; readonly last: CursorValues | null }> => {
+  const [received] = after ?? []
+  const range = { from: typeof received === 'number' ? Math.max(from, received) : from, to }
+  const found: Row[] = []
+  for await (const part of slicesOf(reads, range, 'oldest first')) {
+    found.push(...(await read(part, PAGE - found.length)))
+    const last = found.at(-1)
+    if (found.length === PAGE && last) return { found, last: keyOf(last) }
+    // No ID is empty, so the next page begins with the first request of this time.
+    if (part.to < to && reads.isOver('list')) return { found, last: [part.to, ''] }
+  }
+  return { found, last: null }
+}
+
+const requests = async (reads: LedgerReads, query: ExportQuery): Promise<ExportRows> => {
+  const { filter, after } = query
+  const read = (part: TimeRange, limit: number) => {
+    let rows = reads.db
+      .selectFrom('request')
+      .selectAll()
+      .where('received', '>=', part.from)
+      .where('received', '<', part.to)
+      .where(requestCondition(filter))
+      .orderBy('received')
+      .orderBy('id')
+      .limit(limit)
+    if (after) rows = rows.where(sql<boolean>`(received, id) > (${sql.join(after)})`)
+    return rows.execute()
+  }
+  const { found, last } = await pageInParts(reads, query, read, ({ received, id }) => [received, id])
   return {
     rows: found.map((row) =>
       inOrder(COLUMNS.request, {
@@ -130,28 +161,33 @@ const requests = async ({ db }: LedgerReads, { from, to, filter, after }: Export
         saved: dollars(row.saved),
       }),
     ),
-    last: found.length === PAGE && last ? [last.received, last.id] : null,
+    last,
   }
 }
 
 /** Attempts of complete requests, in the order of those. Of the filter those members apply that attempts have. */
-const attempts = async ({ db }: LedgerReads, { from, to, filter, after }: ExportQuery): Promise<ExportRows> => {
-  let query = db
-    .selectFrom('attempt')
-    .selectAll()
-    .where('received', '>=', from)
-    .where('received', '<', to)
-    .orderBy('received')
-    .orderBy('request')
-    .orderBy('n')
-    .limit(PAGE)
-  for (const column of ATTEMPT_FILTER) {
-    const values = filter[column]
-    if (values) query = query.where(column, 'in', values)
+const attempts = async (reads: LedgerReads, query: ExportQuery): Promise<ExportRows> => {
+  const { filter, after } = query
+  const read = (part: TimeRange, limit: number) => {
+    let rows = reads.db
+      .selectFrom('attempt')
+      .selectAll()
+      .where('received', '>=', part.from)
+      .where('received', '<', part.to)
+      .orderBy('received')
+      .orderBy('request')
+      .orderBy('n')
+      .limit(limit)
+    for (const column of ATTEMPT_FILTER) {
+      const values = filter[column]
+      if (values) rows = rows.where(column, 'in', values)
+    }
+    // A cursor without a number is that of a time.
+    const key = after?.length === 2 ? sql`received, request` : sql`received, request, n`
+    if (after) rows = rows.where(sql<boolean>`(${key}) > (${sql.join(after)})`)
+    return rows.execute()
   }
-  if (after) query = query.where(sql<boolean>`(received, request, n) > (${sql.join(after)})`)
-  const found = await query.execute()
-  const last = found.at(-1)
+  const { found, last } = await pageInParts(reads, query, read, ({ received, request, n }) => [received, request, n])
   return {
     rows: found.map((row) =>
       inOrder(COLUMNS.attempt, {
@@ -162,7 +198,7 @@ const attempts = async ({ db }: LedgerReads, { from, to, filter, after }: Export
         cost: dollars(row.cost),
       }),
     ),
-    last: found.length === PAGE && last ? [last.received, last.request, last.n] : null,
+    last,
   }
 }
 

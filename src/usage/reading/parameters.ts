@@ -232,8 +232,9 @@ const NOT_A_CURSOR = 'is not a cursor of this list. Copy `next` of the previous 
 const isRequestKey = ([received, id, ...more]: CursorValues): boolean =>
   typeof received === 'number' && typeof id === 'string' && more.length === 0
 
-/** With the value that requests are sorted by. */
-const isSortedKey = ([value, ...key]: CursorValues): boolean => typeof value === 'number' && isRequestKey(key)
+/** With the value that requests are sorted by, and the beginning of the part that was searched if that was not all. */
+const isSortedKey = ([value, received, id, searched = 0, ...more]: CursorValues): boolean =>
+  typeof value === 'number' && typeof searched === 'number' && isRequestKey([received ?? '', id ?? '', ...more])
 
 /** `GET /requests`. */
 export const REQUESTS_PARAMETERS = z
@@ -244,7 +245,7 @@ export const REQUESTS_PARAMETERS = z
       .enum(REQUEST_SORTS)
       .default('-received_at')
       .describe(
-        '`-` is descending; requests without a value are last. All requests of the range are read to sort them by another value than their time',
+        '`-` is descending; requests without a value are last. To sort them by another value than their time, all requests of the range are read, the newest first, until a second is over; then `searched_until` states which ones were',
       ),
     limit: integer(1, 200).default(50),
     after: cursor((values) => isRequestKey(values) || isSortedKey(values)).optional(),
@@ -343,8 +344,8 @@ export const RUNNING_PARAMETERS = z.strictObject(SHARED)
 
 /** `GET /providers/{id}/lanes`, without the provider. */
 export const LANES_PARAMETERS = z
-  .strictObject({ ...RANGE, cells: integer(1, 240).default(60) })
-  .transform(({ from, to, cells }) => ({ ...bounds(from, to), cells }))
+  .strictObject({ ...RANGE, ...SHARED, cells: integer(1, 240).default(60) })
+  .transform(({ from, to, ...rest }) => ({ ...bounds(from, to), ...rest }))
 
 /** `/changes`, which reads other sources than the ledger. */
 export const CHANGES_PARAMETERS = z

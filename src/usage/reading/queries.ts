@@ -125,7 +125,7 @@ export type EndUsersQuery = TimeRange & {
 export type SummaryQuery = SharedQuery & TimeRange & { readonly filter: RequestFilter; readonly compare: boolean }
 
 /** Attempts at a provider, by credential and model. `cells`: the most cells of a lane. */
-export type LanesQuery = TimeRange & { readonly provider: string; readonly cells: number }
+export type LanesQuery = SharedQuery & TimeRange & { readonly provider: string; readonly cells: number }
 
 /** Attempts at all providers. `cells`: the most cells of a provider. */
 export type ActivityQuery = SharedQuery & TimeRange & { readonly cells: number }
@@ -318,19 +318,29 @@ export type OutcomeCounts = {
   readonly cached: number | null
 }
 
+/**
+ * Until when (ISO 8601) the range was searched: a query whose time is over is answered with what it has found. Null: the whole
+ * range.
+ */
+type Searched = { readonly searched_until: string | null }
+
 /** Buckets of `seconds`; those without requests are included. */
-export type OutcomeHistogram = {
+export type OutcomeHistogram = Searched & {
   readonly seconds: number
   readonly data: readonly ({ readonly start: string } & OutcomeCounts)[]
 }
 
-/** `count.exact` is false above the limit up to which requests are counted. */
-export type RequestsPage = ListPage<RequestEntry> & {
-  readonly from: string
-  readonly to: string
-  readonly count?: { readonly value: number; readonly exact: boolean }
-  readonly histogram?: OutcomeHistogram
-}
+/**
+ * A page whose time is over has the rows that were found until then, and `next` continues the search. `count.exact` is false
+ * above the limit up to which requests are counted.
+ */
+export type RequestsPage = ListPage<RequestEntry> &
+  Searched & {
+    readonly from: string
+    readonly to: string
+    readonly count?: { readonly value: number; readonly exact: boolean }
+    readonly histogram?: OutcomeHistogram
+  }
 
 export type Facets = { readonly object: 'facets' } & { readonly [name: string]: readonly string[] | 'facets' }
 
@@ -350,7 +360,7 @@ export type SummaryFigures = {
 }
 
 /** Latencies are those of at most 400 requests per point. */
-export type Summary = {
+export type Summary = Searched & {
   readonly object: 'summary'
   readonly from: string
   readonly to: string
@@ -377,7 +387,7 @@ export type LaneCell = {
 }
 
 /** `failures`: the newest, at most 200. */
-export type Lanes = {
+export type Lanes = Searched & {
   readonly object: 'lanes'
   readonly provider: string
   readonly from: string
@@ -423,7 +433,7 @@ export type ProviderActivity = {
   /** Cells without attempts are left out. */
   readonly cells: readonly ActivityCell[]
 }
-export type Activity = {
+export type Activity = Searched & {
   readonly object: 'activity'
   readonly from: string
   readonly to: string

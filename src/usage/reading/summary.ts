@@ -14,6 +14,7 @@ import {
 } from './outcome-counts.ts'
 import type { RequestFilter, Summary, SummaryFigures, SummaryQuery, TimeRange } from './queries.ts'
 import { isoTime } from './request-shape.ts'
+import { readNewest } from './slices.ts'
 
 /** Points of the series, and of the range before. */
 const POINTS = { series: 120, before: 24 }
@@ -31,16 +32,21 @@ type Latencies = {
 export const summaryOf = async (reads: LedgerReads, query: SummaryQuery): Promise<Summary> => {
   const { from, to, filter } = query
   const width = bucketWidth(query, POINTS.series)
-  const points = await pointsIn(reads, query, filter, width)
+  const { points, searchedUntil } = await pointsIn(reads, query, filter, width)
   const earlier = { from: from - (to - from), to: from }
-  const before = query.compare ? await pointsIn(reads, earlier, filter, bucketWidth(earlier, POINTS.before)) : null
+  const read = { from: searchedUntil ?? from, to }
+  const before =
+    query.compare && searchedUntil === null
+      ? await pointsIn(reads, earlier, filter, bucketWidth(earlier, POINTS.before))
+      : null
   return {
     object: 'summary',
     from: isoTime(from),
     to: isoTime(to),
+    searched_until: searchedUntil === null ? null : isoTime(searchedUntil),
     seconds: width / 1_000,
-    figures: figuresOf(points, query),
-    before: before && figuresOf(before, earlier),
+    figures: figuresOf(points, read),
+    before: before?.searchedUntil === null ? figuresOf(before.points, earlier) : null,
     series: points.map((point) => ({ start: isoTime(point.range.from), ...figuresOf([point], point.range) })),
   }
 }
@@ -50,14 +56,13 @@ const pointsIn = async (
   range: TimeRange,
   filter: RequestFilter,
   width: number,
-): Promise<readonly SummaryPoint[]> => {
-  const points: SummaryPoint[] = []
-  for (const bucket of bucketsOf(range, width)) {
+): Promise<{ readonly points: readonly SummaryPoint[]; readonly searchedUntil: number | null }> => {
+  const { buckets, searchedUntil } = await readNewest(reads, bucketsOf(range, width), async (bucket) => {
     const counts = await countOutcomes(reads, bucket, range, filter)
     const sample = requestsIn(counts) === 0 ? [] : await sampleOf(reads, bucket, range, filter)
-    points.push({ range: bucket, counts, sample })
-  }
-  return points
+    return { counts, sample }
+  })
+  return { points: buckets.map(({ range, value }) => ({ range, ...value })), searchedUntil }
 }
 
 const sampleOf = (

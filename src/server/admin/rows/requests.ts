@@ -46,7 +46,8 @@ export const requestRows = [
     method: 'GET',
     path: '/requests',
     summary: 'List requests with their attempts, newest first',
-    about: 'By default of the last 24 hours. `histogram` and `count` add figures for the whole filter.',
+    about:
+      'By default of the last 24 hours. `histogram` and `count` add figures for the whole filter. A search ends after a second: `searched_until` states how far it came, and `next` continues it, also after a page without rows.',
     role: 'viewer',
     scope: 'team',
     query: REQUESTS_PARAMETERS,
@@ -60,6 +61,7 @@ export const requestRows = [
         next: null,
         from: '2026-11-22T10:00:00.000Z',
         to: '2026-11-23T10:00:00.000Z',
+        searched_until: null,
         count: { value: 1, exact: true },
       },
     },

@@ -8,7 +8,7 @@ import {
   rangeOf,
   SUMMARY_PARAMETERS,
 } from '../../../usage/reading/parameters.ts'
-import { count } from '../../answers/fields.ts'
+import { count, searchedUntil } from '../../answers/fields.ts'
 import { OUTCOMES } from '../../answers/requests.ts'
 import { id } from '../fields.ts'
 import { limitedKeys, transitionsOf } from '../provider-history.ts'
@@ -34,6 +34,7 @@ const summary = z
     object: z.literal('summary'),
     from: time,
     to: time,
+    searched_until: searchedUntil,
     seconds: z.number(),
     figures: z.strictObject(figures),
     before: z.strictObject(figures).nullable(),
@@ -47,6 +48,7 @@ const lanes = z
     provider: z.string(),
     from: time,
     to: time,
+    searched_until: searchedUntil,
     seconds: z.number(),
     data: z.array(
       z.strictObject({
@@ -116,6 +118,7 @@ const activity = z
     object: z.literal('activity'),
     from: time,
     to: time,
+    searched_until: searchedUntil,
     seconds: z.number(),
     data: z.array(
       z.strictObject({

@@ -113,8 +113,15 @@ export type StoredEnd = {
   readonly price_version: string | null
 }
 
-/** `request`: the ID of its request, whose columns follow. */
-export type AttemptRow = StoredEnd & { readonly request: string } & Pick<EndedRow, (typeof OF_REQUEST)[number]>
+/** `request`: the ID of its request, whose columns follow. `alone`: 1 if the row of the request has its figures (`IS_ALONE`). */
+export type AttemptRow = StoredEnd & { readonly request: string; readonly alone: number } & Pick<
+    EndedRow,
+    (typeof OF_REQUEST)[number]
+  >
+
+/** Requests whose figures are those of their only attempt, so that the attempt need not be parsed: most. */
+export const IS_ALONE =
+  "request.attempts = 1 AND request.failed_attempts = 0 AND request.outcome = 'answered' AND request.provider IS NOT NULL"
 
 /** A list that has every name; the type of another one states which it lacks. */
 type EveryName<Name, List extends readonly Name[]> = [Exclude<Name, List[number]>] extends [never]
@@ -432,7 +439,8 @@ const attemptView = (isPostgres: boolean): string => {
     return `${isPostgres && !TEXTS.has(name) ? `CAST(${value} AS BIGINT)` : value} AS ${name}`
   }
   const list = isPostgres ? 'jsonb_array_elements(CAST(attempt_list AS jsonb))' : 'json_each(attempt_list)'
-  return `CREATE VIEW attempt AS SELECT request.id AS request, ${OF_REQUEST.map((name) => `request.${name} AS ${name}`).join(', ')}, ${LISTED.map(item).join(', ')}
+  return `CREATE VIEW attempt AS SELECT request.id AS request, ${OF_REQUEST.map((name) => `request.${name} AS ${name}`).join(', ')}, ${LISTED.map(item).join(', ')},
+      CASE WHEN ${IS_ALONE} THEN 1 ELSE 0 END AS alone
     FROM request, ${list} AS one${isPostgres ? ' (value)' : ''} WHERE attempts > 0`
 }
 

@@ -4,6 +4,7 @@
  */
 import { sql } from 'kysely'
 import { formatDollars } from '../../core/money.ts'
+import { DEMO } from '../../core/provider.ts'
 import { daysIn } from '../bookkeeper/zone-days.ts'
 import { NO_COUNTS, type TotalCounts } from '../columns/usage-schema.ts'
 import { encodeCursor } from './cursor.ts'
@@ -45,6 +46,8 @@ type ReportPlan = { readonly range: TimeRange } & (
 )
 
 export const usageReport = async (reads: LedgerReads, query: UsageQuery): Promise<UsageReport> => {
+  const report = nameOf(query)
+  reads.parts.begin(report, query.after === null)
   const plan = await planOf(query, reads)
   const rows = 'span' in plan ? await pageIn(reads, query, plan.span) : await pageOfParts(reads, query, plan.parts)
   const page = rows.slice(0, query.limit)
@@ -52,24 +55,28 @@ export const usageReport = async (reads: LedgerReads, query: UsageQuery): Promis
   const hasMore = rows.length > query.limit && last !== undefined
   // The rows of a whole report add up to the total.
   const isWhole = query.after === null && !hasMore && !(query.bucket === 'none' && query.by.length === 0)
+  const total = usageSums(isWhole ? addSums(page) : await totalOf(reads, query, plan))
+  reads.parts.answered(report, hasMore)
   return {
     object: 'list',
     from: isoTime(plan.range.from),
     to: isoTime(plan.range.to),
     data: page.map((row) => usageEntry(row, query)),
-    total: usageSums(isWhole ? addSums(page) : await totalOf(reads, query, plan)),
+    total,
     has_more: hasMore,
     next: hasMore ? encodeCursor(sortKey(last, query)) : null,
   }
 }
 
+/** All that decides the groups of a part. */
+const nameOf = ({ by, filter, bucket }: UsageQuery): string => JSON.stringify([by, filter, bucket])
+
 // ── Sources ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The dimensions that a report needs. */
+/** The dimensions that a report needs, but for leaving out the demo. */
 const neededBy = ({ by, filter }: UsageQuery): readonly Dimension[] => [
   ...by,
   ...DIMENSIONS.filter((name) => filter[name] !== undefined),
-  ...(filter.demo === false ? (['provider'] as const) : []),
 ]
 
 const planOf = async (query: UsageQuery, reads: LedgerReads): Promise<ReportPlan> => {
@@ -90,7 +97,9 @@ const planOf = async (query: UsageQuery, reads: LedgerReads): Promise<ReportPlan
   if (!isByHour && zone === timezone && (isOfKeys || isOfModels)) {
     const dayOf = daysIn(timezone)
     const span = { from: dayOf(range.from), to: dayOf(range.to) }
-    return { range, span: { of: isOfKeys ? 'key days' : 'model days', ...span } }
+    if (isOfModels && (!isOfKeys || query.filter.demo === false)) return { range, span: { of: 'model days', ...span } }
+    const demo = query.filter.demo === false ? await demoDays(reads, span) : NO_DAYS
+    return demo.size === 0 ? { range, span: { of: 'key days', ...span } } : planAround(demo, query, reads, range)
   }
   if (isOfModels) {
     // Hours exist for this long only.
@@ -102,8 +111,47 @@ const planOf = async (query: UsageQuery, reads: LedgerReads): Promise<ReportPlan
   const rowsFrom = first === null ? range.from : Math.max(range.from, start(first))
   const found = { from: Math.min(rowsFrom, range.to), to: range.to }
   const read = { ...found, to: Math.min(found.to, now + DAY) }
-  const parts = partsOf(read, zoneDays(zone), 'requests')
-  return { range: found, parts: bucket === 'day' ? parts : parts.map(({ span }) => ({ start: undefined, span })) }
+  return { range: found, parts: inBuckets(query, partsOf(read, zoneDays(zone), 'requests')) }
+}
+
+const inBuckets = ({ bucket }: UsageQuery, parts: readonly SpanPart[]): readonly SpanPart[] =>
+  bucket === 'day' ? parts : parts.map(({ span }) => ({ start: undefined, span }))
+
+const NO_DAYS: ReadonlySet<string> = new Set()
+
+/** The days on which the demo was used. Totals by key do not have the provider. */
+const demoDays = async (
+  { db }: LedgerReads,
+  { from, to }: { readonly from: string; readonly to: string },
+): Promise<ReadonlySet<string>> => {
+  const days = await db
+    .selectFrom('usage_model')
+    .select('day')
+    .distinct()
+    .where('day', '>=', from)
+    .where('day', '<', to)
+    .where('provider', '=', DEMO)
+    .execute()
+  return new Set(days.map(({ day }) => day))
+}
+
+/** Days of totals by key, but for those on which the demo was used, which are read from rows. */
+const planAround = async (
+  demo: ReadonlySet<string>,
+  query: UsageQuery,
+  reads: LedgerReads,
+  range: TimeRange,
+): Promise<ReportPlan> => {
+  const dayOf = daysIn(reads.timezone)
+  const first = await firstReceived(reads)
+  const isKept = first === null || [...demo].every((day) => day >= dayOf(first))
+  const found = { ...range, from: isKept ? range.from : Math.min(range.to, bucketStart(dayOf)(first)) }
+  const days = partsOf({ ...found, to: Math.min(found.to, reads.now + DAY) }, dayOf, 'requests')
+  const parts = days.map(({ start, span }): SpanPart => {
+    const [from, to] = [dayOf(Number(span.from)), dayOf(Number(span.to))]
+    return demo.has(from) ? { start, span } : { start, span: { of: 'key days', from, to } }
+  })
+  return { range: found, parts: inBuckets(query, parts) }
 }
 
 const firstReceived = async ({ db }: LedgerReads): Promise<number | null> => {
@@ -164,55 +212,78 @@ const pageOfParts = async (
   query: UsageQuery,
   parts: readonly SpanPart[],
 ): Promise<readonly SumsRow[]> => {
-  const { by, filter, limit } = query
+  const { by, limit, after } = query
   if (query.bucket === 'none') return by.length === 0 ? [] : mergedPage(reads, query, parts)
-  const isByHour = query.bucket === 'hour'
   const rows: SumsRow[] = []
-  const [first, ...dimensions] = query.after ?? []
+  const [first] = after ?? []
   for (const { start, span } of parts) {
     if (first !== undefined && (start === undefined ? Number(first) >= Number(span.to) : start < first)) continue
-    if (first === start && dimensions.length === 0 && start !== undefined) continue
-    reads.checkTime()
-    const after = isByHour ? query.after : start === first ? dimensions : null
-    const page = { after, limit: limit + 1 - rows.length }
-    for (const row of await groupsIn(reads, span, { by, filter, period: isByHour }, page))
-      if (row.requests > 0 || row.attempts > 0) rows.push({ ...row, ...(start !== undefined && { start }) })
+    for (const row of await groupsOfPart(reads, query, span)) {
+      const shown = { ...row, ...(start !== undefined && { start }) }
+      if ((row.requests > 0 || row.attempts > 0) && isAfter(sortKey(shown, query), after)) rows.push(shown)
+    }
     if (rows.length > limit) break
   }
-  return rows
+  return rows.slice(0, limit + 1)
+}
+
+/** Whether a row comes after that of a cursor. Keys of one list have values of the same types. */
+const isAfter = (key: CursorValues, after: CursorValues | null): boolean => {
+  if (after?.length !== key.length) return after === null
+  for (const [index, value] of key.entries()) {
+    const other = after[index] ?? ''
+    if (value !== other) return value > other
+  }
+  return false
+}
+
+/** All groups of a part of a report, in their order. Those of rows are kept while the report is not complete. */
+const groupsOfPart = async (reads: LedgerReads, query: UsageQuery, span: SummedRows): Promise<readonly SumsRow[]> => {
+  const { by, filter, bucket } = query
+  const read = async () => {
+    await reads.turn()
+    const groups = await groupsIn(
+      reads,
+      span,
+      { by, filter, period: bucket === 'hour' },
+      { after: null, limit: MOST_GROUPS + 1 },
+    )
+    return groups.length > MOST_GROUPS ? reads.tooMuch() : groups
+  }
+  if (span.of !== 'requests') return read()
+  return reads.parts.get(nameOf(query), `${span.from} ${span.to}`, reads.now, read)
 }
 
 /** Groups of all parts, added up. */
 const mergedPage = async (
   reads: LedgerReads,
-  { by, filter, after, limit }: UsageQuery,
+  query: UsageQuery,
   parts: readonly SpanPart[],
 ): Promise<readonly SumsRow[]> => {
+  const { by, after, limit } = query
   const groups = new Map<string, SumsRow>()
   for (const { span } of parts) {
-    reads.checkTime()
-    const page = { after, limit: MOST_GROUPS }
-    for (const row of await groupsIn(reads, span, { by, filter, period: false }, page)) {
+    for (const row of await groupsOfPart(reads, query, span)) {
       const name = by.map((dimension) => row[dimension] ?? '').join('\0')
       const known = groups.get(name)
       groups.set(name, known ? { ...row, ...addSums([known, row]) } : row)
     }
     if (groups.size > MOST_GROUPS) reads.tooMuch()
   }
-  const sorted = [...groups].sort(([one], [other]) => (one < other ? -1 : 1))
-  return sorted.slice(0, limit + 1).map(([, row]) => row)
+  const sorted = [...groups].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, row]) => row)
+  return sorted.filter((row) => isAfter(sortKey(row, query), after)).slice(0, limit + 1)
 }
 
-/** Read where the filter alone allows it. */
+/** Read where the filter alone allows it. Otherwise the groups of all parts are added up. */
 const totalOf = async (reads: LedgerReads, query: UsageQuery, { range }: ReportPlan): Promise<TotalCounts> => {
   const { bucket, filter } = query
   const plan = await planOf({ ...query, ...range, by: [], bucket: bucket === 'hour' ? 'hour' : 'none' }, reads)
-  const spans = 'span' in plan ? [plan.span] : plan.parts.map(({ span }) => span)
-  const sums: SumsRow[] = []
-  for (const span of spans) {
-    reads.checkTime()
-    sums.push(...(await groupsIn(reads, span, { by: [], filter, period: false }, { after: null, limit: 1 })))
+  if ('span' in plan) {
+    const [total] = await groupsIn(reads, plan.span, { by: [], filter, period: false }, { after: null, limit: 1 })
+    return total ?? NO_COUNTS
   }
+  const sums: SumsRow[] = []
+  for (const { span } of plan.parts) sums.push(...(await groupsOfPart(reads, query, span)))
   return sums.length === 0 ? NO_COUNTS : addSums(sums)
 }
 

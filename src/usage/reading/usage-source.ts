@@ -1,7 +1,7 @@
 /** Where sums of usage are read: totals by key and day, totals by model and hour, or the rows of requests. */
 import { type RawBuilder, sql } from 'kysely'
 import { MAX_NANO } from '../../core/money.ts'
-import { COUNT_COLUMNS, NO_COUNTS, type TotalCounts, type UsageTables } from '../columns/usage-schema.ts'
+import { COUNT_COLUMNS, IS_ALONE, NO_COUNTS, type TotalCounts, type UsageTables } from '../columns/usage-schema.ts'
 import { usageCondition } from './filters.ts'
 import type { LedgerReads } from './ledger-source.ts'
 import type { CursorValues, Dimension, TimeRange, UsageFilter } from './queries.ts'
@@ -51,7 +51,8 @@ export const groupsIn = async (
   const column = span.of === 'model hours' || span.of === 'requests' ? 'hour' : 'day'
   const keys = [...(period ? [column] : []), ...by].map((name) => sql.ref(name))
   let rows = sumsIn(db, span)
-    .where(usageCondition(filter))
+    // Totals by key of days without the demo are read without this filter (`usage-report.ts`).
+    .where(usageCondition(span.of === 'key days' ? { ...filter, demo: true } : filter))
     .select(ADDED)
     .select(by.map((name) => sql<string>`${sql.ref(name)}`.as(name)))
     .select(period ? [sql<string | number>`${sql.ref(column)}`.as('start')] : [])
@@ -108,7 +109,7 @@ const countsOf = (counts: { readonly [name in keyof TotalCounts]?: string }) =>
 const one = (condition: string): string => `CASE WHEN ${condition} THEN 1 ELSE 0 END`
 const CACHED = "outcome = 'answered' AND cache IN ('hit', 'shared')"
 
-const OF_REQUEST = countsOf({
+const REQUEST_COUNTS = {
   requests: '1',
   refused: one("outcome = 'refused'"),
   interrupted: one("outcome = 'interrupted'"),
@@ -120,9 +121,9 @@ const OF_REQUEST = countsOf({
   first_content_sum: 'coalesce(first_content_ms, 0)',
   first_content_count: one('first_content_ms IS NOT NULL'),
   total_sum: 'coalesce(total_ms, 0)',
-})
+}
 
-const OF_ATTEMPT = countsOf({
+const ATTEMPT_COUNTS = {
   attempts: '1',
   input: 'input',
   output: 'output',
@@ -130,16 +131,27 @@ const OF_ATTEMPT = countsOf({
   cache_write: 'cache_write',
   reasoning: 'reasoning',
   cost: 'coalesce(cost, 0)',
-  lost: "CASE WHEN outcome IN ('failed', 'interrupted', 'abandoned', 'unknown') THEN coalesce(cost, 0) ELSE 0 END",
   estimated: one("usage_source = 'estimated'"),
   unpriced: one('cost IS NULL'),
+}
+
+const OF_ALONE = countsOf({ ...REQUEST_COUNTS, ...ATTEMPT_COUNTS })
+const OF_REQUEST = countsOf(REQUEST_COUNTS)
+const OF_ATTEMPT = countsOf({
+  ...ATTEMPT_COUNTS,
+  lost: "CASE WHEN outcome IN ('failed', 'interrupted', 'abandoned', 'unknown') THEN coalesce(cost, 0) ELSE 0 END",
 })
 
-/** Counts of each request and of each attempt, as totals would have them. */
-const countedRows = ({ from, to }: TimeRange): RawBuilder<Record<string, unknown>> =>
-  sql`(SELECT ${HOUR_OF_ROWS}, ${DIMENSIONS_OF_ROWS}, ${OF_REQUEST} FROM request WHERE received >= ${from} AND received < ${to}
+/** Counts of requests with their only attempt, of other requests, and of other attempts, as totals would have them. */
+const countedRows = ({ from, to }: TimeRange): RawBuilder<Record<string, unknown>> => {
+  const isIn = sql`received >= ${from} AND received < ${to}`
+  const isAlone = sql.raw(IS_ALONE)
+  return sql`(SELECT ${HOUR_OF_ROWS}, ${DIMENSIONS_OF_ROWS}, ${OF_ALONE} FROM request WHERE ${isIn} AND ${isAlone}
     UNION ALL
-    SELECT ${HOUR_OF_ROWS}, ${DIMENSIONS_OF_ROWS}, ${OF_ATTEMPT} FROM attempt WHERE received >= ${from} AND received < ${to})`
+    SELECT ${HOUR_OF_ROWS}, ${DIMENSIONS_OF_ROWS}, ${OF_REQUEST} FROM request WHERE ${isIn} AND NOT (${isAlone})
+    UNION ALL
+    SELECT ${HOUR_OF_ROWS}, ${DIMENSIONS_OF_ROWS}, ${OF_ATTEMPT} FROM attempt WHERE ${isIn} AND alone = 0)`
+}
 
 /** Adds rows of one group. */
 export const addSums = (rows: readonly SumsRow[]): TotalCounts => {

@@ -280,7 +280,7 @@ describe('the Requests page', { skip: skipBrowser }, () => {
         await route.fulfill({ response, json: { ...(await response.json()), count: { value: 10_000, exact: false } } })
       })
       await open(LIST)
-      await page.getByText('more than 10,000 requests').first().waitFor()
+      await page.getByText('at least 10,000 requests').first().waitFor()
       await page.getByRole('button', { name: 'Export' }).click()
       const csv = page.getByRole('button', { name: 'CSV' })
       assert.ok(await csv.isDisabled())

@@ -227,38 +227,54 @@ const useRows = (key: string) => {
   const waiting = useSignal<readonly ListedRequest[]>([])
   /** Requests that ended without an event since the list was read. */
   const missing = useSignal(0)
+  /** How far the search came; null: to the end of the page or of the range. */
+  const searched = useSignal<string | null>(null)
   const isReading = useRef(false)
+  const isGone = useRef(false)
   const page = first.value
-  useEffect(() => {
-    if (!page) return
-    rows.value = page.data
-    next.value = page.next
-    waiting.value = []
-    missing.value = 0
-  }, [page, rows, next, waiting, missing])
   const readMore = async () => {
-    const after = next.value
-    if (after === null || isReading.current) return
+    if (isReading.current) return
     isReading.current = true
     try {
-      const more = await read<RequestsPage>('/requests', { ...listQuery(current.value), after })
-      // The list may have been read again meanwhile.
-      if (next.value === after) {
-        rows.value = appended(rows.value, more.data)
-        next.value = more.next
+      let isEmpty = true
+      // A page ends after a second of searching, also without rows.
+      for (let after = next.value; after !== null && isEmpty && !isGone.current; after = next.value) {
+        const more = await read<RequestsPage>('/requests', { ...listQuery(current.value), after })
+        // The list may have been read again meanwhile.
+        if (next.value === after) {
+          rows.value = appended(rows.value, more.data)
+          next.value = more.next
+          searched.value = more.searched_until
+        }
+        isEmpty = rows.value.length === 0 || more.data.length === 0
       }
     } catch {
       // The end of the list stays where it is; scrolling tries again.
     }
     isReading.current = false
   }
+  useEffect(() => {
+    isGone.current = false
+    return () => {
+      isGone.current = true
+    }
+  }, [])
+  useEffect(() => {
+    if (!page) return
+    rows.value = page.data
+    next.value = page.next
+    searched.value = page.searched_until
+    waiting.value = []
+    missing.value = 0
+    if (page.data.length === 0) void readMore()
+  }, [page])
   const showWaiting = () => {
     if (missing.value > 0 || sort !== NEWEST_FIRST) first.reload()
     else rows.value = merged(waiting.value, rows.value)
     waiting.value = []
     window.scrollTo({ top: 0 })
   }
-  return { first, rows, waiting, missing, readMore, showWaiting }
+  return { first, rows, next, searched, waiting, missing, readMore, showWaiting }
 }
 
 /** The requests in progress, folded: opened, it stays open on the next visit. */
@@ -369,27 +385,35 @@ type RowListProps = {
 }
 
 /** The rows; what there is instead while there are none. */
-const RowList = ({ state: { first, rows, readMore }, count, hasFailed }: RowListProps) => {
+const RowList = ({ state: { first, rows, next, searched, readMore }, count, hasFailed }: RowListProps) => {
   const place = current.value
   if (first.value === undefined) return hasFailed ? null : <Loading rows={10} />
-  if (rows.value.length === 0) return <NoRows isFiltered={hasFilter(place)} />
+  const until = searched.value !== null && (
+    <p class="dim small">
+      {w.searchedUntil} <Time at={searched.value}>{new Date(searched.value).toLocaleString()}</Time>
+    </p>
+  )
+  if (rows.value.length === 0) return next.value !== null ? until || null : <NoRows isFiltered={hasFilter(place)} />
   return (
-    <Table
-      label={w.list}
-      columns={chosenColumns(place)}
-      rows={rows.value}
-      keyOf={({ id, received_at }) => `${id} ${received_at}`}
-      count={count?.exact ? Math.max(count.value, rows.value.length) : null}
-      card={Card}
-      open={({ id }) => go({ ...current.value, id })}
-      opened={openedKey(rows.value, place.id)}
-      onEnd={() => void readMore()}
-      sort={{
-        by: sortOf(place),
-        columns: COLUMNS,
-        change: (by) => go(withParam(current.value, 'sort', by === NEWEST_FIRST ? [] : [by])),
-      }}
-    />
+    <>
+      {until}
+      <Table
+        label={w.list}
+        columns={chosenColumns(place)}
+        rows={rows.value}
+        keyOf={({ id, received_at }) => `${id} ${received_at}`}
+        count={count?.exact ? Math.max(count.value, rows.value.length) : null}
+        card={Card}
+        open={({ id }) => go({ ...current.value, id })}
+        opened={openedKey(rows.value, place.id)}
+        onEnd={() => void readMore()}
+        sort={{
+          by: sortOf(place),
+          columns: COLUMNS,
+          change: (by) => go(withParam(current.value, 'sort', by === NEWEST_FIRST ? [] : [by])),
+        }}
+      />
+    </>
   )
 }
 

@@ -5,7 +5,9 @@ export const requests = words({
   list: 'Requests, newest first',
   search: 'ID, model, error text',
   count: (n: number) => counted(n, 'request'),
-  countAbout: (n: number) => `more than ${n.toLocaleString()} requests`,
+  countAbout: (n: number) => `at least ${n.toLocaleString()} requests`,
+  /** The time follows. */
+  searchedUntil: 'Searched until',
   results: {
     answered: 'answered',
     fell_back: 'fell back',

@@ -1,6 +1,7 @@
 /** `headgate logs`: one line for each request, from the ledger or as they end. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { readJson } from '../../core/json.ts'
+import type { Shown } from '../../records/entities/shown.ts'
 import { ENDED_REQUEST, REQUESTS_PAGE } from '../../server/answers/requests.ts'
 import { idOf, isRecordId, queryOf, type RecordStore, throughGateway } from '../accounts/record-store.ts'
 import { readAnswer } from '../answer.ts'
@@ -145,6 +146,23 @@ const follow = async (cli: Cli, gateway: GatewayClient, filter: RowFilter): Prom
   }
 }
 
+type Page = Shown<typeof REQUESTS_PAGE>
+
+/** The newest requests of a query. The gateway searches for a second at a time. */
+const searched = async (cli: Cli, gateway: GatewayClient, query: RowFilter & { readonly limit: string }) => {
+  const rows: Page['data'][number][] = []
+  let next: string | null = null
+  do {
+    const rest = next === null ? {} : { after: next, limit: String(Number(query.limit) - rows.length) }
+    const path = `/admin/api/v1/requests${queryOf({ ...query, ...rest })}`
+    const page: Page = await gateway.read(REQUESTS_PAGE, path)
+    rows.push(...page.data)
+    next = page.next
+    if (page.searched_until !== null) cli.note(`Searched until ${page.searched_until}.`)
+  } while (next !== null && rows.length < Number(query.limit))
+  return { rows, next }
+}
+
 export const define: DefineVerb = (command, cli) => {
   command
     .option('-f, --follow', 'print requests as they end, until interrupted')
@@ -171,7 +189,7 @@ export const define: DefineVerb = (command, cli) => {
       const filter = { team, key, any_model: model, end_user: endUser, q, status: statusesOf(options.status), min_ms }
       if (options.follow) return await follow(cli(), gateway, filter)
       const query = { ...filter, from: timeOf('--since', options.since, -1), limit: options.limit }
-      const { data: rows, next } = await gateway.read(REQUESTS_PAGE, `/admin/api/v1/requests${queryOf(query)}`)
+      const { rows, next } = await searched(cli(), gateway, query)
       for (const request of rows.toReversed()) print(request, cli())
       if (rows.length === 0) cli().note('No request matches.')
       if (next !== null) cli().note('There are more; use --limit or --since.')

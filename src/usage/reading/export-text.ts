@@ -9,7 +9,7 @@ export const csvLine = (cells: readonly ExportCell[]): string => cells.map(csvCe
 /** Columns at the end of each line: the names of team and key, also of those that were deleted. */
 const NAME_COLUMNS = ['team_name', 'key_name'] as const
 
-type OwnerNames = { readonly [kind in 'team' | 'key']: (id: string) => string | null }
+export type OwnerNames = { readonly [kind in 'team' | 'key']: (id: string) => string | null }
 
 /** A page with names and line ends. */
 export const exportText = (format: 'csv' | 'jsonl', { columns, lines }: ExportPage, names: OwnerNames): string => {

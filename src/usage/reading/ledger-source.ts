@@ -16,7 +16,9 @@ import { SHARED_USAGE, USAGE_SCHEMA, type UsageTables } from '../columns/usage-s
 import { USAGE_FILE } from '../journal/file.ts'
 import type { BucketMemory } from './bucket-memory.ts'
 import type { PartMemory } from './part-memory.ts'
-import type { isTimeFor } from './slices.ts'
+
+/** Parts of an answer that end when their time is over, unless they are complete. */
+export type TimedPart = 'list' | 'count' | 'buckets' | 'samples'
 
 /** What a query reads from. */
 export type LedgerReads = {
@@ -30,7 +32,7 @@ export type LedgerReads = {
   /** ms that the query has taken. */
   readonly time: () => number
   /** Whether the time for a part of the answer is over. */
-  readonly isOver: ReturnType<typeof isTimeFor>
+  readonly isOver: (part: TimedPart) => boolean
   /** Lets other queries run. Called between the statements of a query. Throws `TooSlow` after the time limit. */
   readonly turn: () => Promise<void>
   /** Throws `TooSlow`: the answer would take more than the memory that there is for it. */

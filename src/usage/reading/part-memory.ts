@@ -1,6 +1,6 @@
 /**
- * What an incomplete report has read of its parts: a report that takes too long continues when it is asked for again, and so does
- * its next page.
+ * The parts that an incomplete report has read: one that takes too long continues when the query is repeated, and so does its next
+ * page.
  */
 
 /** Reports, the values of all of them, and ms for which they are kept. */
@@ -30,7 +30,7 @@ export class PartMemory {
     return values
   }
 
-  /** A report is asked for: its first page reads again what may have been stored since the last answer. */
+  /** Begins a query of a report. Its first page reads again what may have been stored since the last answer. */
   begin(report: string, isFirstPage: boolean): void {
     if (isFirstPage && this.#reports.get(report)?.isAnswered) this.#forget(report)
   }

@@ -2,7 +2,7 @@
  * Reading a range of time in parts. A statement is short whatever the number of rows, other queries run between two of them, and
  * an answer whose time is over states how far it has searched.
  */
-import type { LedgerReads } from './ledger-source.ts'
+import type { LedgerReads, TimedPart } from './ledger-source.ts'
 import type { TimeRange } from './queries.ts'
 
 /** The first part in ms, the least one, and by how much the next one may be wider. */
@@ -10,13 +10,13 @@ const WIDTH = { first: 300_000, least: 1_000, factor: 4, most: 16 }
 /** ms that a statement should take. */
 const TAKES = 80
 
-/** The parts of the time for an answer after which lists, counts, buckets and samples end, unless they are complete. */
-const SHARES = { list: 0.5, count: 0.6, buckets: 0.7, samples: 0.9 }
+/** The share of the time for an answer after which each ends. */
+const SHARES: { readonly [part in TimedPart]: number } = { list: 0.5, count: 0.6, buckets: 0.7, samples: 0.9 }
 
 /** Whether it is time to answer with what was found. `within`: ms for an answer. */
 export const isTimeFor =
   (time: () => number, within: number) =>
-  (part: keyof typeof SHARES): boolean =>
+  (part: TimedPart): boolean =>
     time() > within * SHARES[part]
 
 export type Direction = 'newest first' | 'oldest first'

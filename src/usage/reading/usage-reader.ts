@@ -1,7 +1,7 @@
 /** Queries of the usage ledger for the event loop: with the names of keys and teams, shared where that is allowed. */
 import { good, type Outcome } from '../../core/failure.ts'
 import type { NodeIncident } from '../../core/incident.ts'
-import { exportText } from './export-text.ts'
+import { exportText, type OwnerNames } from './export-text.ts'
 import type { NamedQuery } from './named-query.ts'
 import type {
   Activity,
@@ -47,8 +47,6 @@ export type UsageReaderOptions = ReadingQueueOptions & {
   readonly names: OwnerNames
 }
 
-type OwnerNames = { readonly key: (id: string) => string | null; readonly team: (id: string) => string | null }
-
 /** The text of an export in parts; after a problem `read` fails. */
 export type UsageExport = {
   /** The next part; null at the end. */
@@ -62,7 +60,7 @@ const REUSED = { state: 500, figures: 10_000 }
 /** ms by which the end of a range may differ from the time of the query and still be now. */
 const NOW = 5_000
 
-type Report = (ms: number) => void
+type TimeReport = (ms: number) => void
 
 export class UsageReader {
   readonly #options: UsageReaderOptions
@@ -182,7 +180,7 @@ export class UsageReader {
   async #readFresh<Name extends ReadName>(
     name: Name,
     query: ReadQuery<Name>,
-    report?: Report,
+    report?: TimeReport,
   ): Promise<Outcome<ReadResult<Name>>> {
     const { promise: late, resolve } = Promise.withResolvers<null>()
     const timer = setTimeout(resolve, FLUSH, null)
@@ -194,7 +192,7 @@ export class UsageReader {
   async #read<Name extends ReadName>(
     name: Name,
     query: ReadQuery<Name>,
-    report: Report = () => {},
+    report: TimeReport = () => {},
   ): Promise<Outcome<ReadResult<Name>>> {
     // The name and the query belong together, which the signature ensures, and so does the result.
     const read = { name, query } as NamedQuery

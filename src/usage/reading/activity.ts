@@ -28,6 +28,8 @@ const BOUNDS = Array.from({ length: 14 }, (_, power) => 16 * 2 ** power)
 
 /** ms for which attempts of a request begin. */
 const LATER = 3_600_000
+/** Parts in which attempts are read, and the least width of one in ms. */
+const PARTS = { most: 250, width: 300_000 }
 
 /** Attempts that began in the range, of complete requests that were received in a part of it. */
 export const attemptsIn = ({ db }: LedgerReads, part: TimeRange, { from, to }: TimeRange) =>
@@ -44,7 +46,7 @@ export const attemptsIn = ({ db }: LedgerReads, part: TimeRange, { from, to }: T
  */
 export const readAttempts = <Value>(
   reads: LedgerReads,
-  query: TimeRange & { readonly cells: number },
+  query: TimeRange,
   name: string,
   read: (part: TimeRange) => Promise<Value>,
 ): Promise<ReadBuckets<Value>> => {
@@ -52,7 +54,7 @@ export const readAttempts = <Value>(
   const range = { from: query.from - LATER, to: query.to }
   const isInside = (part: TimeRange) =>
     part.from >= query.from && (part.to + LATER <= query.to || (part.to <= query.to && query.to >= now))
-  return readNewest(reads, bucketsOf(range, bucketWidth(range, query.cells)), (part) =>
+  return readNewest(reads, bucketsOf(range, Math.max(PARTS.width, bucketWidth(range, PARTS.most))), (part) =>
     memory && isInside(part) ? memory.get(name, part, now, () => read(part)) : read(part),
   )
 }

@@ -3,7 +3,7 @@ import type { TimeRange } from './queries.ts'
 
 /** A bucket is read again after half of the time that had passed since its end. */
 const SHARE = 0.5
-const MOST = 500
+const MOST = 1_000
 
 export class BucketMemory {
   readonly #kept = new Map<string, { readonly at: number; readonly value: unknown }>()

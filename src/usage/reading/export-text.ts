@@ -9,10 +9,10 @@ export const csvLine = (cells: readonly ExportCell[]): string => cells.map(csvCe
 /** Columns at the end of each line: the names of team and key, also of those that were deleted. */
 const NAME_COLUMNS = ['team_name', 'key_name'] as const
 
-export type OwnerNames = { readonly [kind in 'team' | 'key']: (id: string) => string | null }
+export type NamesById = { readonly [kind in 'team' | 'key']: (id: string) => string | null }
 
 /** A page with names and line ends. */
-export const exportText = (format: 'csv' | 'jsonl', { columns, lines }: ExportPage, names: OwnerNames): string => {
+export const exportText = (format: 'csv' | 'jsonl', { columns, lines }: ExportPage, names: NamesById): string => {
   let result = columns && format === 'csv' ? `${csvLine([...columns, ...NAME_COLUMNS])}\r\n` : ''
   for (const { text, team, key } of lines) {
     const values = [team === null ? null : names.team(team), key === null ? null : names.key(key)]

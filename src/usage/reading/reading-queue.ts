@@ -150,7 +150,7 @@ const CLOSING = fail('shutdown', 'The gateway is shutting down. Retry on another
 const slow = (limit: number): Failure =>
   fail(
     'deadline',
-    `The query of the usage data took longer than ${limit / 1_000} s. Narrow the range (from, to) or add filters.`,
+    `The query of the usage data took longer than ${limit / 1_000} s. Narrow the range (from, to), add filters, or repeat it: a report of usage continues where it was.`,
   )
 
 const busy = (problem: string): Failure =>

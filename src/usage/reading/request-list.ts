@@ -157,10 +157,14 @@ const pageByValue = async (reads: LedgerReads, query: RequestsQuery, column: Sor
 /** The rows of primary keys, in any order. */
 const rowsOf = async ({ db }: LedgerReads, keys: readonly SortKey[]): Promise<RequestRow[]> => {
   if (keys.length === 0) return []
+  const times = keys.map(({ received }) => received)
+  // Postgres finds the days by these alone.
+  const [first, last] = [Math.min(...times), Math.max(...times)]
   const values = sql.join(keys.map(({ received, id }) => sql`(${sql.lit(received)}, ${id})`))
   // A cross join is read in this order by SQLite, which would read the whole table first otherwise.
   const found = sql<RequestRow>`WITH listed (received, id) AS (VALUES ${values})
-    SELECT request.* FROM listed CROSS JOIN request WHERE request.received = listed.received AND request.id = listed.id`
+    SELECT request.* FROM listed CROSS JOIN request WHERE request.received = listed.received AND request.id = listed.id
+      AND request.received >= ${first} AND request.received <= ${last}`
   return [...(await found.execute(db)).rows]
 }
 

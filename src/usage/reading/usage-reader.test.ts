@@ -84,7 +84,8 @@ test('reader: a statement that takes too long is ended with its thread, and the 
   assert.ok(!slow.ok)
   assert.deepEqual(slow.failure, {
     kind: 'deadline',
-    message: 'The query of the usage data took longer than 0.005 s. Narrow the range (from, to) or add filters.',
+    message:
+      'The query of the usage data took longer than 0.005 s. Narrow the range (from, to), add filters, or repeat it: a report of usage continues where it was.',
   })
   assert.ok(next.ok, next.ok ? '' : next.failure.message)
   assert.ok(next.value.total.requests > 18_000)

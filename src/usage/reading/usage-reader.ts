@@ -1,7 +1,7 @@
 /** Queries of the usage ledger for the event loop: with the names of keys and teams, shared where that is allowed. */
 import { good, type Outcome } from '../../core/failure.ts'
 import type { NodeIncident } from '../../core/incident.ts'
-import { exportText, type OwnerNames } from './export-text.ts'
+import { exportText, type NamesById } from './export-text.ts'
 import type { NamedQuery } from './named-query.ts'
 import type {
   Activity,
@@ -44,7 +44,7 @@ export type UsageReaderOptions = ReadingQueueOptions & {
   /** Stores what is in the journal, before queries whose result should contain it. Returns the problem, or null. */
   readonly flush: () => Promise<string | null>
   /** Current names of keys and teams by ID. */
-  readonly names: OwnerNames
+  readonly names: NamesById
 }
 
 /** The text of an export in parts; after a problem `read` fails. */
@@ -201,12 +201,12 @@ export class UsageReader {
 }
 
 /** With the names of keys and teams. */
-const withNames = <Page extends ListPage<RequestEntry>>(page: Page, names: OwnerNames): Page => ({
+const withNames = <Page extends ListPage<RequestEntry>>(page: Page, names: NamesById): Page => ({
   ...page,
   data: page.data.map((entry) => named(entry, names)),
 })
 
-const named = <Entry extends Pick<RequestEntry, 'key' | 'team'>>(entry: Entry, { key, team }: OwnerNames): Entry => {
+const named = <Entry extends Pick<RequestEntry, 'key' | 'team'>>(entry: Entry, { key, team }: NamesById): Entry => {
   const of = (id: NamedId | null, name: (id: string) => string | null) => id && { id: id.id, name: name(id.id) }
   return { ...entry, key: of(entry.key, key), team: of(entry.team, team) }
 }

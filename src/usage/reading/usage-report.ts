@@ -35,6 +35,8 @@ import {
 const HOURS_UP_TO = 31 * DAY
 /** Groups of rows that are added up in memory. */
 const MOST_GROUPS = 100_000
+/** ms of requests that one statement sums up. */
+const PART = 6 * HOUR
 
 /** A part of a span with the start of its bucket; undefined: it has hours, or there are no buckets. */
 type SpanPart = { readonly start: string | number | undefined; readonly span: SummedRows }
@@ -240,18 +242,32 @@ const isAfter = (key: CursorValues, after: CursorValues | null): boolean => {
 /** All groups of a part of a report, in their order. Those of rows are kept while the report is not complete. */
 const groupsOfPart = async (reads: LedgerReads, query: UsageQuery, span: SummedRows): Promise<readonly SumsRow[]> => {
   const { by, filter, bucket } = query
-  const read = async () => {
+  const read = async (part: SummedRows) => {
     await reads.turn()
-    const groups = await groupsIn(
-      reads,
-      span,
-      { by, filter, period: bucket === 'hour' },
-      { after: null, limit: MOST_GROUPS + 1 },
-    )
+    const grouping = { by, filter, period: bucket === 'hour' }
+    const groups = await groupsIn(reads, part, grouping, { after: null, limit: MOST_GROUPS + 1 })
     return groups.length > MOST_GROUPS ? reads.tooMuch() : groups
   }
-  if (span.of !== 'requests') return read()
-  return reads.parts.get(nameOf(query), `${span.from} ${span.to}`, reads.now, read)
+  if (span.of !== 'requests') return read(span)
+  const parts: (readonly SumsRow[])[] = []
+  for (let { from } = span; from < span.to; from += PART) {
+    const part = { ...span, from, to: Math.min(span.to, from + PART) }
+    parts.push(await reads.parts.get(nameOf(query), `${part.from} ${part.to}`, reads.now, () => read(part)))
+  }
+  return joined(parts, query)
+}
+
+/** The groups of parts, added up. Names of groups are in the order of the text. */
+const joined = (parts: readonly (readonly SumsRow[])[], { by }: UsageQuery): readonly SumsRow[] => {
+  const [first, ...others] = parts
+  if (others.length === 0) return first ?? []
+  const groups = new Map<string, SumsRow>()
+  for (const row of parts.flat()) {
+    const name = [row.start ?? '', ...by.map((dimension) => row[dimension] ?? '')].join('\0')
+    const known = groups.get(name)
+    groups.set(name, known ? { ...row, ...addSums([known, row]) } : row)
+  }
+  return [...groups].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, row]) => row)
 }
 
 /** Groups of all parts, added up. */
@@ -260,18 +276,13 @@ const mergedPage = async (
   query: UsageQuery,
   parts: readonly SpanPart[],
 ): Promise<readonly SumsRow[]> => {
-  const { by, after, limit } = query
-  const groups = new Map<string, SumsRow>()
+  const { after, limit } = query
+  let groups: readonly SumsRow[] = []
   for (const { span } of parts) {
-    for (const row of await groupsOfPart(reads, query, span)) {
-      const name = by.map((dimension) => row[dimension] ?? '').join('\0')
-      const known = groups.get(name)
-      groups.set(name, known ? { ...row, ...addSums([known, row]) } : row)
-    }
-    if (groups.size > MOST_GROUPS) reads.tooMuch()
+    groups = joined([groups, await groupsOfPart(reads, query, span)], query)
+    if (groups.length > MOST_GROUPS) reads.tooMuch()
   }
-  const sorted = [...groups].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, row]) => row)
-  return sorted.filter((row) => isAfter(sortKey(row, query), after)).slice(0, limit + 1)
+  return groups.filter((row) => isAfter(sortKey(row, query), after)).slice(0, limit + 1)
 }
 
 /** Read where the filter alone allows it. Otherwise the groups of all parts are added up. */

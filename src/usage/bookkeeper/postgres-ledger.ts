@@ -2,7 +2,7 @@
  * The ledger in Postgres, which several gateways write at a time. A batch is one exchange of messages, and nothing is locked for all:
  * rows are inserted into the partition of their day, and sums are added in one order.
  */
-import type { PostgresPool, PostgresSession } from '../../storage/sql/postgres/pool.ts'
+import { PostgresPool, type PostgresSession } from '../../storage/sql/postgres/pool.ts'
 import { PostgresError } from '../../storage/sql/postgres/postgres-error.ts'
 import { openShared } from '../../storage/sql/postgres/shared-schema.ts'
 import type { SharedDatabase } from '../../storage/sql/shared-database.ts'
@@ -21,7 +21,7 @@ import type {
   StoredState,
   UsageLimits,
 } from './ledger-store.ts'
-import type { CountedPeriodOf } from './period-count.ts'
+import { type CountedPeriodOf, RunningCounts } from './period-count.ts'
 import { countInPostgres } from './postgres-period-count.ts'
 import { BatchStatements, CHECKS, NOW, readColumnTypes } from './postgres-statements.ts'
 import { addSum, sweepTotals } from './postgres-sums.ts'
@@ -43,6 +43,9 @@ const PROBLEMS: { readonly [code: string]: string } = {
 
 export class PostgresLedger implements LedgerStore {
   readonly #pool: PostgresPool
+  /** Connects once more. */
+  readonly #reading: () => PostgresPool
+  readonly #counts = new RunningCounts()
   readonly #partitions: Partitions
   readonly #names: StoredNames
   readonly #process: JournalProcess
@@ -52,8 +55,9 @@ export class PostgresLedger implements LedgerStore {
   /** Processes that had ended before the first sweep and have sums of their own; null: not known yet. */
   #endedProcesses: string[] | null = null
 
-  private constructor(pool: PostgresPool, { node, process }: LedgerWriter) {
+  private constructor(pool: PostgresPool, { node, process }: LedgerWriter, reading: () => PostgresPool) {
     this.#pool = pool
+    this.#reading = reading
     this.#partitions = new Partitions(pool)
     this.#names = storedNames(node, true)
     this.#process = process
@@ -63,7 +67,8 @@ export class PostgresLedger implements LedgerStore {
   static async open(shared: SharedDatabase, writer: LedgerWriter): Promise<PostgresLedger> {
     const options = { max: 1, applicationName: 'headgate usage' }
     const pool = await openShared(shared, { ...SHARED_USAGE, mayCreate: true }, options)
-    return new PostgresLedger(pool, writer)
+    const own = { url: shared.url, schema: SHARED_USAGE.name, applicationName: 'headgate count', isApart: true }
+    return new PostgresLedger(pool, writer, () => new PostgresPool({ ...own, max: 1 }))
   }
 
   /** A lost connection is replaced. */
@@ -124,7 +129,9 @@ export class PostgresLedger implements LedgerStore {
   }
 
   async sums(since: number, counted: readonly CountedPeriodOf[], at: number): Promise<readonly LedgerSum[]> {
-    for (const one of counted) await countInPostgres(this.#pool, one, { at, process: this.#names.stored('') })
+    const database = { pool: this.#pool, reading: this.#reading }
+    const process = this.#names.stored('')
+    for (const one of counted) await this.#counts.run(one, () => countInPostgres(database, one, { at, process }))
     return this.#sums(since)
   }
 

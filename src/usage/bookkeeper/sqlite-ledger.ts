@@ -17,7 +17,7 @@ import type {
   StoredState,
   UsageLimits,
 } from './ledger-store.ts'
-import { type CountedPeriodOf, countPeriod } from './period-count.ts'
+import { type CountedPeriodOf, countPeriod, RunningCounts } from './period-count.ts'
 
 const DAY = 86_400_000
 const MIB = 1_048_576
@@ -33,6 +33,7 @@ export class SqliteLedger implements LedgerStore {
   /** Processes that had ended before the first sweep and have sums of their own; null: not known yet. */
   #endedProcesses: string[] | null = null
   #isShrinking = false
+  readonly #counts = new RunningCounts()
 
   private constructor(storage: UsageStorage, { node, process }: LedgerWriter) {
     this.#storage = storage
@@ -62,12 +63,11 @@ export class SqliteLedger implements LedgerStore {
   }
 
   async sums(since: number, counted: readonly CountedPeriodOf[], at: number): Promise<readonly LedgerSum[]> {
-    return inTransaction(this.#database, () => {
-      const addSpent = (counter: string, periodStart: number, spent: number) =>
-        this.#addSum({ process: '', counter, periodStart, spent })
-      for (const one of counted) countPeriod(this.#database, one, { addSpent, at })
-      return this.#sums(since)
-    })
+    const addSpent = (counter: string, periodStart: number, spent: number) =>
+      this.#addSum({ process: '', counter, periodStart, spent })
+    const file = { database: this.#database, addSpent }
+    for (const one of counted) await this.#counts.run(one, () => countPeriod(file, one, at))
+    return inTransaction(this.#database, () => this.#sums(since))
   }
 
   async adjust({ amount, process, ...adjustment }: Adjustment): Promise<Adjusted> {

@@ -25,10 +25,14 @@ export class Connections {
   #users = 0
 
   /** Throws a `PostgresError` if the URL cannot be read. The first user names the connections. */
-  static of({ max, ...options }: ClientOptions & { readonly max: number }): Connections {
+  static of({
+    max,
+    isApart = false,
+    ...options
+  }: ClientOptions & { readonly max: number; readonly isApart?: boolean }): Connections {
     const { url } = options
-    const found = known.get(url) ?? new Connections(options)
-    known.set(url, found)
+    const found = (isApart ? undefined : known.get(url)) ?? new Connections(options)
+    if (!isApart) known.set(url, found)
     found.#users++
     found.#pool.options.max = Math.max(found.#pool.options.max, max)
     return found
@@ -89,7 +93,7 @@ export class Connections {
     if (receiver) this.#receivers.delete(receiver)
     this.#users--
     if (this.#users > 0) return
-    known.delete(this.#url)
+    if (known.get(this.#url) === this) known.delete(this.#url)
     await this.#pool.end()
   }
 

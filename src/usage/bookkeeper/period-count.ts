@@ -9,9 +9,8 @@ import { isObject } from '../../core/json.ts'
 import { budgetScope, counterOwner, countsClient } from '../../policy/accounts/budget-scope.ts'
 import { countsTarget } from '../../policy/accounts/key-access.ts'
 import { inTransaction } from '../../storage/sql/transaction.ts'
+import { slicesOf, type TimeSlice } from '../columns/time-slices.ts'
 import { IS_ALONE } from '../columns/usage-schema.ts'
-import type { TimeRange } from '../reading/queries.ts'
-import { slicesOf } from '../reading/slices.ts'
 
 /** A budget, and the start of the period that is counted (ms since 1970). */
 export type CountedPeriodOf = { readonly budget: Budget; readonly start: number }
@@ -47,7 +46,7 @@ const INSERT = `INSERT INTO adjustment (id, at, budget, counter, period_start, k
   VALUES (?, ?, ?, ?, ?, NULL, ?, '${REASON}', '${ACTOR}')`
 
 /** The parts of a period, as wide as a short statement can read. Others use the thread between two of them. */
-export const partsOfPeriod = ({ start }: CountedPeriodOf, at: number): AsyncGenerator<TimeRange> => {
+export const partsOfPeriod = ({ start }: CountedPeriodOf, at: number): AsyncGenerator<TimeSlice> => {
   const reads = { time: () => performance.now(), turn: () => setImmediate() }
   return slicesOf(reads, { from: start, to: at + AHEAD }, 'oldest first')
 }

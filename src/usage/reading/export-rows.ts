@@ -1,5 +1,6 @@
 /** Rows of an export, oldest first, in pages of bounded size. */
 import { sql } from 'kysely'
+import { slicesOf } from '../columns/time-slices.ts'
 import { decodeCursor } from './cursor.ts'
 import { csvLine, type ExportCell } from './export-text.ts'
 import { requestCondition } from './filters.ts'
@@ -13,7 +14,6 @@ import {
   type UsageFilter,
 } from './queries.ts'
 import { dollars, isoTime } from './request-shape.ts'
-import { slicesOf } from './slices.ts'
 import { usageReport } from './usage-report.ts'
 
 /** Rows per page. A row has at most 10 KB. */

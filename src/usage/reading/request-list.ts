@@ -1,6 +1,7 @@
 /** Requests with their attempts: a page, one by ID, and what filter menus show. */
 import { sql } from 'kysely'
 import { timeOfRequestId } from '../../core/request-time.ts'
+import { slicesOf } from '../columns/time-slices.ts'
 import type { RequestRow } from '../columns/usage-schema.ts'
 import { encodeCursor } from './cursor.ts'
 import { requestCondition } from './filters.ts'
@@ -19,7 +20,7 @@ import type {
   TimeRange,
 } from './queries.ts'
 import { isoTime, requestEntry } from './request-shape.ts'
-import { readNewest, slicesOf } from './slices.ts'
+import { readNewest } from './slices.ts'
 import { DAY } from './usage-source.ts'
 
 /** Requests that are counted exactly. */

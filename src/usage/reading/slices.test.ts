@@ -4,9 +4,10 @@ import { test } from 'node:test'
 import { NOON } from '../../../test/support/ledger-records.ts'
 import { fillLedger, usageLedger } from '../../../test/support/usage-ledger.ts'
 import type { Outcome } from '../../core/failure.ts'
+import { slicesOf } from '../columns/time-slices.ts'
 import { decodeCursor } from './cursor.ts'
 import type { RequestEntry, RequestsPage, RequestsQuery, TimeRange } from './queries.ts'
-import { readNewest, slicesOf } from './slices.ts'
+import { readNewest } from './slices.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR

@@ -5,11 +5,6 @@
 import type { LedgerReads, TimedPart } from './ledger-source.ts'
 import type { TimeRange } from './queries.ts'
 
-/** The first part in ms, the least one, and by how much the next one may be wider. */
-const WIDTH = { first: 300_000, least: 1_000, factor: 4, most: 16 }
-/** ms that a statement should take. */
-const TAKES = 80
-
 /** The share of the time for an answer after which each ends. */
 const SHARES: { readonly [part in TimedPart]: number } = { list: 0.5, count: 0.6, buckets: 0.7, samples: 0.9 }
 
@@ -18,29 +13,6 @@ export const isTimeFor =
   (time: () => number, within: number) =>
   (part: TimedPart): boolean =>
     time() > within * SHARES[part]
-
-export type Direction = 'newest first' | 'oldest first'
-
-/** The parts of a range. Their width follows the time that the caller takes for one. */
-export async function* slicesOf(
-  reads: Pick<LedgerReads, 'time' | 'turn'>,
-  { from, to }: TimeRange,
-  direction: Direction,
-): AsyncGenerator<TimeRange> {
-  const length = to - from
-  let width = WIDTH.first
-  for (let done = 0; done < length; ) {
-    if (done > 0) await reads.turn()
-    const end = Math.min(length, done + width)
-    const began = reads.time()
-    yield direction === 'newest first' ? { from: to - end, to: to - done } : { from: from + done, to: from + end }
-    const took = reads.time() - began
-    if (took < TAKES / WIDTH.most) width *= WIDTH.most
-    else if (took < TAKES / WIDTH.factor) width *= WIDTH.factor
-    else if (took > TAKES) width = Math.max(WIDTH.least, Math.floor((width * TAKES) / took))
-    done = end
-  }
-}
 
 export type ReadBuckets<Value> = {
   /** In the order of time. */

@@ -118,13 +118,18 @@ export const priceBook = (catalogue: Catalogue, rules: readonly PriceRule[]): Pr
     effectivePrices(listed?.prices, override?.prices, instance.provider.service)
 
   const dearest = new WeakMap<Instance, PriceList | null>()
-  /** The lists of a model without a known price. What a rule sets for it stays. Null: the provider has no known price. */
-  const assumedLists = ({ instance, model }: PricedModel, { override }: Lists): Lists | null => {
+  const assumedPrices = (instance: Instance, model: string): Lists['catalogue'] | null => {
     const known = dearest.get(instance)
     const prices = known === undefined ? dearestPrices(catalogue, rules, instance) : known
     dearest.set(instance, prices)
     const factor = instance.provider.pricedAs?.(modelName(model), instance)?.factor
-    return prices && { catalogue: { prices: times(prices, factor), version: 'dearest' }, override }
+    return prices && { prices: times(prices, factor), version: 'dearest' }
+  }
+  /** The lists of a model without a known price. What a rule sets for it stays. Null: the provider has no known price. */
+  const assumedLists = ({ instance, model }: PricedModel, { override }: Lists): Lists | null => {
+    const known = pricesOf(instance, model)
+    if (known.assumed === undefined) known.assumed = assumedPrices(instance, model) ?? null
+    return known.assumed && { catalogue: known.assumed, override }
   }
 
   return {
@@ -209,6 +214,8 @@ type KnownPrices = {
     /** The rule names one model. */
     readonly isExact: boolean
   }[]
+  /** Those of a model without a known price; undefined: they were not needed so far. */
+  assumed?: Lists['catalogue'] | null
 }
 
 /**

@@ -4,8 +4,9 @@
  * `node:worker_threads` only when a thread starts.
  */
 import { getCompileCacheDir } from 'node:module'
-import type { ResourceLimits, Worker } from 'node:worker_threads'
+import type { ResourceLimits } from 'node:worker_threads'
 import { problemOf } from '../sql/sqlite/sqlite-problem.ts'
+import { type ClientThread, startPart, type ThreadOpener } from './thread-part.ts'
 import type {
   ArgumentOf,
   DataOf,
@@ -26,6 +27,8 @@ export type ThreadOptions<Program extends ThreadProgram> = {
   readonly data: () => DataOf<Program>
   /** Memory limits in MB. */
   readonly memory: Pick<ResourceLimits, 'maxOldGenerationSizeMb' | 'maxYoungGenerationSizeMb'>
+  /** The name of a thread that it shares with other programs; that has limits of its own. Absent: it has one for itself. */
+  readonly shared?: string | undefined
   readonly events?: { readonly [Event in keyof EventsOf<Program>]: (value: EventsOf<Program>[Event]) => void }
   /** A thread that has ended by itself is started again a second later, or with the next call. */
   readonly restart: 'always' | 'when called'
@@ -81,7 +84,7 @@ type PendingCall = {
 
 export class ThreadClient<Program extends ThreadProgram> {
   readonly #options: ThreadOptions<Program>
-  #thread: Worker | null = null
+  #thread: ClientThread | null = null
   #isReady = false
   #restart: NodeJS.Timeout | null = null
   #problem: string | null = null
@@ -177,13 +180,11 @@ export class ThreadClient<Program extends ThreadProgram> {
   // ── The thread ─────────────────────────────────────────────────────────────────────────────────────────────────
 
   /** It does not keep the process alive. A text is the reason why it cannot start. */
-  #newThread(): Worker | string {
-    const { program, data, memory } = this.#options
+  #newThread(): ClientThread | string {
+    const { program, data, memory, shared } = this.#options
     const workerData = { program: program.href, data: data(), compileCache: getCompileCacheDir() }
     try {
-      // The thread gets no environment variables, which may contain keys.
-      const { Worker } = process.getBuiltinModule('node:worker_threads')
-      const thread = new Worker(ENTRY, { workerData, env: {}, execArgv: [], resourceLimits: memory })
+      const thread = shared === undefined ? openThread(workerData, memory) : startPart(shared, workerData, openThread)
       let problem = 'its thread has ended'
       this.#isReady = false
       thread.on('message', (message: FromThread) => this.#receive(thread, message))
@@ -191,7 +192,6 @@ export class ThreadClient<Program extends ThreadProgram> {
         problem = `its thread has ended: ${problemOf(error)}`
       })
       thread.on('exit', () => this.#lost(thread, problem))
-      thread.unref()
       return thread
     } catch (error) {
       // Node's permission model allows threads only with --allow-worker.
@@ -203,7 +203,7 @@ export class ThreadClient<Program extends ThreadProgram> {
     this.#thread?.postMessage(message, moved)
   }
 
-  #receive(thread: Worker, message: FromThread): void {
+  #receive(thread: ClientThread, message: FromThread): void {
     if ('answers' in message) for (const answer of message.answers) this.#settle(answer)
     else if ('event' in message) handlersOf(this.#options.events)?.[message.event]?.(message.value)
     else if (thread === this.#thread) this.#ready()
@@ -215,7 +215,7 @@ export class ThreadClient<Program extends ThreadProgram> {
     for (const call of this.#pending.values()) if (!call.isLate) this.#limit(call)
   }
 
-  #lost(thread: Worker, problem: string): void {
+  #lost(thread: ClientThread, problem: string): void {
     if (thread !== this.#thread) return
     this.#thread = null
     this.#problem = problem
@@ -276,11 +276,19 @@ export class ThreadClient<Program extends ThreadProgram> {
   }
 }
 
+/** It does not keep the process alive, and gets no environment variables, which may contain keys. */
+const openThread: ThreadOpener = (workerData, memory) => {
+  const { Worker } = process.getBuiltinModule('node:worker_threads')
+  const thread = new Worker(ENTRY, { workerData, env: {}, execArgv: [], resourceLimits: memory })
+  thread.unref()
+  return thread
+}
+
 /** The thread has the program whose type names these events. */
 const handlersOf = (events: unknown) => events as { readonly [event: string]: (value: unknown) => void } | undefined
 
 /** Waits until the thread has ended by itself, at most `limit` ms, and terminates it then. */
-const ended = async (thread: Worker, limit: number): Promise<void> => {
+const ended = async (thread: ClientThread, limit: number): Promise<void> => {
   const exited = new Promise<void>((resolve) => thread.once('exit', () => resolve()))
   const { promise: late, resolve } = Promise.withResolvers<void>()
   const timer = setTimeout(resolve, limit)

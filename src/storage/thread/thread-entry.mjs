@@ -6,6 +6,19 @@ import { enableCompileCache, flushCompileCache } from 'node:module'
 import { parentPort, workerData } from 'node:worker_threads'
 
 if (workerData.compileCache) enableCompileCache(workerData.compileCache)
-const [{ serveThread }, { program }] = await Promise.all([import('./serve-thread.ts'), import(workerData.program)])
-await serveThread(parentPort, program, workerData.data)
-flushCompileCache()
+const serve = async (port, { program: url, data }) => {
+  const [{ serveThread }, { program }] = await Promise.all([import('./serve-thread.ts'), import(url)])
+  await serveThread(port, program, data)
+  flushCompileCache()
+}
+// Without a program it has several (`thread-part.ts`).
+if (workerData.program) await serve(parentPort, workerData)
+else
+  parentPort.on('message', (part) => {
+    if (!part) return parentPort.close()
+    // The others of the thread go on.
+    serve(part.port, part).catch((error) => {
+      part.port.postMessage({ failed: error })
+      part.port.close()
+    })
+  })

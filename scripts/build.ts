@@ -62,6 +62,7 @@ const THREADS = [
   'usage/bodies/bodies-thread.ts',
   'records/store/control-thread.ts',
   'limits/counters-thread.ts',
+  'news/news-thread.ts',
   'backup/backup-thread.ts',
   'config/checking/check-thread.ts',
 ].map((path) => join(ROOT, 'src', path))

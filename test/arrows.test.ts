@@ -180,7 +180,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'usage/bookkeeper',
   ],
   // Messages between gateways.
-  news: ['storage/redis', 'storage/sql'],
+  news: ['storage/redis', 'storage/sql', 'storage/thread'],
   'process/fleet': ['news', 'observe/live', 'storage/sql', 'usage/journal'],
   'process/workers': [
     'config',

@@ -3,6 +3,7 @@ import type { LeaseReply } from '../gateway/accounts/counter-store.ts'
 import type { LeaseAsk, LeaseHolder } from '../policy/accounts/lease.ts'
 import { ThreadClient, type ThreadResult } from '../storage/thread/connect-thread.ts'
 import type { OnStoreTime } from '../storage/thread/on-store-time.ts'
+import { POSTGRES_THREAD } from '../storage/thread/thread-part.ts'
 import type { CommonCounters } from './common-counters.ts'
 import type { CountersPlace } from './counters-place.ts'
 import type { program } from './counters-thread.ts'
@@ -32,6 +33,7 @@ export class CountersClient implements CommonCounters {
     this.#thread = new ThreadClient({
       program: PROGRAM,
       memory: MEMORY,
+      shared: 'database' in place ? POSTGRES_THREAD : undefined,
       data: () => ({ place, timeout }),
       restart: 'always',
       startLimit: TIMES.start,

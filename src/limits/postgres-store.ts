@@ -14,6 +14,7 @@ import {
   newSum,
 } from '../policy/accounts/lease.ts'
 import { POSTGRES_TYPES } from '../storage/sql/column-types.ts'
+import { SHARED_CONNECTIONS } from '../storage/sql/postgres/connections.ts'
 import type { PostgresPool, PostgresSession } from '../storage/sql/postgres/pool.ts'
 import { PostgresError } from '../storage/sql/postgres/postgres-error.ts'
 import { openShared } from '../storage/sql/postgres/shared-schema.ts'
@@ -184,7 +185,7 @@ export class PostgresCounterStore implements CommonCounters {
   async #open(): Promise<PostgresPool> {
     const { database, timeout } = this.#options
     try {
-      const options = { max: 1, applicationName: 'headgate limits', statementTimeout: timeout }
+      const options = { ...SHARED_CONNECTIONS, max: 2, statementTimeout: timeout }
       return await openShared(database, { ...SHARED_LIMITS, mayCreate: true }, options)
     } catch (error) {
       this.#opening = null

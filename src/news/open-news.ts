@@ -4,11 +4,11 @@ import type { NewsStore, NewsStoreOptions } from './news-store.ts'
 /** Where gateways leave messages for each other: in Postgres, or without it in Redis. Plain JSON data. */
 export type NewsPlace = { readonly database: SharedDatabase } | { readonly redis: string }
 
-/** Loads what the place needs. The function connects in the background; it throws if the address cannot be read. */
+/** Loads what the place needs. The function connects in the background; it throws if the address of Redis cannot be read. */
 export const newsIn = async (place: NewsPlace): Promise<(options: NewsStoreOptions) => NewsStore> => {
   if ('database' in place) {
-    const { PostgresNews } = await import('./postgres-news.ts')
-    return (options) => new PostgresNews(place.database, options)
+    const { ThreadedNews } = await import('./threaded-news.ts')
+    return (options) => new ThreadedNews(place.database, options)
   }
   const { RedisNews } = await import('./redis-news.ts')
   return (options) => new RedisNews(place.redis, options)

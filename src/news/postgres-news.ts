@@ -3,13 +3,13 @@
  * notices on makes messages late. Messages have the order of their numbers, because a lock is held from the number to the
  * commit: it is that of this table only, and a notice waits for one of the server anyway.
  */
+import { SHARED_CONNECTIONS } from '../storage/sql/postgres/connections.ts'
 import { PostgresPool, type PostgresRow } from '../storage/sql/postgres/pool.ts'
 import type { SharedDatabase } from '../storage/sql/shared-database.ts'
 import { CREATE_NEWS, NEWS_SCHEMA } from './news-schema.ts'
 import { NEWS_TIMES, type News, type NewsStore, type NewsStoreOptions, type OutgoingNews } from './news-store.ts'
 
 const CHANNEL = 'headgate_news'
-const APPLICATION = 'headgate news'
 /** Messages of one look. */
 const MOST = 500
 /** Messages whose numbers are known, so that they are not read twice after a lost connection. */
@@ -68,7 +68,7 @@ export class PostgresNews implements NewsStore {
       channels: [CHANNEL],
       onNotice: (_: string, payload: string) => isForUs(payload) && this.#look(),
     }
-    this.#pool = new PostgresPool({ url, schema: NEWS_SCHEMA, max: 1, applicationName: APPLICATION, notices })
+    this.#pool = new PostgresPool({ url, schema: NEWS_SCHEMA, ...SHARED_CONNECTIONS, max: 2, notices })
     this.#timer = setInterval(() => this.#look(), NEWS_TIMES.look).unref()
     this.#removeLater()
     this.#look()

@@ -42,7 +42,7 @@ test('built: no process is started and no text is evaluated', () => {
   assert.deepEqual(importing(/^(?:node:)?(?:cluster|vm|repl|inspector|wasi)/), [])
   // One place creates threads: they run files of the project and get no environment.
   const host = 'storage/thread/connect-thread.ts'
-  const inThreads = /^storage\/thread\/(?:thread-entry\.mjs|serve-thread\.ts)$/
+  const inThreads = /^storage\/thread\/(?:thread-entry\.mjs|serve-thread\.ts|thread-part\.ts)$/
   const usingThreads = importing(/^(?:node:)?worker_threads/).filter((file) => !inThreads.test(file))
   assert.deepEqual(usingThreads, [host])
   assert.deepEqual(containing(/getBuiltinModule\('node:(?:worker_threads|cluster|vm|repl)'/), [host])
@@ -59,6 +59,7 @@ test('built: no process is started and no text is evaluated', () => {
     'usage/',
     'records/store/',
     'limits/',
+    'news/',
     'backup/',
     'config/checking/',
     'server/pages/docs/',

@@ -5,6 +5,7 @@
 
 import { ThreadClient } from '../../storage/thread/connect-thread.ts'
 import type { OnStoreTime } from '../../storage/thread/on-store-time.ts'
+import { POSTGRES_THREAD } from '../../storage/thread/thread-part.ts'
 import type { program } from './control-thread.ts'
 import type {
   AccountsChange,
@@ -59,6 +60,7 @@ export class ControlClient {
     this.#thread = new ThreadClient({
       program: PROGRAM,
       memory: MEMORY,
+      shared: database ? POSTGRES_THREAD : undefined,
       // A snapshot needs everything.
       data: () => {
         const since = database?.snapshot ? null : this.#seq

@@ -1,5 +1,6 @@
 /** The records in Postgres. */
 import { sql } from 'kysely'
+import { SHARED_CONNECTIONS } from '../../storage/sql/postgres/connections.ts'
 import { PostgresError } from '../../storage/sql/postgres/postgres-error.ts'
 import { openShared } from '../../storage/sql/postgres/shared-schema.ts'
 import { PostgresStore } from '../../storage/sql/postgres/store.ts'
@@ -25,7 +26,7 @@ export const openSharedStorage = async (
   const pool = await openShared(
     shared,
     { ...SHARED_CONTROL, mayCreate: !isKnown },
-    { max: 1, applicationName: 'headgate keys', notices: { channels: [CONTROL_CHANNEL], onNotice } },
+    { ...SHARED_CONNECTIONS, notices: { channels: [CONTROL_CHANNEL], onNotice } },
   )
   const store = new PostgresStore<ControlTables>(pool)
   let isLost = false

@@ -1,9 +1,10 @@
 /**
  * The store of responses in Postgres, which several gateways share: answers, responses that run in the background, and answers
- * for an `Idempotency-Key`. Part of the store's thread. It has one connection, which closes when it is idle.
+ * for an `Idempotency-Key`. Part of the store's thread, which shares its connections.
  */
 import type { AnswerClaim } from '../../core/shared-answer.ts'
 import type { StoredResponse } from '../../core/stored-response.ts'
+import { SHARED_CONNECTIONS } from '../sql/postgres/connections.ts'
 import { PostgresPool } from '../sql/postgres/pool.ts'
 import { openShared } from '../sql/postgres/shared-schema.ts'
 import type { SharedDatabase } from '../sql/shared-database.ts'
@@ -18,7 +19,6 @@ import type { ClaimQuery, KeptQuery, Limits, StoreEvents, StoreMethods, StoreThr
 
 /** ms between two beats, between two looks for processes that are gone, and while nothing was asked for so long. */
 const TIMES = { beat: 1_000, look: 5_000, idle: 60_000 }
-const CONNECTION = { max: 1, applicationName: 'headgate responses' }
 /** One gateway a minute deletes what has expired. */
 const TAKE_SWEEP = "UPDATE sweep SET at = now() WHERE at < now() - interval '55 seconds'"
 
@@ -69,7 +69,7 @@ export class SharedStore {
     this.#pool = new PostgresPool({
       url: options.database.url,
       schema: SHARED_RESPONSES.name,
-      ...CONNECTION,
+      ...SHARED_CONNECTIONS,
     })
     this.#responses = new ResponseRows(this.#pool, options)
     this.#claims = new SharedClaims(this.#pool, options)
@@ -104,7 +104,7 @@ export class SharedStore {
   }
 
   async #prepare(): Promise<void> {
-    const pool = await openShared(this.#database, { ...SHARED_RESPONSES, mayCreate: true }, CONNECTION)
+    const pool = await openShared(this.#database, { ...SHARED_RESPONSES, mayCreate: true }, SHARED_CONNECTIONS)
     await pool.close()
   }
 

@@ -20,6 +20,7 @@ import type {
 import type { SharedDatabase } from '../sql/shared-database.ts'
 import { ThreadClient, type ThreadResult } from '../thread/connect-thread.ts'
 import type { OnStoreTime } from '../thread/on-store-time.ts'
+import { POSTGRES_THREAD } from '../thread/thread-part.ts'
 import { type AddedEvents, type EventsQuery, type Limits, type RunQuestion, sizeOf } from './store-queries.ts'
 import type { program } from './store-thread.ts'
 
@@ -122,6 +123,7 @@ class StoreClient {
     this.#thread = new ThreadClient({
       program: PROGRAM,
       memory: MEMORY,
+      shared: this.isShared ? POSTGRES_THREAD : undefined,
       data: () => ({ folder, database, worker: PROCESS, limits: this.#limits() }),
       restart: 'always',
       startLimit: this.isShared ? LIMIT.start : LIMIT.operation,

@@ -12,6 +12,12 @@ export type NoticeReceiver = {
   readonly onNotice: (channel: string, payload: string) => void
 }
 
+/**
+ * Of the pools that share a thread (`POSTGRES_THREAD`). Those of which a gateway has one may take a second one: in its only process,
+ * or in the supervisor of its workers.
+ */
+export const SHARED_CONNECTIONS = { max: 1, applicationName: 'headgate shared' } as const
+
 /** ms, but for `life` in s. `wait`: for a free connection. `idle`: until it is closed. */
 const TIMES = { wait: 15_000, idle: 30_000, life: 1_800 }
 

@@ -52,7 +52,7 @@ const HOUR = 3_600_000
  * tags and clients are named by clients.
  */
 const MOST = { keys: 50_000, models: 5_000 }
-/** Combinations of values whose facets are stored, and ms until they are stored again. */
+/** Most facets, and combinations of them, that are known to be stored, and ms until facets are stored again. */
 const FACETS = { most: 20_000, again: HOUR }
 
 type MutableRow<Row> = { -readonly [Name in keyof Row]: Row[Name] }
@@ -115,6 +115,8 @@ export class BatchTotals {
   readonly #knownKeys: NamesOfPeriod<string>
   readonly #knownModels: NamesOfPeriod<number>
   readonly #knownFacets = new Set<string>()
+  /** Values of requests whose facets are known. */
+  readonly #combinations = new Set<string>()
   #facetsUntil = 0
 
   /** `dayOf`: the date of a time (`2026-11-22`) in the zone of daily sums. */
@@ -199,19 +201,23 @@ export class BatchTotals {
   #addFacets(request: RecordValues, seen: number): void {
     let name = ''
     for (const index of FACET_VALUES) name += `${request[index] ?? ''}\0`
-    if (seen >= this.#facetsUntil || this.#knownFacets.size >= FACETS.most) {
+    if (seen >= this.#facetsUntil) {
       this.#knownFacets.clear()
+      this.#combinations.clear()
       this.#facetsUntil = seen + FACETS.again
     }
-    if (this.#knownFacets.has(name)) return
-    this.#knownFacets.add(name)
+    if (!isNew(this.#combinations, name)) return
     const team = text(request[REQUEST.team])
     for (const [facet, index] of FACET_NAMES) {
       const value = text(request[index])
       if (value === '') continue
-      this.#facets.push({ team: '', name: facet, value, last_seen: seen })
-      if (team !== '') this.#facets.push({ team, name: facet, value, last_seen: seen })
+      this.#addFacet({ team: '', name: facet, value, last_seen: seen })
+      if (team !== '') this.#addFacet({ team, name: facet, value, last_seen: seen })
     }
+  }
+
+  #addFacet(row: FacetRow): void {
+    if (isNew(this.#knownFacets, `${row.team}\0${row.name}\0${row.value}`)) this.#facets.push(row)
   }
 }
 
@@ -244,6 +250,14 @@ class NamesOfPeriod<Period extends string | number> {
     names.add(name)
     return true
   }
+}
+
+/** Adds a name. Returns whether it was not there. */
+const isNew = (names: Set<string>, name: string): boolean => {
+  if (names.has(name)) return false
+  if (names.size >= FACETS.most) names.clear()
+  names.add(name)
+  return true
 }
 
 const text = (value: unknown): string => (typeof value === 'string' ? value : '')

@@ -14,7 +14,7 @@ import {
 import { type JournalRecord, NO_TOKENS } from '../../core/journal.ts'
 import { LISTED, REQUEST_COLUMNS } from '../columns/usage-schema.ts'
 import { RecordEncoder } from '../journal/journal-record.ts'
-import { BatchTotals } from './batch-totals.ts'
+import { BatchTotals, sumsOf } from './batch-totals.ts'
 import { type LedgerBatch, LedgerFold } from './fold.ts'
 
 const PROCESS = 'a.1-0'
@@ -416,3 +416,19 @@ const NO_SUMS = {
   estimated: 0,
   unpriced: 0,
 }
+
+test('totals: values that menus show are stored once, however many combinations of them there are', () => {
+  const totals = new BatchTotals(dayOf)
+  const stored: number[] = []
+  for (let round = 0; round < 2; round++) {
+    for (let call = 0; call < 21_000; call++) {
+      const [key, model] = [`key_${call % 150}`, `model_${Math.floor(call / 150)}`]
+      const [ended] = decodedLines([endedRecord(call, { key, model })])
+      if (ended?.type !== 'ended') throw new TypeError('not the end of a request')
+      totals.add(ended.values, [], sumsOf([]))
+    }
+    stored.push(totals.take().facets.length)
+  }
+  // A key and a model each with and without their team; team, provider, route, client, style and outcome.
+  assert.deepEqual(stored, [2 * (150 + 140 + 6), 0])
+})

@@ -143,25 +143,17 @@ describe('a stopped first process', { skip: skipWithoutProc }, () => {
     // A worker may not know of the latest of the 20 requests: it counts half of them, at most, as left.
     assert.ok(calls * COST <= 600_000_000 + 10 * COST + MARGIN, `${calls} calls cost more than the budget`)
     // Each worker resumes with its own next answer, and states then what it has used meanwhile.
-    let seen: unknown[] = []
-    for (let tries = 0; ; tries++) {
-      const views = await Promise.all(Array.from({ length: 8 }, now))
-      seen = views.map(({ authority, spent, reserved }) => [
-        authority,
-        Math.round(Number(spent) * 1e9),
-        Number(reserved),
-      ])
-      if (
-        isDeepStrictEqual(
-          seen,
-          seen.map(() => ['ok', calls * COST, 0]),
-        ) ||
-        tries === 300
-      )
-        break
-      await sleep(100)
+    const whole = Array.from({ length: 8 }, () => ['ok', calls * COST, 0])
+    const views = async () => {
+      const all = await Promise.all(whole.map(now))
+      return all.map(({ authority, spent, reserved }) => [authority, Math.round(Number(spent) * 1e9), Number(reserved)])
     }
-    assert.deepEqual(seen, Array(8).fill(['ok', calls * COST, 0]))
+    let seen = await views()
+    for (let tries = 0; tries < 300 && !isDeepStrictEqual(seen, whole); tries++) {
+      await sleep(100)
+      seen = await views()
+    }
+    assert.deepEqual(seen, whole)
     assert.equal(await gateway.stop(), 0)
   })
 

@@ -132,6 +132,21 @@ describe('shared counters in Postgres', { skip: skipPostgres, concurrency: false
     assert.notEqual(back.epoch, epoch)
   })
 
+  test('nor has a standby that has taken over', async () => {
+    const standby = await startPostgres(server)
+    try {
+      const { epoch } = await open().lease({ process: 'a', boot: 1, run: '' }, [ASK])
+      await standby.promote()
+      const store = open({}, standby.url)
+      const back = await store.lease({ process: 'a', boot: 1, run: '' }, [{ ...ASK, seq: 2, seed: null }])
+      assert.equal(statusesOf(back), 'unseeded')
+      assert.notEqual(back.epoch, epoch)
+      await Promise.all(stores.splice(0).map((one) => one.close()))
+    } finally {
+      await standby.remove()
+    }
+  })
+
   test('the tables are created when they are needed, unless that is not permitted', async () => {
     const url = server.newDatabase()
     const never = open({ database: { url, migrate: 'never' } })
@@ -143,9 +158,12 @@ describe('shared counters in Postgres', { skip: skipPostgres, concurrency: false
     assert.equal(statusesOf(await store.lease({ process: 'a', boot: 1, run: '' }, [ASK])), 'ok')
     assert.equal(statusesOf(await never.lease({ process: 'b', boot: 1, run: '' }, [ASK])), 'ok')
     const pool = new PostgresPool({ url, schema: 'public', max: 1, applicationName: 'headgate test' })
-    await pool.query('DROP SCHEMA headgate_limits CASCADE')
+    // The second as some services do at a failover.
+    for (const statement of ['DROP SCHEMA headgate_limits CASCADE', 'DROP TABLE headgate_limits.counter']) {
+      await pool.query(statement)
+      assert.match((await store.lease({ process: 'a', boot: 1, run: '' }, [ASK])).problem ?? '', /does not exist/)
+      assert.equal(statusesOf(await store.lease({ process: 'a', boot: 2, run: '' }, [ASK])), 'ok')
+    }
     await pool.close()
-    assert.match((await store.lease({ process: 'a', boot: 1, run: '' }, [ASK])).problem ?? '', /does not exist/)
-    assert.equal(statusesOf(await store.lease({ process: 'a', boot: 1, run: '' }, [ASK])), 'ok')
   })
 })

@@ -22,7 +22,7 @@ import type { SharedDatabase } from '../storage/sql/shared-database.ts'
 import type { CommonCounters } from './common-counters.ts'
 import { counterKeys, digestOf } from './counter-keys.ts'
 import { GONE } from './counter-memory.ts'
-import { SHARED_LIMITS } from './postgres-schema.ts'
+import { CREATE_LIMIT_TABLES, LIMIT_TABLES, SHARED_LIMITS } from './postgres-schema.ts'
 
 /** `timeout`: ms for a statement. `now`: ms of a clock in place of the server's, for tests. */
 export type PostgresStoreOptions = {
@@ -186,7 +186,12 @@ export class PostgresCounterStore implements CommonCounters {
     const { database, timeout } = this.#options
     try {
       const options = { ...SHARED_CONNECTIONS, max: 2, statementTimeout: timeout }
-      return await openShared(database, { ...SHARED_LIMITS, mayCreate: true }, options)
+      const pool = await openShared(database, { ...SHARED_LIMITS, mayCreate: true }, options)
+      await createMissing(pool, database).catch(async (error: unknown) => {
+        await pool.close()
+        throw error
+      })
+      return pool
     } catch (error) {
       this.#opening = null
       throw error
@@ -210,6 +215,12 @@ export class PostgresCounterStore implements CommonCounters {
   #clock(): number | null {
     return this.#options.now?.() ?? null
   }
+}
+
+const createMissing = async (pool: PostgresPool, { migrate }: SharedDatabase): Promise<void> => {
+  const text = 'SELECT name FROM unnest($1::text[]) AS one (name) WHERE to_regclass(name) IS NULL'
+  const { rows } = await pool.query(text, [LIMIT_TABLES])
+  if (rows.length > 0 && migrate === 'auto') await pool.batch(CREATE_LIMIT_TABLES.map((text) => ({ text })))
 }
 
 /** Only IDs and digests, as in Redis: a name may be that of a user. */

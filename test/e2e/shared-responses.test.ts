@@ -69,15 +69,17 @@ describe('several gateways behind roundrobin', { skip: skipPostgres || skipBalan
     await server?.remove()
   })
 
-  const send = async (method: string, path: string, body?: object, headers: Readonly<Record<string, string>> = {}) => {
+  const send = async (method: string, path: string, sent?: object, headers: Readonly<Record<string, string>> = {}) => {
     const response = await fetch(`${balancer.url}/v1${path}`, {
       method,
       headers: { 'content-type': 'application/json', connection: 'close', ...headers },
-      ...(body && { body: JSON.stringify(body) }),
+      ...(sent && { body: JSON.stringify(sent) }),
       signal: AbortSignal.timeout(WAIT),
     })
-    const text = await response.text()
-    return { status: response.status, headers: response.headers, text, json: parseObject(text) ?? {} }
+    const body = await response.text()
+    // The balancer states why it has taken gateways out.
+    const text = response.status === 503 ? `${body}\n${balancer.output()}` : body
+    return { status: response.status, headers: response.headers, text, json: parseObject(body) ?? {} }
   }
   const create = (model: string, more: object = {}) =>
     send('POST', '/responses', { model: `a/${model}`, input: 'hello', ...more })

@@ -117,7 +117,7 @@ export const startBalancer = async (gateways: readonly number[], configuration =
     throw new Error(`haproxy does not listen; its output:\n${words}`)
   }
   const isUp = async (index: number) => {
-    for (const end = performance.now() + 120_000; !(await statusOf(statistics, `gateway${index}`)).startsWith('UP'); ) {
+    for (const end = performance.now() + 120_000; !(await isChecked(statistics, `gateway${index}`)); ) {
       if (performance.now() > end) throw new Error(`haproxy does not see gateway ${index} as ready`)
       await sleep(CHECK_INTERVAL / 4)
     }
@@ -125,14 +125,19 @@ export const startBalancer = async (gateways: readonly number[], configuration =
   return { url: `http://127.0.0.1:${port}`, isUp, output: () => words, stop }
 }
 
-/** The status of a server, the 18th field of its line (https://docs.haproxy.org/2.6/management.html#9.1). */
-const statusOf = async (socketPath: string, server: string): Promise<string> => {
+/**
+ * Whether the last check of a server has passed: fields 18 and 37 of its line (https://docs.haproxy.org/2.6/management.html#9.1).
+ * A server is UP also before its first check, which may find that the gateway has not read its keys yet.
+ */
+const isChecked = async (socketPath: string, server: string): Promise<boolean> => {
   const socket = connect(socketPath)
   socket.write('show stat\n')
   let page = ''
   for await (const piece of socket.setEncoding('utf8')) page += piece
   const line = page.split('\n').find((one) => one.startsWith(`gateways,${server},`))
-  return line?.split(',')[17] ?? ''
+  const fields = line?.split(',') ?? []
+  // An asterisk: the next check is in progress.
+  return fields[17] === 'UP' && /^(?:\* )?L7OK$/.test(fields[36] ?? '')
 }
 
 const sleep = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))

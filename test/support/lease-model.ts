@@ -121,6 +121,7 @@ function* stepsOf(model: Model, size: ModelSize): Generator<Model> {
   for (const [of, one] of model.processes.entries()) {
     for (const local of localsOf(one, !isCalmFor(model, of, size))) {
       const next = local === one ? model : settledIn(model, of, local)
+      if (local.held.overdrawn !== one.held.overdrawn) yield next
       yield* questionsOf(next, of, size)
       if (model.losses > 0 && size.loss === 'process' && of === 0) yield restarted(next, of)
     }
@@ -242,12 +243,7 @@ const received = (model: Model, of: number, at: number, answer: LeaseAnswer): Mo
   if (isOpen && boot === one.boot) answered(held, ask, answer)
   // Only whether something is short would differ.
   if (model.store) model.store.shortUntil = 0
-  // Those that come after a later one change nothing.
-  const entry = model.store?.entries.get(`${of}`)
-  const questions = one.questions.filter(
-    (each, index) => index !== at && !(entry?.boot === each.boot && each.ask.seq <= entry.seq && !each.isOpen),
-  )
-  return replaced(model, of, { ...one, held: plain(held), questions })
+  return replaced(model, of, { ...one, held: plain(held), questions: one.questions.toSpliced(at, 1) })
 }
 
 /** The ledger is read: each process may have settled something before. */
@@ -327,7 +323,8 @@ const calmKey = ({ store }: Model, one: Modelled, of: number): string => {
     key += `${left},${held.granted - granted},${freeOf(held)},${held.id === ''},${isCut},${held.overdrawn}`
     if (questions.some(({ isOpen }) => isOpen)) key += `,${held.overdrawnAsked}`
   }
-  for (const { ask, isOpen } of questions) key += `;${ask.granted - granted},${ask.need},${isOpen},${ask.id === ''}`
+  for (const { ask, isOpen } of questions)
+    key += `;${ask.granted - granted},${ask.need},${isOpen},${ask.id === ''},${ask.seq <= (entry?.seq ?? 0)}`
   return key
 }
 
@@ -343,8 +340,8 @@ const fullKey = (model: Model, one: Modelled, of: number): string => {
   if (entry)
     key += `|${entry.granted - entry.used},${entry.held},${boot - entry.boot},${unstatedOf(model, one, of)},${entry.total - counted}`
   for (const { ask, boot: asking, epoch, isOpen } of questions) {
-    key += `;${ask.granted - ask.used},${ask.before + ask.used - counted},${ask.held},${ask.need},${idOf(ask.id)}`
-    key += `,${idOf(ask.left)},${ask.leaves},${boot - asking},${model.epoch - epoch},${isOpen}`
+    key += `;${ask.granted - ask.used},${ask.before + ask.used - counted},${ask.held},${ask.need},${idOf(ask.id)},${idOf(ask.left)}`
+    key += `,${ask.leaves},${boot - asking},${model.epoch - epoch},${isOpen},${entry?.boot === asking && ask.seq <= entry.seq}`
   }
   return key
 }

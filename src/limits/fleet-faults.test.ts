@@ -103,6 +103,37 @@ describe('a gateway that starts again', () => {
   })
 })
 
+describe('a gateway that is cut off for longer than the store waits for it', () => {
+  for (const isLedgerAway of [false, true])
+    test(`stops to use its lease${isLedgerAway ? ', also while the ledger is away' : ''}`, async () => {
+      const fleet = fleetOf({ gateways: 2, budgets: [budget(100_000, { enforcement: 'strict' })] })
+      const [a, b] = fleet.all
+      const serve = async (gateway: typeof a) => {
+        const one = await done(fleet, gateway?.reserve(1_000))
+        one?.end()
+        return one?.refusal ?? null
+      }
+      for (const one of [a, b, a, b]) assert.equal(await serve(one), null)
+      await fleet.world.advance(3_000)
+      if (a) a.state.isLost = true
+      if (isLedgerAway) fleet.ledger.problem = 'away'
+      // Its lease is its own for so long.
+      for (let minute = 0; minute < 9; minute++) {
+        assert.equal(await serve(a), null, `${minute}`)
+        assert.equal(await serve(b), null)
+        await fleet.world.advance(60_000)
+      }
+      await fleet.world.advance(61_000)
+      assert.deepEqual(await serve(a), { why: 'budget', id: 'bud_test', unavailable: true })
+      assert.equal(await serve(b), null)
+      if (a) a.state.isLost = false
+      await fleet.world.advance(6_000)
+      assert.equal(await serve(a), null)
+      await fleet.world.advance(3_000)
+      assert.deepEqual(await done(fleet, b?.figures()), [[24_000, 0]])
+    })
+})
+
 describe('requests in progress without the store', () => {
   test('all that gateways begin is within the limit, and earlier ones end as they would', async () => {
     const fleet = fleetOf({ gateways: 3, limits: { concurrent: 6 } })

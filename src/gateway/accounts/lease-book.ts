@@ -15,7 +15,7 @@ import {
 } from '../../policy/accounts/held-lease.ts'
 import type { LeaseAnswer, LeaseAsk, LeaseKind } from '../../policy/accounts/lease.ts'
 import type { CounterStore, LeaseReply } from './counter-store.ts'
-import { keepPart, partOf, sharePart } from './lease-part.ts'
+import { dropFree, keepPart, partOf, sharePart } from './lease-part.ts'
 
 /** `interval`: ms between two questions about a counter in use. `overdraft`: percent of a budget, of all processes together. */
 export type LeaseRules = { readonly interval: number; readonly overdraft: number }
@@ -165,7 +165,10 @@ export class LeaseBook {
 
   #turn(): void {
     const now = this.#world.now()
-    for (const lease of this.#leases.values()) if (!lease.asked && this.#isDue(lease, now)) this.#urgent.add(lease)
+    for (const lease of this.#leases.values()) {
+      if (now - lease.answeredAt > KINDS[lease.kind].lapse) dropFree(lease)
+      if (!lease.asked && this.#isDue(lease, now)) this.#urgent.add(lease)
+    }
     if (this.#urgent.size > 0 || now - this.#sentAt >= TIMES.beat || this.problem !== null) this.#flush()
   }
 
@@ -202,8 +205,10 @@ export class LeaseBook {
     this.#probeAt = now + TIMES.probe * (0.75 + this.#world.random() / 2)
     this.#sentAt = now
     const leases = [...this.#urgent].filter(({ asked }) => !asked)
-    const sent = leases.slice(0, MOST)
-    this.#urgent = new Set(leases.slice(MOST))
+    // A question gives back what is not used, even if it does not arrive: without the store there are none.
+    const count = this.problem === null ? MOST : 0
+    const sent = leases.slice(0, count)
+    this.#urgent = new Set(leases.slice(count))
     const asks = sent.map((lease) => this.#ask(lease, now))
     void this.#store.lease(asks).then((reply) => this.#onReply(sent, asks, reply))
   }

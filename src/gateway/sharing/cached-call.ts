@@ -23,7 +23,7 @@ import {
 } from '../../policy/response-cache.ts'
 import { printable, type RecordedReply, type Recorder, writeAndRecordError } from '../call/recorder.ts'
 import { forwardedValues } from '../upstream/client-headers.ts'
-import { type CachedAnswer, mayFit, type ResponseCache } from './response-cache.ts'
+import { type CachedAnswer, type CacheHit, mayFit, type ResponseCache } from './response-cache.ts'
 
 /** The dependencies of the response cache. */
 export type CacheDeps = {
@@ -72,9 +72,9 @@ class CacheGuard implements Guard {
   }
 
   /** Looks the request up, and adds the headers of the cache to the response. */
-  readonly request = (): GuardVerdict | null => {
+  readonly request = (): GuardVerdict | null | Promise<GuardVerdict | null> => {
     const { cache } = this.#gateway
-    const { received, plan, recorder, reply } = this.#call
+    const { received, plan } = this.#call
     const rules = this.#rules
     const control = requestControl(rules.requestControl ? received.headers('cache-control') : undefined)
     const metadata = received.headers('x-headgate-metadata') === undefined ? null : 'metadata'
@@ -82,7 +82,18 @@ class CacheGuard implements Guard {
     const [first] = plan.candidates
     const name = why === null && first ? cache.nameOf(keyOf(this.#call, rules, first)) : null
     const maxAge = 1_000 * Math.min(rules.ttl, control.maxAge ?? rules.ttl)
-    const hit = name !== null && control.read ? cache.find(name, maxAge) : null
+    const lookup = { name, first, why, control }
+    if (name === null || !control.read) return this.#decide(lookup, null)
+    const hit = cache.find(name, maxAge)
+    return hit === null && cache.isShared
+      ? cache.findShared(name, maxAge).then((found) => this.#decide(lookup, found))
+      : this.#decide(lookup, hit)
+  }
+
+  #decide({ name, first, why, control }: CacheLookup, hit: CacheHit | null): GuardVerdict | null {
+    const { cache } = this.#gateway
+    const { received, recorder, reply } = this.#call
+    const rules = this.#rules
     const result = hit ? 'hit' : why === null ? 'miss' : 'bypass'
     recorder.note({ type: 'cache', result, ...(why !== null && { why }) })
     const age = hit ? Math.floor(hit.age / 1_000) : 0
@@ -106,6 +117,14 @@ class CacheGuard implements Guard {
     const isWhole = stream?.begun === undefined
     return isWhole && this.#storing?.accepts(candidate) ? new RecordedAnswer(this.#storing) : null
   }
+}
+
+/** What a request asks of the cache. `name`: null: it does not use it. */
+type CacheLookup = {
+  readonly name: string | null
+  readonly first: Candidate | undefined
+  readonly why: BypassReason | null
+  readonly control: ReturnType<typeof requestControl>
 }
 
 /** A stored answer, and the instance that gave it. */

@@ -1,4 +1,7 @@
-/** The response cache: complete answers in memory, up to a size limit, for equal later requests of one key or team. */
+/**
+ * The response cache: complete answers in memory, up to a size limit, for equal later requests of one key or team. Behind them may
+ * be a second level, which several gateways share.
+ */
 import type { Cancel, World } from '../../core/world.ts'
 import type { TokenUsage } from '../accounts/token-usage.ts'
 import { bytesOf, type MemoryQuota } from './answer-buffer.ts'
@@ -29,6 +32,20 @@ export type CacheSelector = {
   readonly model?: string | undefined
 }
 
+/** `left`: ms until it expires. */
+export type SharedHit = CacheHit & { readonly left: number }
+
+/** The second level. Operations are limited in time, and never reject. */
+export type SharedCache = {
+  /** Null: there is no answer, or none in time. */
+  readonly find: (name: string) => Promise<SharedHit | null>
+  /** Stores an answer for `ttl` ms, in the background. */
+  readonly put: (name: string, answer: CachedAnswer, ttl: number) => void
+  /** Returns how many were removed; null: not all could be. */
+  readonly purge: (selector: CacheSelector) => Promise<number | null>
+  readonly close: () => Promise<void>
+}
+
 type CacheEntry = {
   readonly answer: CachedAnswer
   readonly storedAt: number
@@ -42,6 +59,8 @@ export type CacheOptions = {
   readonly fingerprint: (text: string) => string
   /** Maximum memory in bytes. */
   readonly limit: () => number
+  /** Absent: this process is alone. */
+  readonly shared?: SharedCache | undefined
 }
 
 /** Memory of an entry without its body, in bytes. */
@@ -105,14 +124,32 @@ export class ResponseCache implements MemoryQuota {
     return { answer: entry.answer, age }
   }
 
+  /** Whether there is a second level. */
+  get isShared(): boolean {
+    return this.#options.shared !== undefined
+  }
+
+  /** The answer of the second level, which is kept here too, unless it is older than `maxAge` ms. */
+  async findShared(name: string, maxAge: number): Promise<CacheHit | null> {
+    const found = await this.#options.shared?.find(name)
+    if (!found) return null
+    this.#keep(name, found)
+    return found.age > maxAge ? null : found
+  }
+
   /** Stores an answer for `ttl` ms. An answer that is too large is not stored. */
   put(name: string, answer: CachedAnswer, ttl: number): void {
+    this.#keep(name, { answer, age: 0, left: ttl })
+    if (mayFit(answer.body.length)) this.#options.shared?.put(name, answer, ttl)
+  }
+
+  #keep(name: string, { answer, age, left }: SharedHit): void {
     const size = OVERHEAD + bytesOf(answer.body)
     this.#remove(name)
     const limit = this.#options.limit()
     if (size <= Math.min(LARGEST, limit)) {
       const now = this.#options.world.now()
-      this.#entries.set(name, { answer, storedAt: now, until: now + ttl, size })
+      this.#entries.set(name, { answer, storedAt: now - age, until: now + left, size })
       this.#bytes += size
     }
     for (const oldest of this.#entries.keys()) {
@@ -122,16 +159,24 @@ export class ResponseCache implements MemoryQuota {
     this.#timer ??= this.#options.world.later(SWEEP, () => this.#sweep())
   }
 
-  /** Removes answers. Returns their number. */
-  purge({ team, key, model }: CacheSelector = {}): number {
+  /** Removes answers here. Returns their number. */
+  purge(selector: CacheSelector = {}): number {
     let removed = 0
     for (const [name, { answer }] of this.#entries) {
-      const isModel = model === undefined || model === answer.model || model === `${answer.provider}/${answer.model}`
-      if ((team ?? answer.team) !== answer.team || (key ?? answer.key) !== answer.key || !isModel) continue
+      if (!isSelected(selector, answer)) continue
       this.#remove(name)
       removed++
     }
     return removed
+  }
+
+  /** Removes answers of the second level. Returns their number; null: they could not be removed. */
+  async purgeShared(selector: CacheSelector): Promise<number | null> {
+    return this.#options.shared ? this.#options.shared.purge(selector) : 0
+  }
+
+  async close(): Promise<void> {
+    await this.#options.shared?.close()
   }
 
   /** Whether an answer of this size may be stored, and there is memory for recordings. */
@@ -157,6 +202,15 @@ export class ResponseCache implements MemoryQuota {
     this.#timer = this.#entries.size === 0 ? null : this.#options.world.later(SWEEP, () => this.#sweep())
   }
 }
+
+/** Whether an answer is to be removed. */
+export const isSelected = (
+  { team, key, model }: CacheSelector,
+  answer: Pick<CachedAnswer, 'team' | 'key' | 'provider' | 'model'>,
+): boolean =>
+  (team ?? answer.team) === answer.team &&
+  (key ?? answer.key) === answer.key &&
+  (model === undefined || model === answer.model || model === `${answer.provider}/${answer.model}`)
 
 /** Whether an answer of this length may fit. */
 export const mayFit = (characters: number): boolean => characters <= LARGEST - OVERHEAD

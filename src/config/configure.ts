@@ -253,6 +253,9 @@ const noAccounts = (): AccountRecords => NO_ACCOUNTS
 const areNamesIncomplete = (problems: readonly Problem[]): boolean =>
   problems.some(({ what = '' }) => /^(?:teams|keys)\b/.test(what))
 
+const NO_SHARED_CACHE =
+  'cache.shared (CACHE_SHARED) is true without redis.url: each process keeps its own answers. Set redis.url (REDIS_URL), or remove cache.shared'
+
 export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers, stored }: Texts): Loaded => {
   const filled = withFileVariables(environmentOf(real, dotenv), file?.text ?? '', files, providers)
   const { env } = filled
@@ -314,6 +317,7 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
     return { ok: false, problems: tidy(problems, mask), launch, warnings }
 
   const parsed = merged.data
+  if (parsed.cache.shared && parsed.redis.url === undefined) warnings.push(NO_SHARED_CACHE)
   const delay = parsed.drain.delay ?? (launch.production ? DRAIN_DELAY_IN_PRODUCTION : 0)
   const settings: Settings = { ...parsed, drain: { ...parsed.drain, delay } }
   const alone = upstreams.instances.length === 0 && !launch.production

@@ -77,6 +77,7 @@ const launchChanges = (began: Running, now: Running): readonly string[] => {
   if (before.database.url !== after.database.url) changed.push('database.url')
   if (before.database.readUrl !== after.database.readUrl) changed.push('database.readUrl')
   if (before.redis.url !== after.redis.url) changed.push('redis.url')
+  if (before.cache.shared !== after.cache.shared) changed.push('cache.shared')
   return changed.map((name) => `${name} has changed; restart to apply it`)
 }
 

@@ -404,6 +404,12 @@ export const settingsSchema = z.strictObject({
         65_536,
         'maximum memory of the response cache; the least recently used answers are dropped first',
       ),
+      shared: z
+        .boolean()
+        .default(false)
+        .describe(
+          'keep cached answers in Redis too (`redis.url`), so that gateways send the answers of each other again; they are not encrypted there',
+        ),
     })
     .prefault({}),
   bodies: z

@@ -146,7 +146,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
       { world, prices, reading: () => budgets.reading?.() },
       { current, keys, ledger, worker, limits },
     ),
-    cache: new ResponseCache({ world, fingerprint, limit: () => cacheBytes(current.config) }),
+    cache: await openCache(current, world, onTime('cache')),
     jobs: new Map(),
     clientNow: clientsOf({ current, keys }, world),
     ...claimsOf({ current, worker, responses }),
@@ -494,6 +494,18 @@ const blockedUsersOf = memoizeLast((decisions: ReturnType<KeyStore['decisions']>
 const budgetsOf = memoizeLast((budgets: Directory['budgets']): readonly BudgetScope[] =>
   [...budgets.values()].map(budgetScope),
 )
+
+const openCache = async (
+  current: Current,
+  world: World,
+  onTime: (op: string, ms: number) => void,
+): Promise<ResponseCache> => {
+  const { cache, redis } = current.config.settings
+  const options = { world, fingerprint, limit: () => cacheBytes(current.config) }
+  if (!cache.shared || redis.url === undefined) return new ResponseCache(options)
+  const { CacheClient } = await import('../storage/cache/cache-client.ts')
+  return new ResponseCache({ ...options, shared: new CacheClient({ url: redis.url, onTime }) })
+}
 
 const cacheBytes = ({ settings }: Config): number => settings.cache.maxMegabytes * 1024 * 1024
 

@@ -76,6 +76,7 @@ const closingSteps = (runtime: Runtime, watching: Watching, endStreams: () => vo
     {
       within: WITHIN.stores,
       parts: {
+        cache: () => gateway.cache.close(),
         counters: () => runtime.limits?.shared?.close(),
         gateways: () => current.fleet?.close(),
         keys: () => runtime.keys.close(),

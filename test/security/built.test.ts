@@ -55,6 +55,7 @@ test('built: no process is started and no text is evaluated', () => {
   assert.match(source.get(host) ?? '', /new Worker\(ENTRY, \{ workerData, env: \{\}, execArgv: \[\]/)
   const connecting = importing(/\/connect-thread\.ts$/)
   const rooms = [
+    'storage/cache/',
     'storage/responses/',
     'usage/',
     'records/store/',

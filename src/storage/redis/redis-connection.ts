@@ -6,6 +6,10 @@ import { Cluster, Redis } from 'ioredis'
 
 export type RedisConnection = Redis | Cluster
 
+/** The servers that have the keys: each primary of a cluster, or the only one. */
+export const primariesOf = (redis: RedisConnection): readonly Redis[] =>
+  redis instanceof Cluster ? redis.nodes('master') : [redis]
+
 /** How to reach it, by the form of its URL. */
 export type RedisAddress = {
   readonly kind: 'server' | 'cluster' | 'sentinel'

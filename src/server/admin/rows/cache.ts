@@ -1,6 +1,6 @@
 /** The response cache of all processes. */
 import { z } from 'zod'
-import { good } from '../../../core/failure.ts'
+import { bad, fail, good } from '../../../core/failure.ts'
 import { type JsonObject, number } from '../../../core/json.ts'
 import { CACHE_PURGED, CACHE_SIZE } from '../../answers/cache.ts'
 import { defined } from '../control.ts'
@@ -9,6 +9,11 @@ import { row } from '../row.ts'
 
 const sum = (answers: readonly { readonly value: JsonObject }[], member: string): number =>
   answers.reduce((total, { value }) => total + (number(value[member]) ?? 0), 0)
+
+const NOT_PURGED = fail(
+  'storage',
+  'The answers of all processes were removed, but not those in Redis (cache.shared), which does not answer. Check redis.url (REDIS_URL), then purge again.',
+)
 
 export const cacheRows = [
   row({
@@ -60,11 +65,15 @@ export const cacheRows = [
       answer: { object: 'cache.purged', removed: 3, processes: { answered: 1, of: 1 } },
     },
     async handle(deps, { body }) {
-      const { answers, of } = await askProcesses(deps, { do: 'purge', which: defined(body) })
+      const which = defined(body)
+      // Before the others, which would read them from there again.
+      const shared = await deps.gateway.cache.purgeShared(which)
+      const { answers, of } = await askProcesses(deps, { do: 'purge', which })
+      if (shared === null) return bad(NOT_PURGED)
       return good({
         body: {
           object: 'cache.purged' as const,
-          removed: sum(answers, 'removed'),
+          removed: shared + sum(answers, 'removed'),
           processes: { answered: answers.length, of },
         },
       })

@@ -30,6 +30,15 @@ describe('the rest of a budget', () => {
   })
 })
 
+test('a slot that another gateway uses is refused at once', async () => {
+  const fleet = fleetOf({ gateways: 2, limits: { concurrent: 2 } })
+  const [a, b] = fleet.all
+  for (let at = 0; at < 2; at++) assert.equal((await done(fleet, a?.reserve()))?.refusal, null)
+  const since = fleet.world.now()
+  assert.notEqual((await done(fleet, b?.reserve()))?.refusal, null)
+  assert.ok(fleet.world.now() - since <= 100, `${fleet.world.now() - since} ms`)
+})
+
 describe('a gateway that loses the store again and again', () => {
   test('exceeds a budget by one overdraft in all', async () => {
     const fleet = fleetOf({ gateways: 2, budgets: [budget(100_000)] })

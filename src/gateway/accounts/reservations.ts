@@ -180,8 +180,8 @@ export class Reservations implements Authority {
       if (need <= lease.room + (now - booked.answeredAt) * booked.terms().refill) return false
       if (lease.kind === 'rate') return true
       if (lease.kind === 'slots' && (!waited || booked.answers < waited.answers(lease) + SLOT_ANSWERS)) return false
-      // What others have reserved may be spent by now, for less.
-      const most = lease.room + lease.others + lease.othersHeld
+      // What others have reserved of a budget may be spent by now, for less.
+      const most = lease.room + lease.others + (lease.kind === 'budget' ? lease.othersHeld : 0)
       return need > most || (waited !== null && now - waited.at >= this.#rules().wait)
     })
   }

@@ -3,6 +3,8 @@
 export type Kind = {
   readonly path: string
   readonly body: string
+  /** Sent as a credential. */
+  readonly key?: string
   /** The whole answer. Absent: it is a stream. */
   readonly answer?: string
   /** A chunk of the stream; each has the text `word<number> `. */
@@ -76,11 +78,39 @@ const CHAT = '/v1/chat/completions'
 const streaming = (model: string): string =>
   json({ model, messages: turns(1, 700), stream: true, stream_options: { include_usage: true } })
 
+const KEY = 'hgk-costs-0123456789-0123456789abcdef'
+const ofTeam = { amount: '900000.00', period: 'month', appliesTo: { teams: ['limited'] } }
+
+/** A key with three limits, whose team has four budgets. Requests without a key have neither. */
+export const ACCOUNTS = {
+  auth: { required: false },
+  teams: { limited: {} },
+  keys: {
+    limited: {
+      team: 'limited',
+      secret: KEY,
+      limits: { requestsPerMinute: 1_000_000, tokensPerMinute: 1_000_000_000, concurrent: 100 },
+    },
+  },
+  budgets: {
+    month: ofTeam,
+    day: { ...ofTeam, period: 'day', per: 'key', timezone: 'Europe/Berlin' },
+    soft: { ...ofTeam, mode: 'soft', per: 'team' },
+    hour: { ...ofTeam, period: 'hour', appliesTo: { ...ofTeam.appliesTo, models: ['openai/*'] } },
+  },
+}
+
 /** By name, in the order in which they are measured. */
 export const KINDS: Readonly<Record<string, Kind>> = {
   'chat, 1 KB': {
     path: CHAT,
     body: json({ model: 'm', messages: turns(1, 700), temperature: 0.7 }),
+    answer: chatAnswer,
+  },
+  'chat, 1 KB, limits and budgets': {
+    path: CHAT,
+    body: json({ model: 'm', messages: turns(1, 700), temperature: 0.7 }),
+    key: KEY,
     answer: chatAnswer,
   },
   'chat, 30 KB': {

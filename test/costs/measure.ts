@@ -14,7 +14,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { decodeLine } from '../../src/usage/journal/journal-record.ts'
 import { listSegments } from '../../src/usage/journal/segment-files.ts'
 import { MAIN } from '../e2e/support/process.ts'
-import { KINDS, type Kind } from './kinds.ts'
+import { ACCOUNTS, KINDS, type Kind } from './kinds.ts'
 
 /** Counts of the main thread since its start. `calls`: system calls that read or write; 0 where they are not counted. */
 export type Counted = {
@@ -141,10 +141,11 @@ class Client {
   }
 
   async serve(kind: Kind, chunks: number, provider: Provider): Promise<void> {
-    const { path, body } = kind
+    const { path, body, key } = kind
+    const credential = key === undefined ? '' : `authorization: Bearer ${key}\r\n`
     provider.expect(kind, chunks)
     this.#received = ''
-    const head = `POST ${path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nuser-agent: costs/1\r\n`
+    const head = `POST ${path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nuser-agent: costs/1\r\n${credential}`
     this.#socket.write(`${head}content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`)
     if (kind.answer !== undefined) await this.#until(isWhole)
     // The provider continues when the client has received the part before.
@@ -182,6 +183,7 @@ const startGateway = async (folder: string, provider: number) => {
   writeFileSync(
     join(folder, 'headgate.yaml'),
     JSON.stringify({
+      ...ACCOUNTS,
       providers: {
         openai: { keys, baseUrl: `${at}/v1`, models: ['m', 'text-embedding-3-small'] },
         anthropic: { keys, baseUrl: `${at}/v1`, models: ['claude'] },

@@ -192,6 +192,8 @@ export class ThreadClient<Program extends ThreadProgram> {
         problem = `its thread has ended: ${problemOf(error)}`
       })
       thread.on('exit', () => this.#lost(thread, problem))
+      // A listener for messages keeps the process alive again.
+      thread.unref()
       return thread
     } catch (error) {
       // Node's permission model allows threads only with --allow-worker.

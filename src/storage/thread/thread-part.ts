@@ -9,6 +9,7 @@ import type { MessagePort, ResourceLimits, Worker } from 'node:worker_threads'
 export type ClientThread = Pick<EventEmitter, 'on' | 'once'> & {
   postMessage(message: unknown, moved?: readonly ArrayBuffer[]): void
   terminate(): unknown
+  unref(): void
 }
 
 /** The thread of programs with connections to the database that gateways share, but for those whose work takes long. */
@@ -60,7 +61,7 @@ class ThreadPart extends EventEmitter implements ClientThread {
       else this.emit('message', message)
     })
     this.#port.on('close', () => this.leave())
-    this.#port.unref()
+    this.unref()
     thread.parts.add(this)
     thread.worker.postMessage({ ...workerData, port: port2 }, [port2 as unknown as MessagePort])
   }
@@ -75,6 +76,10 @@ class ThreadPart extends EventEmitter implements ClientThread {
     if (parts.size > 1 || !parts.has(this)) return this.#port.close()
     forget()
     void worker.terminate()
+  }
+
+  unref(): void {
+    this.#port.unref()
   }
 
   leave(): void {

@@ -141,6 +141,7 @@ test('every documented setting exists with its name and default', () => {
     ['budget.unknownPrice', 'BUDGET_UNKNOWN_PRICE', 'dearest'],
     ['budget.whenUnknown', 'BUDGET_WHEN_UNKNOWN', 'refuse'],
     ['cache.maxMegabytes', 'CACHE_MAX_MEGABYTES', 64],
+    ['cache.shared', 'CACHE_SHARED', false],
     ['bodies.sample', 'BODIES_SAMPLE', 0],
     ['bodies.keepDays', 'BODIES_KEEP_DAYS', 7],
     ['bodies.maxMegabytes', 'BODIES_MAX_MEGABYTES', 1024],

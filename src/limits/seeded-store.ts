@@ -3,7 +3,7 @@
  * gateways have spent. A ledger of one gateway has its own part: each gateway adds it once to an emptied store.
  */
 import type { LeaseReply } from '../gateway/accounts/counter-store.ts'
-import type { LeaseAsk, LeaseHolder } from '../policy/accounts/lease.ts'
+import type { LeaseAsk, LeaseHolder, LeaseSeed } from '../policy/accounts/lease.ts'
 import { runName } from '../usage/journal/node-name.ts'
 import { type CommonCounters, chargeIn, counterOf } from './common-counters.ts'
 import type { LedgerSums } from './ledger-sums.ts'
@@ -59,7 +59,7 @@ export class SeededStore implements CommonCounters {
     // What a process has used without the store, or before it has started again, must be in the sums.
     const isFresh = unknown.some(isBudgetUsed) || reply.answers.some(({ status }) => status === 'restarted')
     const problem = unknown.some(({ kind }) => kind === 'budget')
-      ? await (adding ?? this.#options.sums.known(reply.epoch, isFresh))
+      ? ((await adding) ?? (await this.#options.sums.known(reply.epoch, isFresh)))
       : null
     const seeded = asks.flatMap((ask, at) => {
       const status = statusOf(at)
@@ -117,14 +117,17 @@ export class SeededStore implements CommonCounters {
     const charge = chargeIn(ask.counter)
     const quiet = Math.max(0, this.#emptiedAt + QUIET + this.#options.timeout - this.#options.now())
     if (charge === null) return [{ ...ask, id: '', seed: { ...NOTHING, quiet } }]
-    const { servesUnknown, part, sums } = this.#options
-    if (problem !== null) {
-      if (!servesUnknown()) return []
-      this.#owed.add(charge)
-    }
-    const isKnown = part === null && problem === null
-    const known = isKnown ? { spent: sums.spent(charge) ?? 0, recorded: sums.recorded(charge) } : NOTHING
-    return [{ ...ask, id: '', seed: { ...known, by: 'begin', quiet } }]
+    if (problem === null) return [{ ...ask, id: '', seed: { ...this.#known(charge), by: 'begin', quiet } }]
+    if (!this.#options.servesUnknown()) return []
+    this.#owed.add(charge)
+    return [{ ...ask, id: '', seed: { ...NOTHING, quiet } }]
+  }
+
+  /** What the ledger says of a counter. */
+  #known(charge: string): Pick<LeaseSeed, 'spent' | 'recorded'> {
+    const { sums } = this.#options
+    const recorded = sums.recorded(charge).map(({ run, spent }) => ({ run: this.#runOf(run), spent }))
+    return { spent: sums.spent(charge) ?? 0, recorded }
   }
 
   /** A ledger of one gateway has the names of its processes without that of the gateway. */
@@ -175,10 +178,8 @@ export class SeededStore implements CommonCounters {
   }
 
   async #raise(charges: readonly string[], by: 'raise' | 'add'): Promise<string | null> {
-    const { sums } = this.#options
     const asks = charges.map((charge) => {
-      const recorded = sums.recorded(charge).map(({ run, spent }) => ({ run: this.#runOf(run), spent }))
-      const seed = { spent: sums.spent(charge) ?? 0, recorded, by, quiet: 0 }
+      const seed = { ...this.#known(charge), by, quiet: 0 }
       return { ...ADDED, kind: 'budget' as const, counter: counterOf(charge), seed }
     })
     for (let at = 0; at < asks.length; at += MOST) {

@@ -36,6 +36,12 @@ export type LedgerStore = {
   close(): Promise<void>
 }
 
+/**
+ * ms after its start from which a process adds up what earlier ones of its gateway have spent. Before that, shared counters may still
+ * need their parts: such a process has stated less than it has spent, until its lease lapses.
+ */
+export const MERGE_AFTER = 900_000
+
 /** Retention. `keepDays`: rows of requests; `keepHours`: days after which the hours of totals are summed up. */
 export type UsageLimits = { readonly keepDays: number; readonly keepHours: number; readonly maxMegabytes: number }
 

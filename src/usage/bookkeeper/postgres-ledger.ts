@@ -12,14 +12,15 @@ import { type StoredNames, storedNames } from '../journal/node-name.ts'
 import { endedProcesses, isOfRun, type JournalProcess } from '../journal/segment-files.ts'
 import { counterSums } from './counter-sums.ts'
 import type { LedgerBatch } from './fold.ts'
-import type {
-  Adjusted,
-  Adjustment,
-  LedgerStore,
-  LedgerSum,
-  LedgerWriter,
-  StoredState,
-  UsageLimits,
+import {
+  type Adjusted,
+  type Adjustment,
+  type LedgerStore,
+  type LedgerSum,
+  type LedgerWriter,
+  MERGE_AFTER,
+  type StoredState,
+  type UsageLimits,
 } from './ledger-store.ts'
 import { type CountedPeriodOf, RunningCounts } from './period-count.ts'
 import { countInPostgres } from './postgres-period-count.ts'
@@ -202,7 +203,7 @@ export class PostgresLedger implements LedgerStore {
     const hoursUntil = now - limits.keepHours * DAY
     const isLeft = [
       await this.#partitions.dropOld(limits, now),
-      await this.#mergeSums(),
+      now - this.#process.start > MERGE_AFTER && (await this.#mergeSums()),
       await this.#pool.transaction((tx) => sweepTotals(tx, hoursUntil)),
     ]
     return isLeft.includes(true)

@@ -20,6 +20,7 @@ import { onPostgres } from '../../../test/support/ledger-engines.ts'
 import { closedRecord, endedRecord, NOON, openedRecord } from '../../../test/support/ledger-records.ts'
 import { nodeName, storedNames } from '../journal/node-name.ts'
 import { Bookkeeper } from './bookkeeper.ts'
+import { MERGE_AFTER } from './ledger-store.ts'
 
 const LIMITS = { keepDays: 1_000, keepHours: 1_000, maxMegabytes: 1_000 }
 const DAY = 86_400_000
@@ -103,7 +104,7 @@ onPostgres((engine) => {
     other.write(ENDED, answered(3))
     await storeAll(first)
     await storeAll(second)
-    while (await second.sweep(LIMITS, NOON));
+    while (await second.sweep(LIMITS, other.options.process.start + MERGE_AFTER + 1));
     const sums = one.reading((all) => all('SELECT process FROM process_sum ORDER BY process'))
     assert.deepEqual(sums, [{ process: `n1/${OWN}` }, { process: 'n2/' }])
     assert.equal(one.reading((all) => all('SELECT call FROM open_call')).length, 1)

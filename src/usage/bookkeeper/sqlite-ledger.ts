@@ -8,14 +8,15 @@ import { endedProcesses, isOfRun, type JournalProcess } from '../journal/segment
 import { counterSums } from './counter-sums.ts'
 import type { LedgerBatch } from './fold.ts'
 import { ADJUSTMENT_COLUMNS, DELETED, prepareStatements, valuesOf, writeBatch } from './ledger-statements.ts'
-import type {
-  Adjusted,
-  Adjustment,
-  LedgerStore,
-  LedgerSum,
-  LedgerWriter,
-  StoredState,
-  UsageLimits,
+import {
+  type Adjusted,
+  type Adjustment,
+  type LedgerStore,
+  type LedgerSum,
+  type LedgerWriter,
+  MERGE_AFTER,
+  type StoredState,
+  type UsageLimits,
 } from './ledger-store.ts'
 import { type CountedPeriodOf, countPeriod, RunningCounts } from './period-count.ts'
 
@@ -105,7 +106,7 @@ export class SqliteLedger implements LedgerStore {
     const [requests, hasHours] = inTransaction(this.#database, () => {
       oldFacets.run(hoursUntil)
       oldIncidents.run(hoursUntil)
-      this.#mergeSums()
+      if (now - this.#process.start > MERGE_AFTER) this.#mergeSums()
       return [Number(oldRequests.run(rowsUntil).changes), this.#sumUpHours(hoursUntil)] as const
     })
     const isReleasing = this.#storage.release(requests)

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { list, parseObject } from '../../src/core/json.ts'
 import { answerWith } from '../support/answers.ts'
 import { skipRedis, startRedis, type TestRedis } from '../support/redis.ts'
 import type { Upstream } from '../support/upstream.ts'
@@ -60,6 +61,12 @@ describe('two gateways that share cached answers', { skip: skipRedis, timeout: 3
       }
       assert.ok(performance.now() < end, `${second.cache} after ${number} answers`)
     }
+    // A gateway knows another one after its first message.
+    const known = async () => {
+      const response = await fetch(`${one?.url}/admin/api/v1/system`, { headers: { authorization: `Bearer ${ADMIN}` } })
+      return list(parseObject(await response.text())?.gateways).length
+    }
+    for (const end = performance.now() + WAIT; (await known()) < 2; await sleep(50)) assert.ok(performance.now() < end)
     const purged = await post(`${one?.url}/admin/api/v1/cache/purge`, {}, { authorization: `Bearer ${ADMIN}` })
     assert.equal(purged.status, 200, purged.text)
     assert.ok(purged.json().removed >= 3, purged.text)

@@ -3,6 +3,7 @@ import type { SharedSchema } from '../sql/postgres/shared-schema.ts'
 
 const TABLES = [
   // `worker`: the process that runs it; empty: it waits for one that runs it again. `stop`, `follow`: what others ask of that process.
+  // `request`: what another process needs to run it again. `losses`: how often its process was lost.
   `CREATE TABLE response (
     owner TEXT NOT NULL,
     id TEXT NOT NULL,
@@ -19,6 +20,8 @@ const TABLES = [
     worker TEXT,
     stop BOOLEAN NOT NULL DEFAULT false,
     follow BOOLEAN NOT NULL DEFAULT false,
+    request BYTEA,
+    losses INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (owner, id))`,
   'CREATE INDEX response_touched ON response (touched)',
   'CREATE INDEX response_owner ON response (owner, touched) INCLUDE (size)',
@@ -56,13 +59,7 @@ const TABLES = [
   'CREATE INDEX claim_worker ON claim (worker) WHERE worker IS NOT NULL',
 ]
 
-/** `request`: what another process needs to run it again. `losses`: how often its process was lost. */
-const RUN_AGAIN = [
-  'ALTER TABLE response ADD COLUMN IF NOT EXISTS request BYTEA',
-  'ALTER TABLE response ADD COLUMN IF NOT EXISTS losses INTEGER NOT NULL DEFAULT 0',
-]
-
 export const SHARED_RESPONSES: SharedSchema = {
   name: 'headgate_responses',
-  versions: { file: 'headgate_responses', migrations: [() => TABLES, () => RUN_AGAIN], oldestReader: 1 },
+  versions: { file: 'headgate_responses', migrations: [() => TABLES], oldestReader: 1 },
 }

@@ -70,7 +70,6 @@ export const EXPECTATIONS: readonly Expectation[] = [
   {
     name: 'limits and hard budgets: refusals name the limit',
     check: problemsOf('rate', 'slots', 'hard'),
-    pending: 'a gateway without Redis refuses a hard budget that it has not used before with 503',
   },
   {
     name: 'strict budgets: refused only while a store of counters is away',

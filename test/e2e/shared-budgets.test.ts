@@ -78,9 +78,10 @@ describe('a budget that workers share', { skip: skipWithoutProc }, () => {
     await load
     await first.line(({ event }) => event === 'worker_started')
 
-    const rest = await askMany(first, 400)
-    assert.ok(rest.includes(402), 'the budget is used up in the end')
-    assert.deepEqual([...new Set(rest.slice(-40))], [402])
+    // What others have reserved and not spent is used too, so some of the last requests may still be served.
+    let rest: readonly number[] = [200]
+    for (let round = 0; round < 10 && !rest.every((status) => status === 402); round++) rest = await askMany(first, 100)
+    assert.deepEqual([...new Set(rest)], [402], 'the budget is used up in the end')
     // The killed worker's requests are charged as estimated, and so are the last ones until they end.
     assert.ok(calls() * COST <= AMOUNT + 2 * CLIENTS * SHORT, `${calls()} calls cost more than the budget`)
     await first.stop()

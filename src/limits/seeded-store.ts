@@ -61,10 +61,7 @@ export class SeededStore implements CommonCounters {
     const problem = unknown.some(({ kind }) => kind === 'budget')
       ? ((await adding) ?? (await this.#options.sums.known(reply.epoch, isFresh)))
       : null
-    const seeded = asks.flatMap((ask, at) => {
-      const status = statusOf(at)
-      return status === 'unseeded' || status === 'restarted' ? this.#seeded(ask, problem) : []
-    })
+    const seeded = unknown.flatMap((ask) => this.#seeded(ask, problem))
     const again = await store.lease(holder, seeded)
     if (again.problem !== null) return this.#lost(again, asks)
     const found = new Map(seeded.map(({ counter }, at) => [counter, again.answers[at]] as const))

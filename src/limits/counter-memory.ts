@@ -5,8 +5,7 @@ import {
   type LeaseAsk,
   type LeasedSum,
   type LeaseHolder,
-  lease,
-  newSum,
+  leaseOrBegin,
 } from '../policy/accounts/lease.ts'
 import { type CommonCounters, chargeIn } from './common-counters.ts'
 
@@ -16,7 +15,7 @@ const SWEEP_FROM = 10_000
 export class CounterMemory implements CommonCounters {
   readonly #now: () => number
   readonly #epoch = randomUUID()
-  readonly #counters = new Map<string, { readonly counter: LeasedSum; life: number }>()
+  readonly #counters = new Map<string, { readonly counter: LeasedSum; readonly life: number }>()
   /** ms of the last exchange of each process. */
   readonly #peers = new Map<string, number>()
   #sweepAt = SWEEP_FROM
@@ -50,15 +49,11 @@ export class CounterMemory implements CommonCounters {
   async close(): Promise<void> {}
 
   #answer(holder: LeaseHolder, ask: LeaseAsk, now: number): LeaseAnswer {
-    const known = this.#counters.get(ask.counter)
-    if (known) {
-      known.life = ask.life
-      return lease(known.counter, holder, ask, now)
-    }
-    if (!ask.seed) return { status: 'unseeded' }
-    const counter = newSum(`${this.#epoch} ${++this.#ids}`, now, ask.seed)
-    this.#counters.set(ask.counter, { counter, life: ask.life })
-    return lease(counter, holder, { ...ask, seed: null }, now)
+    const { counter = null } = this.#counters.get(ask.counter) ?? {}
+    const leased = leaseOrBegin(counter, { holder, ask, now }, () => `${this.#epoch} ${++this.#ids}`)
+    if (!leased) return { status: 'unseeded' }
+    this.#counters.set(ask.counter, { counter: leased.counter, life: ask.life })
+    return leased.answer
   }
 
   #sweep(now: number): void {

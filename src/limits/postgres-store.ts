@@ -10,8 +10,7 @@ import {
   type LeaseAsk,
   type LeasedSum,
   type LeaseHolder,
-  lease,
-  newSum,
+  leaseOrBegin,
 } from '../policy/accounts/lease.ts'
 import { POSTGRES_TYPES } from '../storage/sql/column-types.ts'
 import { SHARED_CONNECTIONS } from '../storage/sql/postgres/connections.ts'
@@ -227,13 +226,11 @@ const createMissing = async (pool: PostgresPool, { migrate }: SharedDatabase): P
 const nameOf = (counter: string): string => counterKeys(counter)[0]
 
 const answerOf = (locked: LockedCounter | undefined, holder: LeaseHolder, ask: LeaseAsk, now: number): LeaseAnswer => {
-  const { seed } = ask
-  if (!locked || (locked.counter === null && seed === null)) return { status: 'unseeded' }
+  const leased = locked && leaseOrBegin(locked.counter, { holder, ask, now }, randomUUID)
+  if (!leased) return { status: 'unseeded' }
   locked.until = now + ask.life
-  if (locked.counter !== null) return lease(locked.counter, holder, ask, now)
-  if (seed === null) return { status: 'unseeded' }
-  locked.counter = newSum(randomUUID(), now, seed)
-  return lease(locked.counter, holder, { ...ask, seed: null }, now)
+  locked.counter = leased.counter
+  return leased.answer
 }
 
 const lostWith = (problem: string): LeaseReply => ({ problem, peers: 0, epoch: '', answers: [] })

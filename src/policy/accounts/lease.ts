@@ -206,6 +206,21 @@ export const lease = (
   }
 }
 
+/**
+ * The same for a counter that the store may not know (null): it begins with the seed of the question. `newId`: one that no other
+ * counter has. Null: it is not known, and there is no seed.
+ */
+export const leaseOrBegin = (
+  known: LeasedSum | null,
+  { holder, ask, now }: { readonly holder: LeaseHolder; readonly ask: LeaseAsk; readonly now: number },
+  newId: () => string,
+): { readonly counter: LeasedSum; readonly answer: LeaseAnswer } | null => {
+  if (known) return { counter: known, answer: lease(known, holder, ask, now) }
+  if (!ask.seed) return null
+  const counter = newSum(newId(), now, ask.seed)
+  return { counter, answer: lease(counter, holder, { ...ask, seed: null }, now) }
+}
+
 /** What one of several processes keeps free at most, so that half of the rest stays for requests that need it. */
 export const shareOf = (rest: number, users: number): number => Math.floor(Math.max(0, rest) / (2 * Math.max(1, users)))
 

@@ -34,12 +34,3 @@ export const storeOf = (
     known: () => store.known(),
   }
 }
-
-const BUDGET = 'budget '
-
-/** The counter of a budget, as the ledger names it; null: of a limit. */
-export const chargeIn = (counter: string): string | null =>
-  counter.startsWith(BUDGET) ? counter.slice(BUDGET.length) : null
-
-/** The counter of a charge, as stores name it. */
-export const counterOf = (charge: string): string => `${BUDGET}${charge}`

@@ -1,5 +1,6 @@
 /** The counters of several processes in the memory of this one: the supervisor of workers. */
 import { randomUUID } from 'node:crypto'
+import { chargeIn } from '../gateway/accounts/counter-store.ts'
 import {
   type LeaseAnswer,
   type LeaseAsk,
@@ -7,7 +8,7 @@ import {
   type LeaseHolder,
   leaseOrBegin,
 } from '../policy/accounts/lease.ts'
-import { type CommonCounters, chargeIn } from './common-counters.ts'
+import type { CommonCounters } from './common-counters.ts'
 
 /** Counters above which those without a use for their life are dropped. */
 const SWEEP_FROM = 10_000

@@ -2,10 +2,10 @@
  * Begins counters that a store does not know from the ledger, never from zero. A ledger in a shared database has what all
  * gateways have spent. A ledger of one gateway has its own part: each gateway adds it once to an emptied store.
  */
-import type { LeaseReply } from '../gateway/accounts/counter-store.ts'
+import { chargeIn, counterOf, type LeaseReply } from '../gateway/accounts/counter-store.ts'
 import type { LeaseAsk, LeaseHolder, LeaseSeed } from '../policy/accounts/lease.ts'
 import { runName } from '../usage/journal/node-name.ts'
-import { type CommonCounters, chargeIn, counterOf } from './common-counters.ts'
+import type { CommonCounters } from './common-counters.ts'
 import type { LedgerSums } from './ledger-sums.ts'
 
 export type SeededStoreOptions = {

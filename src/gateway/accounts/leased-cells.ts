@@ -4,6 +4,7 @@ import type { HeldLease } from '../../policy/accounts/held-lease.ts'
 import { levelOf } from '../../policy/accounts/token-bucket.ts'
 import type { AccountCells } from './authority.ts'
 import type { BudgetCell } from './budget-counters.ts'
+import { counterOf } from './counter-store.ts'
 import { bookedOf, type LeaseBook } from './lease-book.ts'
 
 /** Opens the leases that are not open. */
@@ -31,7 +32,7 @@ export const openLeases = (
       },
     })
   for (const cell of budgets) {
-    cell.lease ??= book.open(nameOf(cell), 'budget', {
+    cell.lease ??= book.open(counterOf(cell.charge), 'budget', {
       terms: () => ({ limit: cell.granted, refill: 0, life: lifeOf(cell, world.date()) }),
       show: (lease) => {
         cell.used = lease.othersUsed + lease.used
@@ -68,6 +69,3 @@ const MAX_LIFE = 400 * DAY
 /** ms for which a counter is kept: to one day after its period. */
 const lifeOf = ({ periodEnd }: BudgetCell, date: number): number =>
   Math.round(Math.min(MAX_LIFE, Math.max(DAY, periodEnd + DAY - date)))
-
-/** The counter of a budget in stores. */
-export const nameOf = ({ charge }: BudgetCell): string => `budget ${charge}`

@@ -27,9 +27,9 @@ import {
   whenKnown,
 } from './authority.ts'
 import type { BudgetCell } from './budget-counters.ts'
-import type { CounterStore } from './counter-store.ts'
+import { type CounterStore, counterOf } from './counter-store.ts'
 import { bookedOf, LeaseBook, type LeaseRules } from './lease-book.ts'
-import { leaseOf, nameOf, openLeases, touchLeases } from './leased-cells.ts'
+import { leaseOf, openLeases, touchLeases } from './leased-cells.ts'
 
 /**
  * ms. `wait`: that a request waits for what other processes hold and do not use, before it is refused. `hurry`: that a `fast`
@@ -125,7 +125,7 @@ export class Reservations implements Authority {
   async refresh(cells: readonly BudgetCell[]): Promise<boolean> {
     const { store } = this.#options
     if (!store) return true
-    const totals = await store.read(cells.map(nameOf))
+    const totals = await store.read(cells.map(({ charge }) => counterOf(charge)))
     if (!totals) return false
     for (const [at, cell] of cells.entries()) {
       const found = totals[at]
@@ -246,7 +246,7 @@ export class Reservations implements Authority {
 
   /** What was spent of budgets that this process has not used before, from the ledger. */
   async #learn(cells: readonly BudgetCell[]): Promise<void> {
-    const spent = await this.#options.store?.spent(cells.map(nameOf))
+    const spent = await this.#options.store?.spent(cells.map(({ charge }) => counterOf(charge)))
     for (const [at, { lease }] of cells.entries()) {
       const found = spent?.[at]
       if (!lease || lease.isKnown || !found) continue

@@ -1,8 +1,8 @@
 /** The leases of all workers, in the supervisor. Those of a worker that has ended are given back for it. */
 import { budgetCharge, type CounterSpend } from '../../core/journal.ts'
-import type { LeaseReply } from '../../gateway/accounts/counter-store.ts'
+import { counterOf, type LeaseReply } from '../../gateway/accounts/counter-store.ts'
 import type { LeaseAsk, LeaseHolder } from '../../policy/accounts/lease.ts'
-import { type CommonCounters, counterOf } from '../common-counters.ts'
+import type { CommonCounters } from '../common-counters.ts'
 
 /** What a process of a worker has stated last, by counter. It is kept until the process ends. */
 type Leasing = { readonly holder: LeaseHolder; readonly asked: Map<string, LeaseAsk> }

@@ -4,6 +4,7 @@
  */
 import type { Budget } from '../core/accounts.ts'
 import { budgetCharge } from '../core/journal.ts'
+import { within } from '../core/within.ts'
 import type { RecordedPart } from '../policy/accounts/lease.ts'
 import type { LedgerProblem } from '../usage/bookkeeper/ledger-problems.ts'
 import type { LedgerSum } from '../usage/bookkeeper/ledger-store.ts'
@@ -76,13 +77,7 @@ export class LedgerSums {
     const { isRecorded, date, later } = this.#options
     const isRecent = this.#sums !== null && date() - this.#readAt <= RECENT
     if (!isRecorded() || isRecent || this.#retry.problem !== null) return
-    await new Promise<void>((resolve) => {
-      const cancel = later(READ_WAIT, resolve)
-      void this.#again().then(() => {
-        cancel()
-        resolve()
-      })
-    })
+    await within(later, READ_WAIT, this.#again())
   }
 
   /** What was spent of a counter; null: not known. */

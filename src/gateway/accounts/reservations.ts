@@ -4,6 +4,7 @@
  */
 import type { BudgetCharge } from '../../core/journal.ts'
 import type { Nano } from '../../core/money.ts'
+import { within } from '../../core/within.ts'
 import type { World } from '../../core/world.ts'
 import {
   type Charge,
@@ -221,15 +222,8 @@ export class Reservations implements Authority {
     await this.#book?.refill(short)
   }
 
-  /** Waits for a promise, at most so many ms. Returns whether it has resolved in time. */
   #within(ms: number | null, promise: Promise<unknown> | null): Promise<boolean> {
-    return new Promise((resolve) => {
-      const cancel = ms === null ? () => {} : this.#options.world.later(Math.max(0, ms), () => resolve(false))
-      void promise?.then(() => {
-        cancel()
-        resolve(true)
-      })
-    })
+    return within(this.#options.world.later, ms, promise)
   }
 
   /** Budgets may be exceeded by a little so that requests need not wait. */

@@ -67,7 +67,7 @@ export class Bookkeeper {
   #opening: Promise<Opened> | null = null
   #problem: string | null = null
   #isWorking = false
-  #progress = NO_PROGRESS
+  #progress: BookkeeperProgress & { readonly commits: number[] } = { ...NO_PROGRESS, commits: [] }
   /** Positions up to which segments are stored, also while the database is closed. */
   #positions: ReadonlyMap<string, JournalRow> = new Map()
   /** When everything in the journal was stored last, in ms since 1970. */
@@ -231,7 +231,7 @@ export class Bookkeeper {
     if (reads.changed.length > 0 || batch.requests.length > 0 || batch.ended.length > 0) {
       const since = performance.now()
       await store.store(batch, reads.changed)
-      this.#progress = { ...this.#progress, commits: [...this.#progress.commits, performance.now() - since] }
+      this.#progress.commits.push(performance.now() - since)
       for (const row of reads.changed) positions.set(row.segment, row)
     }
     for (const one of reads.malformed) this.#report({ event: 'malformed', ...one })

@@ -71,7 +71,7 @@ test('slices: buckets are read from the newest on, until the time is over', asyn
 })
 
 const QUERY: RequestsQuery = {
-  from: NOON - 30 * DAY,
+  from: NOON - 3 * DAY,
   to: NOON,
   filter: { key: ['key_7'] },
   limit: 4,
@@ -84,7 +84,7 @@ const QUERY: RequestsQuery = {
 const hurriedLedger = async (options: { readonly within?: number } = {}) => {
   const ledger = usageLedger({ now: NOON, within: 0, ...options })
   await ledger.store([])
-  fillLedger(ledger.folder, { count: 6_000, end: NOON, days: 30 })
+  fillLedger(ledger.folder, { count: 6_000, end: NOON, days: 3 })
   return ledger
 }
 

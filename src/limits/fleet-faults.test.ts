@@ -143,6 +143,61 @@ describe('a gateway that is cut off for longer than the store waits for it', () 
     })
 })
 
+describe('a gateway that is cut off until its lease is taken back', () => {
+  /** Two gateways; the first one is cut off for an hour, and both spend all that they can. Returns what they have spent in all. */
+  const played = async (fleet: Fleet) => {
+    const [a, b] = fleet.all
+    let spent = 0
+    const drain = async (gateway: typeof a) => {
+      for (;;) {
+        const one = await done(fleet, gateway?.reserve(500))
+        one?.end()
+        if (one?.refusal !== null) return
+        spent += 500
+      }
+    }
+    for (const one of [a, b]) (await done(fleet, one?.reserve(1_000)))?.end()
+    spent += 2_000
+    await fleet.world.advance(3_000)
+    if (a) a.state.isLost = true
+    await fleet.world.advance(3_000)
+    // It does not use all of its lease.
+    for (let at = 0; at < 10; at++) {
+      ;(await done(fleet, a?.reserve(500)))?.end()
+      spent += 500
+    }
+    const before = spent
+    await drain(b)
+    const taken = spent
+    for (let minute = 0; minute < 65; minute++) {
+      await fleet.world.advance(60_000)
+      ;(await done(fleet, b?.reserve(100)))?.end(0)
+    }
+    await drain(b)
+    const given = spent
+    if (a) a.state.isLost = false
+    await fleet.world.advance(6_000)
+    await drain(a)
+    await fleet.world.advance(3_000)
+    return { spent, lease: before - 2_000, taken, given: given - taken, figures: await done(fleet, b?.figures()) }
+  }
+
+  test('exceeds nothing, if the ledger has what it has spent', async () => {
+    const { spent, given, figures } = await played(fleetOf({ gateways: 2, budgets: [budget(100_000)] }))
+    assert.ok(given > 0, `${given}`)
+    assert.ok(spent >= 99_000 && spent <= 101_000, `${spent}`)
+    assert.deepEqual(figures, [[spent, 0]])
+  })
+
+  test('exceeds a budget by its lease at most, if each gateway has its own ledger', async () => {
+    const fleet = fleetOf({ gateways: 2, budgets: [budget(100_000)], isPart: true })
+    const { spent, lease, taken, figures } = await played(fleet)
+    assert.ok(taken <= 101_000, `${taken}`)
+    assert.ok(spent <= 101_000 + lease, `${spent}, ${lease}`)
+    assert.deepEqual(figures, [[spent, 0]])
+  })
+})
+
 describe('requests in progress without the store', () => {
   test('all that gateways begin is within the limit, and earlier ones end as they would', async () => {
     const fleet = fleetOf({ gateways: 3, limits: { concurrent: 6 } })

@@ -35,6 +35,10 @@ end
 local function record()
   for n = 23, #ARGV, 2 do redis.call('HSET', KEYS[1], 'r:' .. ARGV[n], ARGV[n + 1]) end
 end
+local function partOf(name)
+  for n = 23, #ARGV, 2 do if ARGV[n] == name then return tonumber(ARGV[n + 1]) end end
+  return -1
+end
 local c = redis.call('HMGET', KEYS[1], 'id', 'sum', 'used', 'held', 'at', 'since', 'quiet', 'short')
 if not c[1] then
   if seeded == '' then return {'unseeded'} end
@@ -55,22 +59,22 @@ local function takeBack(name, one)
 end
 local own = entry(process)
 if own and (own.boot > boot or own.boot == boot and seq <= own.seq) then return {'stale', text(own.boot)} end
-if id ~= '' and not (own and own.boot == boot) then return {'lapsed'} end
+if id ~= '' and not (own and own.boot == boot) then return {'lapsed', redis.call('HGET', KEYS[1], 'r:' .. run) or ''} end
 if own and own.boot ~= boot then
   if kind == 'budget' and seeded == '' then return {'restarted'} end
   takeBack(process, own)
-  for n = 23, #ARGV, 2 do
-    if ARGV[n] == own.run then
-      local missing = math.max(0, tonumber(ARGV[n + 1]) - own.total) - own.held
-      sum, all = sum + missing, all + missing
-    end
+  local part = partOf(own.run)
+  if part >= 0 then
+    local missing = math.max(0, part - own.total) - own.held
+    sum, all = sum + missing, all + missing
   end
   own = nil
 end
 local shift = own and own.shift or 0
-if not own and kind == 'budget' and left ~= c[1] then
-  shift = tonumber(redis.call('HGET', KEYS[1], 'r:' .. run) or 0) - before
+if not own and kind == 'budget' then
+  shift = tonumber(redis.call('HGET', KEYS[1], 'r:' .. run) or (left == c[1] and before or 0)) - before
 end
+redis.call('HDEL', KEYS[1], 'r:' .. run)
 local stated, total = id == '' and shift or 0, before + used
 granted, used = granted - stated, used - stated
 local back = math.min(math.max(0, all), math.max(0, now - at) * refill)
@@ -86,10 +90,20 @@ end
 sum = sum + granted - (own and own.granted or 0)
 all = all + used - (own and own.used or 0)
 reserved = reserved + held - (own and own.held or 0)
+local gone = false
 if now - since >= math.min(lapse, ${LEASE_GRACE}) then
   for _, name in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. text(now - lapse), 'LIMIT', 0, 20)) do
     local one = entry(name)
-    if name ~= process and one then takeBack(name, one) elseif not one then redis.call('ZREM', KEYS[2], name) end
+    if not one then redis.call('ZREM', KEYS[2], name)
+    elseif name ~= process and kind == 'budget' and seeded ~= 'gone' then gone = true
+    elseif name ~= process then
+      takeBack(name, one)
+      if kind == 'budget' then
+        local charged = math.max(one.total + one.held, partOf(one.run))
+        sum, all = sum + charged - one.total - one.held, all + charged - one.total - one.held
+        redis.call('HSET', KEYS[1], 'r:' .. one.run, text(charged))
+      end
+    end
   end
 end
 local users = redis.call('ZCARD', KEYS[2]) + (own and 0 or 1)
@@ -112,7 +126,8 @@ else
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[14])
 redis.call('PEXPIRE', KEYS[2], ARGV[14])
-return {'ok', c[1], text(more), text(sum), text(all), text(reserved), text(users), now < short and '1' or '0', text(stated)}
+return {'ok', c[1], text(more), text(sum), text(all), text(reserved), text(users), now < short and '1' or '0', text(stated),
+  gone and '1' or '0'}
 `
 
 /** KEYS: the processes, the epoch. ARGV: process, a new epoch, ms after which a process is gone. A sign of life. */

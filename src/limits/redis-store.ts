@@ -111,13 +111,14 @@ const argumentsOf = ({ process, boot, run }: LeaseHolder, ask: LeaseAsk): readon
 
 const answerOf = (reply: Reply | string): LeaseAnswer => {
   const [status, id = '', ...values] = reply
-  const [granted = 0, sum = 0, used = 0, held = 0, users = 1, short = 0, shift = 0] = values.map(Number)
+  const [granted = 0, sum = 0, used = 0, held = 0, users = 1, short = 0, shift = 0, gone = 0] = values.map(Number)
   switch (status) {
     case 'ok':
-      return { status, id, granted, sum, used, held, users, isShort: short === 1, shift }
+      return { status, id, granted, sum, used, held, users, isShort: short === 1, isGone: gone === 1, shift }
     case 'stale':
       return { status, boot: Number(id) }
     case 'lapsed':
+      return { status, counted: id === '' ? null : Number(id) }
     case 'restarted':
       return { status }
     default:

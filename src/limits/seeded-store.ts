@@ -23,13 +23,15 @@ export type SeededStoreOptions = {
 
 /** A counter as it is added without being used. */
 const ADDED = {
-  ...{ limit: 0, refill: 0, seq: 1, id: '', granted: 0, used: 0, held: 0, need: 0, want: 0, lapse: 600_000 },
+  ...{ limit: 0, refill: 0, seq: 1, id: '', granted: 0, used: 0, held: 0, need: 0, want: 0, lapse: 0 },
   ...{ life: 400 * 86_400_000, leaves: true, before: 0, left: '' },
 }
 /** Counters in one exchange. */
 const MOST = 500
 /** ms in which each gateway asks for all that it leases, after the answers that it waits for. */
 const QUIET = 3_000
+/** ms between two looks for what processes that are gone have spent. */
+const LOOK = 30_000
 
 export class SeededStore implements CommonCounters {
   readonly #options: SeededStoreOptions
@@ -38,6 +40,8 @@ export class SeededStore implements CommonCounters {
   /** The store as it was seen last, and when it was found to be emptied, in ms of the monotonic clock. */
   #epoch = ''
   #emptiedAt = Number.NEGATIVE_INFINITY
+  /** When leases of processes that are gone can be looked up again, in ms of the monotonic clock. */
+  #lookAt = Number.NEGATIVE_INFINITY
   /** Counters that began before their earlier usage was known. */
   #owed = new Set<string>()
 
@@ -53,6 +57,7 @@ export class SeededStore implements CommonCounters {
     if (reply.problem !== null) return this.#lost(reply, asks)
     this.#follow(reply.epoch)
     const adding = this.#add(holder, reply.epoch)
+    this.#takeBack(reply, asks)
     const statusOf = (at: number) => reply.answers[at]?.status
     const unknown = asks.filter((_, at) => statusOf(at) === 'unseeded' || statusOf(at) === 'restarted')
     if (unknown.length === 0) return reply
@@ -105,7 +110,21 @@ export class SeededStore implements CommonCounters {
   async restored(): Promise<void> {
     const owed = [...this.#owed]
     this.#owed.clear()
-    await this.#raise(owed, 'raise')
+    await this.#seed(owed.map(namedBy), 'raise')
+  }
+
+  /** Takes back what processes that are gone have not spent, as soon as the ledger can be read. No request waits for it. */
+  #takeBack({ answers, epoch }: LeaseReply, asks: readonly LeaseAsk[]): void {
+    const gone = asks.filter((_, at) => {
+      const answer = answers[at]
+      return answer?.status === 'ok' && answer.isGone
+    })
+    const now = this.#options.now()
+    if (gone.length === 0 || now < this.#lookAt) return
+    this.#lookAt = now + LOOK
+    void this.#options.sums.known(epoch, true).then((problem) => {
+      if (problem === null) void this.#seed(gone, 'gone')
+    })
   }
 
   // ── Seeds ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -170,14 +189,14 @@ export class SeededStore implements CommonCounters {
     if (found?.status === 'ok') return null
     const problem = await sums.known(epoch, true)
     if (problem !== null) return problem
-    const lost = await this.#raise(sums.charges(), 'add')
+    const lost = await this.#seed(sums.charges().map(namedBy), 'add')
     return lost ?? (await store.lease(holder, [{ ...mark, seed: NOTHING }])).problem
   }
 
-  async #raise(charges: readonly string[], by: 'raise' | 'add'): Promise<string | null> {
-    const asks = charges.map((charge) => {
-      const seed = { ...this.#known(charge), by, quiet: 0 }
-      return { ...ADDED, kind: 'budget' as const, counter: counterOf(charge), seed }
+  async #seed(counters: readonly Seeded[], by: LeaseSeed['by']): Promise<string | null> {
+    const asks = counters.map(({ counter, lapse }) => {
+      const seed = { ...this.#known(chargeIn(counter) ?? ''), by, quiet: 0 }
+      return { ...ADDED, kind: 'budget' as const, counter, lapse, seed }
     })
     for (let at = 0; at < asks.length; at += MOST) {
       const holder = { process: 'ledger', boot: 0, run: '' }
@@ -187,6 +206,9 @@ export class SeededStore implements CommonCounters {
     return null
   }
 }
+
+type Seeded = Pick<LeaseAsk, 'counter' | 'lapse'>
+const namedBy = (charge: string): Seeded => ({ counter: counterOf(charge), lapse: ADDED.lapse })
 
 const isBudgetUsed = ({ kind, used }: LeaseAsk): boolean => kind === 'budget' && used !== 0
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { testBudget } from '../../test/support/accounts.ts'
-import { seededStore, testLedger } from '../../test/support/counter-stores.ts'
+import { recordIn, runOf, seededStore, testLedger } from '../../test/support/counter-stores.ts'
 import { type PostgresServer, skipPostgres, startPostgres } from '../../test/support/postgres.ts'
 import { skipRedis, startRedis, type TestRedis } from '../../test/support/redis.ts'
 import { answered, askOf, freeOf, newLease } from '../policy/accounts/held-lease.ts'
@@ -83,7 +83,9 @@ for (const { name, skip, open, start, stop } of [memory(), redis(), postgres()])
       const counter = `${kind} ${kind === 'budget' ? '0 ' : ''}bud_${++count}:o w`
       const ledger = testLedger()
       const gateway = (process: string, boot = 1) => {
-        const store = seededStore(open(), `${process}${count}`, { ledger, boot, budgets: [testBudget(1)] })
+        const name = `${process}${count}`
+        const now = () => performance.now()
+        const store = seededStore(open(), name, { ledger, boot, budgets: [testBudget(1)], now })
         const held = newLease(counter, kind)
         const ask = async (more: object = {}): Promise<LeaseAnswer | undefined> => {
           const terms = { limit, refill, need: 0, want: 0, lapse: 600_000, life: 60_000, leaves: false, ...more }
@@ -94,7 +96,7 @@ for (const { name, skip, open, start, stop } of [memory(), redis(), postgres()])
           if (answer) answered(held, asked, answer)
           return answer
         }
-        return { store, held, ask, free: () => freeOf(held) }
+        return { store, held, ask, free: () => freeOf(held), run: runOf(name, boot) }
       }
       return { counter, ledger, gateway }
     }
@@ -159,6 +161,29 @@ for (const { name, skip, open, start, stop } of [memory(), redis(), postgres()])
       const other = gateway('b')
       await other.ask({ need: 100 })
       assert.deepEqual([other.free(), other.held.users], [65, 1])
+    })
+
+    test('what a process that is gone has spent is known from the ledger before others get the rest', async () => {
+      const { gateway, ledger, counter } = given(100)
+      const [a, b] = [gateway('a'), gateway('b')]
+      const charge = counter.slice('budget '.length)
+      await a.ask({ need: 60 })
+      // It cannot state what it spends.
+      a.held.used += 50
+      recordIn(ledger, charge, { run: a.run, spent: 50 })
+      const lapse = { lapse: 20 }
+      for (let tries = 0; b.held.users !== 1 || b.held.id === ''; tries++) {
+        assert.ok(tries < 500, 'the lease is not taken back')
+        await b.ask(lapse)
+        assert.equal(b.free(), 0)
+        await new Promise((resolve) => setTimeout(resolve, 10))
+      }
+      await b.ask({ ...lapse, need: 100 })
+      assert.deepEqual([b.free(), b.held.othersUsed], [50, 50])
+      assert.equal((await a.ask(lapse))?.status, 'lapsed')
+      await a.ask(lapse)
+      assert.deepEqual([a.held.before + a.held.used, a.free()], [50, 0])
+      assert.deepEqual(await b.store.read([counter]), [{ used: 50, held: 0 }])
     })
 
     test('a counter that is not known begins from the ledger, once', async () => {

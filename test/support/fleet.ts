@@ -22,6 +22,8 @@ type Given = {
   readonly gateways?: number
   readonly limits?: Partial<AccountLimits>
   readonly budgets?: readonly Budget[]
+  /** Each gateway has a ledger of its own. */
+  readonly isPart?: boolean
 }
 
 /** The store of a fleet; it is empty at first. */
@@ -44,20 +46,21 @@ export const inMemory = (now: () => number): FleetStore => {
   }
 }
 
-export const fleetOf = ({ gateways = 3, limits = {}, budgets = [] }: Given, storeIn = inMemory) => {
+export const fleetOf = ({ gateways = 3, limits = {}, budgets = [], isPart = false }: Given, storeIn = inMemory) => {
   const world = stillWorld(undefined, undefined, () => common.working())
   const common = storeIn(() => world.now())
   const ledger = testLedger()
   const store: CommonCounters = { ...common, close: async () => {} }
   const client = testClient(limits)
-  const all = Array.from({ length: gateways }, (_, at) =>
-    gatewayOf({ world, store, ledger, client, budgets }, `g${at}`),
-  )
+  const shared = { world, store, client, budgets, isPart }
+  const start = (name: string, boot?: number) =>
+    gatewayOf({ ...shared, ledger: isPart ? testLedger() : ledger }, name, boot)
+  const all = Array.from({ length: gateways }, (_, at) => start(`g${at}`))
   return {
     world,
     ledger,
     all,
-    start: (name: string, boot: number) => gatewayOf({ world, store, ledger, client, budgets }, name, boot),
+    start,
     flush: () => common.flush(),
     asks: () => all.reduce((sum, one) => sum + one.state.asks, 0),
   }
@@ -69,9 +72,10 @@ type Shared = {
   readonly ledger: TestLedger
   readonly client: ReturnType<typeof testClient>
   readonly budgets: readonly Budget[]
+  readonly isPart: boolean
 }
 
-const gatewayOf = ({ world, store, ledger, client, budgets }: Shared, name: string, boot = 1) => {
+const gatewayOf = ({ world, store, ledger, client, budgets, isPart }: Shared, name: string, boot = 1) => {
   const state = { isLost: false, asks: 0, spent: 0 }
   const lost: LeaseReply = { problem: 'lost', peers: 0, epoch: '', answers: [] }
   const delay = (ms: number) => new Promise<void>((resolve) => void world.later(ms, resolve))
@@ -87,7 +91,7 @@ const gatewayOf = ({ world, store, ledger, client, budgets }: Shared, name: stri
     },
   }
   const run = runOf(name, boot)
-  const counters: CounterStore = seededStore(network, name, { ledger, budgets, boot, now: world.now })
+  const counters: CounterStore = seededStore(network, name, { ledger, budgets, boot, isPart, now: world.now })
   const scopes = budgets.map(budgetScope)
   const cells = new BudgetCounters(() => scopes, { servesUnknown: () => false })
   const limits = new LimitCounters()

@@ -7,14 +7,22 @@
  * much it asks for, is any amount: so shares, and what processes know of each other, are no part of a state.
  */
 import assert from 'node:assert/strict'
-import { answered, askOf, freeOf, type HeldLease, newLease, overdraw } from '../../src/policy/accounts/held-lease.ts'
+import {
+  answered,
+  askOf,
+  freeOf,
+  type HeldLease,
+  isStated,
+  newLease,
+  overdraw,
+} from '../../src/policy/accounts/held-lease.ts'
 import { type LeaseAnswer, type LeaseAsk, type LeasedSum, lease, newSum } from '../../src/policy/accounts/lease.ts'
 
 /**
- * What is lost: the store, for one process or for all; a process, which starts again; or what the store has. A question and an
- * answer that are lost, late, or arrive twice are part of the first one.
+ * What is lost: the store, for one process or for all; the lease of a process that has no store for longer than it lives; a process,
+ * which starts again; or what the store has. A question and an answer that are lost, late, or arrive twice are part of the first one.
  */
-export type Loss = 'store of one' | 'store of all' | 'process' | 'counter'
+export type Loss = 'store of one' | 'store of all' | 'lease' | 'process' | 'counter'
 
 /** `operations`: of each process. `losses`: of this kind. `limit`: of the counter. `leaves`: a process also gives its lease back. */
 export type ModelSize = {
@@ -32,9 +40,13 @@ const OVERDRAFT = 1
 /** A question on its way. `isOpen`: its process waits for the answer. */
 type Question = { readonly ask: LeaseAsk; readonly boot: number; readonly epoch: number; readonly isOpen: boolean }
 
-/** A step replaces what it changes. `isCut`: the store does not answer it. `wasCut`: it may have been overdrawn. */
+/**
+ * A step replaces what it changes. `isCut`: the store does not answer it. `wasCut`: it may have been overdrawn. `counted`: what the
+ * store had of all that it has used when it ended its lease, and which store.
+ */
 type Modelled = {
   readonly held: Readonly<HeldLease>
+  readonly counted: { readonly epoch: number; readonly used: number }
   readonly boot: number
   readonly left: number
   readonly isCut: boolean
@@ -59,7 +71,7 @@ export type Explored = { readonly states: number; readonly steps: number; readon
 export const exploreLeases = (size: ModelSize): Explored => {
   const fresh: Modelled = {
     ...{ held: newLease('budget', 'budget'), boot: 0, left: size.operations },
-    ...{ isCut: false, wasCut: false, questions: [] },
+    ...{ isCut: false, wasCut: false, questions: [], counted: NONE },
   }
   const start: Model = {
     ...{ store: null, epoch: 0, isQuiet: false, spent: 0, recorded: new Map(), losses: size.losses },
@@ -102,11 +114,14 @@ const show = (_: string, value: unknown) => (value instanceof Map ? Object.fromE
 const runOf = (of: number, boot: number): string => `${of}.${boot}`
 
 /** What the store has of all that a process has used. */
-const countedOf = ({ store }: Model, { held, boot }: Modelled, of: number): number => {
+const countedOf = ({ store, epoch }: Model, { counted, boot }: Modelled, of: number): number => {
   const entry = store?.entries.get(`${of}`)
   if (entry?.boot === boot) return entry.total
-  return held.left === store?.id ? held.before : (store?.recorded.get(runOf(of, boot)) ?? 0)
+  return store?.recorded.get(runOf(of, boot)) ?? (counted.epoch === epoch ? counted.used : 0)
 }
+
+/** A process that has no lease yet. */
+const NONE = { epoch: -1, used: 0 } as const
 
 /** What an earlier process has spent and not stated. */
 const unstatedOf = ({ store, recorded }: Model, { boot }: Modelled, of: number): number => {
@@ -126,6 +141,7 @@ function* stepsOf(model: Model, size: ModelSize): Generator<Model> {
       if (model.losses > 0 && size.loss === 'process' && of === 0) yield restarted(next, of)
     }
     for (const at of one.questions.keys()) yield* deliver(model, of, at)
+    if (one.isCut && size.loss === 'lease') yield* lapsesOf(model, of)
     if (one.isCut) yield replaced(model, of, { ...one, isCut: false })
   }
   if (model.losses > 0) yield* lossesOf(model, size)
@@ -202,7 +218,9 @@ function* questionsOf(model: Model, of: number, { limit, leaves = false }: Model
   const asked = Array.from({ length: limit + 1 + free }, (_, at) =>
     ask({ need: Math.max(0, at - free), want: Math.min(at, free), leaves: false }),
   )
-  if (leaves && one.held.id !== '' && one.held.held === 0) asked.push(ask({ need: 0, want: 0, leaves: true }))
+  // Some time after its last use: no question is late for so long.
+  const isIdle = one.held.id !== '' && isStated(one.held) && one.questions.length === 0
+  if (leaves && isIdle) asked.push(ask({ need: 0, want: 0, leaves: true }))
   for (const next of asked) {
     if (next.isCut && next.questions.length === 2) {
       yield replaced(model, of, { ...next, questions: next.questions.slice(0, 1) })
@@ -243,7 +261,9 @@ const received = (model: Model, of: number, at: number, answer: LeaseAnswer): Mo
   if (isOpen && boot === one.boot) answered(held, ask, answer)
   // Only whether something is short would differ.
   if (model.store) model.store.shortUntil = 0
-  return replaced(model, of, { ...one, held: plain(held), questions: one.questions.toSpliced(at, 1) })
+  const isLeft = ask.leaves && answer.status === 'ok' && boot === one.boot
+  const counted = isLeft ? { epoch: model.epoch, used: ask.before + ask.used } : one.counted
+  return replaced(model, of, { ...one, held: plain(held), counted, questions: one.questions.toSpliced(at, 1) })
 }
 
 /** The ledger is read: each process may have settled something before. */
@@ -253,7 +273,11 @@ const settledByAll = (model: Model): readonly Model[] =>
     [model],
   )
 
-const copyOf = (store: LeasedSum): LeasedSum => ({ ...store, entries: new Map(store.entries) })
+const copyOf = (store: LeasedSum): LeasedSum => ({
+  ...store,
+  entries: new Map(store.entries),
+  recorded: new Map(store.recorded),
+})
 
 /** A process without the store: its questions may still arrive, the answers do not. */
 function* lossesOf(model: Model, { loss }: ModelSize): Generator<Model> {
@@ -263,16 +287,40 @@ function* lossesOf(model: Model, { loss }: ModelSize): Generator<Model> {
     questions: one.questions.map((question) => ({ ...question, isOpen: false })),
   })
   const [first] = model.processes
-  if (loss === 'store of one' && first && !first.isCut) yield { ...replaced(model, 0, cut(first)), losses }
+  if ((loss === 'store of one' || loss === 'lease') && first && !first.isCut)
+    yield { ...replaced(model, 0, cut(first)), losses }
   if (loss === 'store of all') yield { ...model, losses, processes: model.processes.map(cut) }
   if (loss === 'counter' && model.store) yield { ...model, losses, store: null, epoch: model.epoch + 1, isQuiet: true }
 }
+
+/** Time passes: a process no longer uses its lease, its requests end, and another one takes the lease back, by the ledger. */
+function* lapsesOf(model: Model, of: number): Generator<Model> {
+  const one = model.processes[of] as Modelled
+  const entry = model.store?.entries.get(`${of}`)
+  // No question is late for so long.
+  if (!model.store || !entry || one.questions.length > 0) return
+  const settled = { ...one.held, used: one.held.used + one.held.held, held: 0 }
+  const ended = { ...one, held: { ...settled, granted: Math.min(settled.granted, settled.used) } }
+  for (const read of settledByAll(settledIn(model, of, ended))) {
+    const [store, now] = [copyOf(read.store as LeasedSum), 1_000_000]
+    store.since -= now
+    store.entries.set(`${of}`, { ...entry, at: -now })
+    const recorded = [...read.recorded].map(([run, spent]) => ({ run, spent }))
+    const seed = { spent: read.spent, recorded, by: 'gone', quiet: 0 } as const
+    const ask = { ...askOf(newLease('budget', 'budget'), { ...TAKEN_BACK, limit: 0 }), seed }
+    lease(store, { process: 'ledger', boot: 0, run: '' }, ask, 0)
+    store.since += now
+    yield { ...read, store }
+  }
+}
+
+const TAKEN_BACK = { refill: 0, need: 0, want: 0, lapse: 600_000, life: 1, leaves: true } as const
 
 /** A process is killed and starts again: what it had reserved is charged. */
 const restarted = (model: Model, of: number): Model => {
   const one = model.processes[of] as Modelled
   const again: Modelled = {
-    ...{ ...one, held: newLease('budget', 'budget'), boot: one.boot + 1 },
+    ...{ ...one, held: newLease('budget', 'budget'), boot: one.boot + 1, counted: NONE },
     questions: one.questions.map((question) => ({ ...question, isOpen: false })),
   }
   const next = { ...replaced(model, of, again), losses: model.losses - 1 }
@@ -285,8 +333,9 @@ const restarted = (model: Model, of: number): Model => {
  * The ledger will not be read for a process: what it has used and reserved makes no difference. Only the first process is lost: all
  * are the same before.
  */
-const isCalmFor = ({ store, losses, isQuiet, processes }: Model, of: number, { loss }: ModelSize): boolean => {
+const isCalmFor = ({ store, losses, isQuiet, processes }: Model, of: number, { loss, leaves }: ModelSize): boolean => {
   const one = processes[of]
+  if (leaves || (loss === 'lease' && losses > 0 && of === 0)) return false
   if (!store || !one || isQuiet || (losses > 0 && (loss === 'counter' || (loss === 'process' && of === 0))))
     return false
   const { held, boot, questions } = one

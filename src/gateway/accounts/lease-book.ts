@@ -9,6 +9,7 @@ import {
   askOf,
   freeOf,
   type HeldLease,
+  isStated,
   newLease,
   overdraw,
   targetOf,
@@ -49,14 +50,18 @@ export type BookedLease = HeldLease & {
   called: Waiter[]
 }
 
-/** ms. `lapse`: as in `LeaseAsk`; `idle`: without a use, until a lease is given back. `part`: of a limit that is kept free at most. */
+/**
+ * ms. `lapse`: as in `LeaseAsk`; `idle`: without a use, until a lease is given back. `part`: of a limit that is kept free at most.
+ */
 const KINDS: {
   readonly [kind in LeaseKind]: { readonly lapse: number; readonly idle: number; readonly part: number }
 } = {
   slots: { lapse: 15_000, idle: 5_000, part: 1 / 16 },
   rate: { lapse: 15_000, idle: 5_000, part: 1 / 60 },
-  budget: { lapse: 600_000, idle: 30_000, part: 1 },
+  budget: { lapse: 3_600_000, idle: 30_000, part: 1 },
 }
+/** ms without an answer after which what is free of a budget is no longer used: requests end, and are recorded, before it lapses. */
+const USED_FOR = 600_000
 
 /** ms: between two signs of life, between two tries after the store was lost, and between two answers to what others lack. */
 const TIMES = { beat: 2_000, probe: 1_000, short: 100 }
@@ -166,7 +171,7 @@ export class LeaseBook {
   #turn(): void {
     const now = this.#world.now()
     for (const lease of this.#leases.values()) {
-      if (now - lease.answeredAt > KINDS[lease.kind].lapse) dropFree(lease)
+      if (now - lease.answeredAt > USED_FOR) dropFree(lease)
       if (!lease.asked && this.#isDue(lease, now)) this.#urgent.add(lease)
     }
     if (this.#urgent.size > 0 || now - this.#sentAt >= TIMES.beat || this.problem !== null) this.#flush()
@@ -185,7 +190,7 @@ export class LeaseBook {
   }
 
   #isIdle(lease: BookedLease, now: number): boolean {
-    return lease.held === 0 && lease.waiting.length === 0 && now - lease.usedAt > KINDS[lease.kind].idle
+    return isStated(lease) && lease.waiting.length === 0 && now - lease.usedAt > KINDS[lease.kind].idle
   }
 
   #soon(lease: BookedLease): void {

@@ -11,7 +11,7 @@ const UNKNOWN_PEERS = 10
 export const partOf = (limit: number, peers: number, isCounted: boolean): number =>
   limit / Math.max(1, isCounted ? peers : UNKNOWN_PEERS, peers)
 
-/** The store takes the process for gone: it may have granted to others what this one has not used. */
+/** Others may be granted soon what this process has not used. */
 export const dropFree = (lease: HeldLease): void => {
   if (lease.kind === 'budget' && lease.id !== '') lease.granted = Math.min(lease.granted, lease.used + lease.held)
 }

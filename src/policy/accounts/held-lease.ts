@@ -58,6 +58,10 @@ export const newLease = (counter: string, kind: LeaseKind): HeldLease => ({
 export const freeOf = ({ granted, used, held }: Pick<HeldLease, 'granted' | 'used' | 'held'>): number =>
   granted - used - held
 
+/** Whether the store is known to have all that was used: then a process may leave, and it makes no difference if the answer is lost. */
+export const isStated = ({ used, held, stated }: HeldLease): boolean =>
+  used === stated.used && held === 0 && stated.held === 0
+
 /** Limits of now, and what requests need. */
 export type LeaseTerms = Pick<LeaseAsk, 'limit' | 'refill' | 'need' | 'want' | 'lapse' | 'life' | 'leaves'>
 
@@ -104,13 +108,12 @@ export const answered = (held: HeldLease, ask: LeaseAsk, answer: LeaseAnswer): b
       held.others = Math.max(0, sum - used - reserved - (ask.granted - ask.used - ask.held) - granted)
       // The rest is still beyond the limit: the next outage begins with it.
       held.overdrawn -= Math.max(0, held.overdrawnAsked - Math.max(0, sum - ask.limit))
-      if (ask.leaves) forget(held)
+      if (ask.leaves) forget(held, null)
       return true
     }
-    case 'lapsed': {
-      forget(held)
+    case 'lapsed':
+      forget(held, answer.counted)
       return true
-    }
     case 'unseeded':
     case 'restarted':
       held.id = ''
@@ -128,13 +131,14 @@ export const answered = (held: HeldLease, ask: LeaseAsk, answer: LeaseAnswer): b
   }
 }
 
-/** The store counts what was stated as that of a process that is gone. What was used since is stated again. */
-const forget = (held: HeldLease): void => {
-  const charged = held.kind === 'budget' ? held.stated.held : 0
-  held.othersUsed += held.stated.used + charged
-  held.used -= held.stated.used + charged
+/** The store counts the process as gone. What it has not counted (`counted`; null: what was stated last) is stated again. */
+const forget = (held: HeldLease, counted: number | null): void => {
+  const { used, held: reserved } = held.stated
+  const charged = counted === null ? used + (held.kind === 'budget' ? reserved : 0) : counted - held.before
+  held.othersUsed += charged
+  held.used -= charged
   held.granted = held.used + held.held
-  held.before += held.stated.used + charged
+  held.before += charged
   held.left = held.id
   held.id = ''
   held.stated = { used: 0, held: 0 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { answered, askOf, freeOf, type HeldLease, newLease } from './held-lease.ts'
+import { answered, askOf, freeOf, type HeldLease, type LeaseTerms, newLease } from './held-lease.ts'
 import { LEASE_GRACE, type LeaseAsk, type LeasedSum, lease, newSum, takeBack } from './lease.ts'
 
 const LIMIT = 4
@@ -12,9 +12,9 @@ const given = (limit: number) => {
   const counter = newSum('c', 0, NOTHING)
   const process = (name: string, kind: HeldLease['kind'] = 'budget') => {
     const held = newLease('budget', kind)
-    const ask = (more: object = {}, now = 0, boot = 1) => {
+    const ask = ({ seed = NOTHING, ...more }: Partial<LeaseTerms & Pick<LeaseAsk, 'seed'>> = {}, now = 0, boot = 1) => {
       const asked = askOf(held, { ...TERMS, limit, need: 0, want: limit, ...more })
-      const answer = lease(counter, { process: name, boot, run: `${name}${boot}` }, { ...asked, seed: NOTHING }, now)
+      const answer = lease(counter, { process: name, boot, run: `${name}${boot}` }, { ...asked, seed }, now)
       answered(held, asked, answer)
       return answer
     }
@@ -61,22 +61,44 @@ test('lease: what was used of a rate comes back with time, but not beyond the li
   assert.equal(counter.sum, 0)
 })
 
-test('lease: a process that is gone gives back what it did not use, and its reservations are charged', () => {
-  const { process, counter } = given(1_000)
-  const [a, b] = [process('a'), process('b')]
-  a.ask({ need: 100, want: 0 })
-  a.held.held += 60
-  a.held.used += 10
-  a.ask()
+for (const [known, charged] of [
+  [0, 70],
+  [65, 70],
+  [95, 95],
+] as const)
+  test(`lease: a process that is gone is charged ${charged}, if the ledger has ${known} and it had used and reserved 70`, () => {
+    const { process, counter } = given(1_000)
+    const [a, b] = [process('a'), process('b')]
+    a.ask({ need: 100, want: 0 })
+    a.held.held += 60
+    a.held.used += 10
+    a.ask({ want: 0 })
+    let isGone = false
+    for (let now = 0; now <= 700_000; now += 10_000) {
+      const answer = b.ask({ want: 0 }, now)
+      isGone = answer.status === 'ok' && answer.isGone
+    }
+    // Its lease is its own until the ledger is read.
+    assert.deepEqual([isGone, counter.sum, counter.used, counter.held], [true, 70, 10, 60])
+    const recorded = known === 0 ? [] : [{ run: 'a1', spent: known }]
+    b.ask({ want: 0, seed: { ...NOTHING, recorded, by: 'gone' } }, 700_000)
+    assert.deepEqual([counter.entries.size, counter.sum, counter.used, counter.held], [1, charged, charged, 0])
+    a.held.held -= 60
+    a.held.used += 55
+    assert.equal(a.ask({}, 700_000).status, 'lapsed')
+    a.ask({ want: 0 }, 700_000)
+    a.ask({ want: 0 }, 700_000)
+    assert.deepEqual([counter.sum, counter.used, counter.held], [65, 65, 0])
+  })
+
+test('lease: slots of a process that is gone are free without the ledger', () => {
+  const { process, counter } = given(10)
+  const [a, b] = [process('a', 'slots'), process('b', 'slots')]
+  a.ask({ need: 4, want: 0 })
+  a.held.held += 3
+  a.ask({ want: 0 })
   for (let now = 0; now <= 700_000; now += 10_000) b.ask({ want: 0 }, now)
-  assert.deepEqual([counter.entries.size, counter.sum, counter.used, counter.held], [1, 70, 70, 0])
-  assert.equal(a.ask({}, 700_000).status, 'lapsed')
-  assert.deepEqual([a.held.used, a.held.held, a.free()], [-60, 60, 0])
-  a.held.held -= 60
-  a.held.used += 55
-  a.ask({ want: 0 }, 700_000)
-  a.ask({ want: 0 }, 700_000)
-  assert.deepEqual([counter.sum, counter.used, counter.held], [65, 65, 0])
+  assert.deepEqual([counter.sum, counter.used, counter.held], [0, 0, 0])
 })
 
 test('lease: after a pause of the store no process is gone at once', () => {

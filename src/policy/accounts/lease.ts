@@ -11,6 +11,9 @@
  * A budget that a store does not know begins with what the ledger says. Part of that was used by processes that run, which
  * states it again. So a counter keeps which parts of it are theirs (`recorded`), and a process that begins to lease it has used
  * in addition what is not among them. It makes no difference when the ledger was read.
+ *
+ * A process that is cut off spends from its lease, and no longer after a time that is shorter than `lapse`. When the store takes the
+ * rest back, it charges what the ledger has of that process, and keeps it in `recorded` until the process asks again.
  */
 
 export type LeaseKind = 'slots' | 'rate' | 'budget'
@@ -42,7 +45,7 @@ export type LeaseAsk = {
   /** In addition to what is free: for requests that wait, and for those to come. */
   readonly need: number
   readonly want: number
-  /** ms without a question after which the process is gone. */
+  /** ms without a question after which the process is gone, and no longer uses what it was granted. */
   readonly lapse: number
   /** ms for which the store keeps the counter. */
   readonly life: number
@@ -53,13 +56,14 @@ export type LeaseAsk = {
 
 /**
  * What the ledger says was spent. A counter that the store does not know begins with it. `by`: what happens to one that it knows:
- * nothing, but for a process that has started again; it is `raise`d to it; or it lacks it, and it is `add`ed. `recorded`: the parts of processes. `quiet`: ms without
- * grants, because the store was emptied: processes state within this time what they were granted before.
+ * nothing, but for a process that has started again; it is `raise`d to it; it lacks it, and it is `add`ed; or leases of processes that
+ * are `gone` are taken back. `recorded`: the parts of processes. `quiet`: ms without grants, because the store was emptied: processes
+ * state within this time what they were granted before.
  */
 export type LeaseSeed = {
   readonly spent: number
   readonly recorded: readonly RecordedPart[]
-  readonly by: 'begin' | 'raise' | 'add'
+  readonly by: 'begin' | 'raise' | 'add' | 'gone'
   readonly quiet: number
 }
 
@@ -80,6 +84,8 @@ export type LeaseAnswer =
       readonly users: number
       /** One of them lacks something that others hold and do not use. */
       readonly isShort: boolean
+      /** The lease of a budget can be taken back by the ledger, since its process is gone. */
+      readonly isGone: boolean
       /** What the process has used that the counter began with: it must not be stated again. Negative: it lacks that. */
       readonly shift: number
     }
@@ -88,8 +94,8 @@ export type LeaseAnswer =
    * has started again, and only the ledger has what it has spent last.
    */
   | { readonly status: 'unseeded' | 'restarted' }
-  /** The process was gone for too long: what it had stated is part of the sum. */
-  | { readonly status: 'lapsed' }
+  /** The process no longer leases the counter. `counted`: what the sum has of all that it has used; null: what it has stated last. */
+  | { readonly status: 'lapsed'; readonly counted: number | null }
   /** The question came after a later one. `boot`: of the process that has asked it. */
   | { readonly status: 'stale'; readonly boot: number }
   /** The store does not answer. `spent`: what the ledger says was spent; null: not known. */
@@ -123,7 +129,7 @@ export type LeasedSum = {
   /** A process lacks something until then. */
   shortUntil: number
   readonly entries: Map<string, LeaseEntry>
-  /** The parts of runs in what the counter began with. */
+  /** What the counter has of runs that do not lease it: it began with that, or was charged it when their leases were taken back. */
   readonly recorded: Map<string, number>
 }
 
@@ -164,9 +170,10 @@ export const lease = (
   if (known && known.boot < boot && ask.kind === 'budget' && !ask.seed) return { status: 'restarted' }
   if (known && known.boot < boot) replace(counter, process, ask)
   const entry = known?.boot === boot ? known : undefined
-  if (!entry && ask.id !== '') return { status: 'lapsed' }
+  if (!entry && ask.id !== '') return { status: 'lapsed', counted: counter.recorded.get(run) ?? null }
   const { held, leaves } = ask
   const shift = entry?.shift ?? shiftOf(counter, run, ask)
+  counter.recorded.delete(run)
   // An answer with it was received, or it is part of this one.
   const stated = ask.id === '' ? shift : 0
   const [granted, used] = [ask.granted - stated, ask.used - stated]
@@ -175,7 +182,7 @@ export const lease = (
   counter.sum += granted - (entry?.granted ?? 0)
   counter.used += used - (entry?.used ?? 0)
   counter.held += held - (entry?.held ?? 0)
-  takeBackLapsed(counter, process, ask, now)
+  const isGone = takeBackLapsed(counter, process, ask, now)
   const users = counter.entries.size + (entry ? 0 : 1)
   const free = Math.max(0, granted - used - held)
   const room = Math.max(0, ask.limit - counter.sum)
@@ -202,7 +209,7 @@ export const lease = (
   }
   return {
     ...{ status: 'ok', id: counter.id, granted: more, sum: counter.sum, used: counter.used, held: counter.held },
-    ...{ users, isShort: now < counter.shortUntil, shift: stated },
+    ...{ users, isShort: now < counter.shortUntil, isGone, shift: stated },
   }
 }
 
@@ -226,7 +233,7 @@ export const shareOf = (rest: number, users: number): number => Math.floor(Math.
 
 /** What a process that begins to lease a counter has used that the counter has. */
 const shiftOf = ({ id, recorded }: LeasedSum, run: string, { kind, before, left }: LeaseAsk): number =>
-  kind !== 'budget' || left === id ? 0 : (recorded.get(run) ?? 0) - before
+  kind !== 'budget' ? 0 : (recorded.get(run) ?? (left === id ? before : 0)) - before
 
 /** A process has started again: what the ledger has of the earlier one is charged, or else what it had reserved. */
 const replace = (counter: LeasedSum, process: string, { kind, seed }: LeaseAsk): void => {
@@ -260,7 +267,7 @@ const pass = (counter: LeasedSum, refill: number, now: number): void => {
 }
 
 const seed = (counter: LeasedSum, { spent, recorded, by, quiet }: LeaseSeed, now: number): void => {
-  if (by === 'begin') return
+  if (by === 'begin' || by === 'gone') return
   counter.quietUntil = Math.max(counter.quietUntil, now + quiet)
   const missing = by === 'add' ? spent : Math.max(0, spent - counter.used)
   if (by === 'add') for (const part of recorded) counter.recorded.set(part.run, part.spent)
@@ -268,7 +275,18 @@ const seed = (counter: LeasedSum, { spent, recorded, by, quiet }: LeaseSeed, now
   counter.used += missing
 }
 
-const takeBackLapsed = (counter: LeasedSum, process: string, { kind, lapse }: LeaseAsk, now: number): void => {
-  if (now - counter.since < Math.min(lapse, LEASE_GRACE)) return
-  for (const [name, { at }] of counter.entries) if (name !== process && at < now - lapse) takeBack(counter, name, kind)
+/** Returns whether leases of a budget remain that only the ledger can end. */
+const takeBackLapsed = (counter: LeasedSum, process: string, { kind, lapse, seed }: LeaseAsk, now: number): boolean => {
+  if (now - counter.since < Math.min(lapse, LEASE_GRACE)) return false
+  const gone = [...counter.entries].filter(([name, { at }]) => name !== process && at < now - lapse)
+  if (kind === 'budget' && seed?.by !== 'gone') return gone.length > 0
+  for (const [name, { run, total, held }] of gone) {
+    takeBack(counter, name, kind)
+    if (kind !== 'budget') continue
+    const charged = Math.max(total + held, seed?.recorded.find((part) => part.run === run)?.spent ?? 0)
+    counter.sum += charged - total - held
+    counter.used += charged - total - held
+    counter.recorded.set(run, charged)
+  }
+  return false
 }

@@ -38,9 +38,9 @@ export type LedgerStore = {
 
 /**
  * ms after its start from which a process adds up what earlier ones of its gateway have spent. Before that, shared counters may still
- * need their parts: such a process has stated less than it has spent, until its lease lapses.
+ * need their parts: such a process has stated less than it has spent, until its lease lapses, after an hour.
  */
-export const MERGE_AFTER = 900_000
+export const MERGE_AFTER = 7_200_000
 
 /** Retention. `keepDays`: rows of requests; `keepHours`: days after which the hours of totals are summed up. */
 export type UsageLimits = { readonly keepDays: number; readonly keepHours: number; readonly maxMegabytes: number }

@@ -31,7 +31,8 @@ test('heap tuning: the young generation stays below its limit', () => {
   assert.ok(most('10000') <= YOUNG_GENERATION_LIMIT.many)
 })
 
-test('heap tuning: V8 has the flag of its idle collections', () => {
+test('heap tuning: V8 has the flags that are changed', () => {
   const known = execFileSync(process.execPath, ['--v8-options'], { encoding: 'utf8' })
   assert.match(known, /--memory-reducer-favors-memory .*\n.*default: --memory-reducer-favors-memory/)
+  assert.match(known, /--maglev-destroy-on-background .*\n.*default: --maglev-destroy-on-background/)
 })

@@ -117,6 +117,7 @@ test('built: no debugger, heap snapshot or diagnostic report', () => {
   assert.deepEqual(flags, [
     ['runtime/heap-tuning.ts', "growth ? '--semi-space-growth-factor=2' : '--semi-space-growth-factor=1'"],
     ['runtime/heap-tuning.ts', "'--no-memory-reducer-favors-memory'"],
+    ['runtime/heap-tuning.ts', "'--no-maglev-destroy-on-background'"],
   ])
 })
 

@@ -1,7 +1,8 @@
 /**
  * Upstream faults before the first content. Each fault runs in both styles, whole and streamed, with a sole target,
  * with a second key, and with a second provider. Checked: the client's response, the upstream requests, and the
- * resulting health state. Every case has providers of its own, so cases do not affect each other.
+ * resulting health state. Every case has providers of its own, so cases do not affect each other. Those that end by a timeout run
+ * at a gateway of their own: at the others no timeout is shorter than a busy machine needs.
  */
 import assert from 'node:assert/strict'
 import { before, describe, test } from 'node:test'
@@ -73,6 +74,8 @@ type Fault = {
   readonly model?: 'unavailable'
   /** Not distinguishable from a kept-alive connection that the upstream has closed. */
   readonly mayResend?: true
+  /** It is noticed by a timeout. */
+  readonly waits?: true
 }
 
 const TEXT = 'Hello over there, dear reader'
@@ -109,6 +112,7 @@ const endpoint = { reach: 'endpoint', counts: 1, retry: true } as const
 const deployment = { reach: 'deployment', counts: 1, retry: true } as const
 const overloaded = { reach: 'model', counts: 1, retry: true, clientError: [502, 'overloaded'] } as const
 const timeout = { ...deployment, clientError: [504, 'timeout'] } as const
+const silence = { ...timeout, waits: true } as const
 const auth = { counts: 0, retry: false, clientError: [502, 'upstream_auth'] } as const
 const quota = {
   reach: 'key',
@@ -126,7 +130,14 @@ const refused = { reach: 'model', counts: 0, retry: false } as const
 const FAULTS: readonly Fault[] = [
   // ── Connecting ─────────────────────────────────────────────────────────────────────────────────────────────────
   { name: 'connection refused', at: 'refused', trailCode: 'refused', ...endpoint, clientError: [502, 'refused'] },
-  { name: 'connecting hangs', at: 'hole', trailCode: 'timeout', ...endpoint, clientError: [504, 'timeout'] },
+  {
+    name: 'connecting hangs',
+    at: 'hole',
+    trailCode: 'timeout',
+    ...endpoint,
+    waits: true,
+    clientError: [504, 'timeout'],
+  },
   { name: 'a reset on connecting', at: 'reset', trailCode: 'reset', ...endpoint, clientError: [502, 'reset'] },
   { name: 'an unknown host name', at: 'nowhere', trailCode: 'dns', ...endpoint, clientError: [502, 'dns'] },
   { name: 'an untrusted certificate', at: 'stranger', trailCode: 'tls', ...endpoint, clientError: [502, 'tls'] },
@@ -145,6 +156,7 @@ const FAULTS: readonly Fault[] = [
     at: 'silent',
     trailCode: 'timeout',
     ...endpoint,
+    waits: true,
     clientError: [504, 'timeout'],
   },
   {
@@ -214,13 +226,13 @@ const FAULTS: readonly Fault[] = [
   },
 
   // ── Incomplete and invalid answers ─────────────────────────────────────────────────────────────────────────────
-  { name: 'no header block', act: () => ({ do: 'hang' }), trailCode: 'timeout', ...timeout },
+  { name: 'no header block', act: () => ({ do: 'hang' }), trailCode: 'timeout', ...silence },
   {
     name: 'a header block and then silence (stream)',
     only: 'stream',
     act: () => ({ do: 'stream', pieces: [], ending: 'stall' }),
     trailCode: 'timeout',
-    ...timeout,
+    ...silence,
   },
   {
     name: 'a header block and then silence (whole)',
@@ -231,14 +243,14 @@ const FAULTS: readonly Fault[] = [
       ending: 'stall',
     }),
     trailCode: 'stalled',
-    ...timeout,
+    ...silence,
   },
   {
     name: 'comments only',
     only: 'stream',
     act: () => ({ do: 'stream', pieces: pings(), gap: 50 }),
     trailCode: 'timeout',
-    ...timeout,
+    ...silence,
   },
   {
     name: 'a body shorter than its content-length',
@@ -660,6 +672,7 @@ const TOPOLOGIES: readonly Topology[] = [
 
 type Case = {
   readonly id: string
+  readonly topology: Topology
   readonly fault: Fault
   readonly style: Style
   readonly stream: boolean
@@ -667,7 +680,7 @@ type Case = {
   readonly through: 'chat' | 'messages' | null
 }
 
-const casesOf = (topology: Topology): readonly Case[] => {
+const CASES: readonly Case[] = TOPOLOGIES.flatMap((topology, place) => {
   const translated = topology.keys === 1 && !(topology.providers === 2 && topology.failing === 'all')
   let number = 0
   return FAULTS.flatMap((fault) =>
@@ -677,12 +690,12 @@ const casesOf = (topology: Topology): readonly Case[] => {
           if (fault.only && (fault.only === 'stream') !== stream) return []
           if (through && (!translated || fault.kind || fault.at)) return []
           if (through === 'messages' && fault.openai) return []
-          return [{ id: `c${number++}`, fault, style, stream, through }]
+          return [{ id: `c${place}n${number++}`, topology, fault, style, stream, through }]
         }),
       ),
     ),
   )
-}
+})
 
 /** The number of attempts, and how many of them fail. */
 const expected = (
@@ -700,30 +713,50 @@ const expected = (
 const SETTINGS = {
   // Only routed targets are used, so that the cases stay independent.
   fallback: 'same-model',
-  // Far enough apart that a busy machine neither times out a sound connection nor meets a later limit first.
-  circuit: { timeout: 4_000, minRequests: 100, consecutiveFailures: 0 },
-  timeout: { connect: 2_500, firstContent: 5_000, idle: 4_000 },
+  circuit: { timeout: 60_000, minRequests: 100, consecutiveFailures: 0 },
+  timeout: { connect: 60_000, firstContent: 60_000, idle: 60_000 },
   keepAlive: { interval: 0 },
 }
+type GatewaySettings = typeof SETTINGS
+
+/** Far enough apart that a busy machine meets no later limit first. */
+const SHORT_TIMEOUTS: GatewaySettings = {
+  ...SETTINGS,
+  circuit: { ...SETTINGS.circuit, timeout: 6_000 },
+  timeout: { connect: 4_000, firstContent: 8_000, idle: 6_000 },
+}
+
+/** Cases that share a gateway. */
+type Group = { readonly name: string; readonly settings: GatewaySettings; readonly cases: readonly Case[] }
+
+const GROUPS: readonly Group[] = [
+  ...TOPOLOGIES.map((topology) => ({
+    name: topology.name,
+    settings: SETTINGS,
+    cases: CASES.filter((one) => one.topology === topology && !one.fault.waits),
+  })),
+  { name: 'timeouts', settings: SHORT_TIMEOUTS, cases: CASES.filter(({ fault }) => fault.waits) },
+]
 
 type Letter = 'a' | 'b'
 const lettersOf = ({ providers }: Topology): readonly Letter[] => (providers === 2 ? ['a', 'b'] : ['a'])
 /** The keys of a provider; the second is configured if the topology has two. */
 const keysOf = (place: string) => ['one', 'two'].map((which) => `sk-${place}-${which}-0123456789`)
-const titleOf = ({ fault, style, stream, through }: Case) =>
-  `${fault.name}: ${style}${stream ? ', streamed' : ''}${through ? `, through ${through}` : ''}`
+const titleOf = ({ topology, fault, style, stream, through }: Case) =>
+  `${fault.name}, ${topology.name}: ${style}${stream ? ', streamed' : ''}${through ? `, through ${through}` : ''}`
 
 /** The upstream of all cases. The first path segment is the case's ID and the provider's letter. */
-const scriptOf = (topology: Topology, cases: readonly Case[]): Script => {
+const scriptOf = (cases: readonly Case[]): Script => {
   const firstKeys = new Map<string, string | undefined>()
   return (request) => {
     const [, place = ''] = request.path.split('/')
     const found = cases.find(({ id }) => id === place.slice(0, -1))
-    if (found && topology.failing === 'first' && place.endsWith('b')) return answerWith(request, { text: TEXT })
+    if (found?.topology.failing === 'first' && place.endsWith('b')) return answerWith(request, { text: TEXT })
     if (!found?.fault.act) return { do: 'answer', status: 418, body: { error: { message: `unknown path ${place}` } } }
     if (!firstKeys.has(found.id)) firstKeys.set(found.id, request.key)
-    const first = topology.providers === 2 ? place.endsWith('a') : request.key === firstKeys.get(found.id)
-    return topology.failing === 'all' || first ? found.fault.act(request) : answerWith(request, { text: TEXT })
+    const { providers, failing } = found.topology
+    const first = providers === 2 ? place.endsWith('a') : request.key === firstKeys.get(found.id)
+    return failing === 'all' || first ? found.fault.act(request) : answerWith(request, { text: TEXT })
   }
 }
 
@@ -757,14 +790,8 @@ const startBadAddresses = async ({ keep }: Stage): Promise<BadAddresses> => {
 }
 
 /** The configuration of all cases: providers and a route for each. */
-const configurationOf = (
-  topology: Topology,
-  cases: readonly Case[],
-  upstreamUrl: string,
-  { urls }: BadAddresses,
-): FileInput => {
-  const letters = lettersOf(topology)
-  const providerOf = ({ id, fault, through }: Case, letter: Letter): ProviderInput => {
+const configurationOf = ({ cases, settings }: Group, upstreamUrl: string, { urls }: BadAddresses): FileInput => {
+  const providerOf = ({ id, topology, fault, through }: Case, letter: Letter): ProviderInput => {
     const failing = topology.failing === 'all' || letter === 'a'
     const base = fault.at && failing ? urls[fault.at] : upstreamUrl
     return {
@@ -775,16 +802,18 @@ const configurationOf = (
   }
   return {
     providers: Object.fromEntries(
-      cases.flatMap((one) => letters.map((letter) => [one.id + letter, providerOf(one, letter)])),
+      cases.flatMap((one) => lettersOf(one.topology).map((letter) => [one.id + letter, providerOf(one, letter)])),
     ),
-    routes: Object.fromEntries(cases.map(({ id }) => [id, { targets: letters.map((letter) => `${id}${letter}/m`) }])),
-    ...SETTINGS,
+    routes: Object.fromEntries(
+      cases.map(({ id, topology }) => [id, { targets: lettersOf(topology).map((letter) => `${id}${letter}/m`) }]),
+    ),
+    ...settings,
   }
 }
 
 /** Checks the client's response. */
-const checkAnswer = (topology: Topology, one: Case, answer: Answer): void => {
-  const { fault, style, stream, id } = one
+const checkAnswer = (one: Case, answer: Answer): void => {
+  const { topology, fault, style, stream, id } = one
   const { attempts, failed } = expected(topology, fault)
   const header = (name: string) => answer.headers.get(name)
   assert.equal(header('x-headgate-attempts'), String(attempts), answer.text)
@@ -817,7 +846,7 @@ const checkAnswer = (topology: Topology, one: Case, answer: Answer): void => {
 }
 
 /** Checks the requests that the upstream received. */
-const checkRequests = (topology: Topology, { id, fault }: Case, calls: readonly UpstreamRequest[]): void => {
+const checkRequests = ({ topology, id, fault }: Case, calls: readonly UpstreamRequest[]): void => {
   const { attempts, failed } = expected(topology, fault)
   // A kept connection that breaks before the first byte of an answer is retried once on a new connection.
   const resent = calls.filter(
@@ -841,8 +870,7 @@ const checkRequests = (topology: Topology, { id, fault }: Case, calls: readonly 
 
 /** Checks the health state of the case's providers on a status page that was requested at `requestedAt` (ms). */
 const checkHealth = (
-  topology: Topology,
-  { id, fault }: Case,
+  { topology, id, fault }: Case,
   page: ReadonlyMap<string, ProviderStatus>,
   requestedAt: number,
 ): void => {
@@ -872,18 +900,18 @@ const checkHealth = (
   }
 }
 
-for (const topology of TOPOLOGIES)
-  describe(`faults: ${topology.name}`, () => {
-    const cases = casesOf(topology)
+for (const group of GROUPS)
+  describe(`faults: ${group.name}`, () => {
+    const { cases } = group
     const on = stage()
     let gateway: Started
     let upstream: Upstream
     let addresses: BadAddresses
 
     before(async () => {
-      upstream = await on.upstream(scriptOf(topology, cases))
+      upstream = await on.upstream(scriptOf(cases))
       addresses = await startBadAddresses(on)
-      gateway = await on.gateway(configurationOf(topology, cases, upstream.url, addresses), {
+      gateway = await on.gateway(configurationOf(group, upstream.url, addresses), {
         NODE_EXTRA_CA_CERTS: addresses.trusted,
       })
     })
@@ -891,16 +919,14 @@ for (const topology of TOPOLOGIES)
     const skipReason = ({ fault }: Case) =>
       fault.at === 'hole' && !addresses.hangs ? 'on this system connections to a full backlog do not hang' : undefined
 
-    // Cases that wait for a timeout start first and together; each of the others finds a free slot at once.
-    const waiting = cases.filter(({ fault }) => fault.clientError[0] === 504)
-    const inOrder = [...waiting, ...cases.filter((one) => !waiting.includes(one))]
-    describe('answers', { concurrency: 24 + waiting.length }, () => {
-      for (const one of inOrder)
-        test(titleOf(one), { timeout: 40_000 }, async (t) => {
+    // Those that wait for a timeout do so together.
+    describe('answers', { concurrency: group.settings === SHORT_TIMEOUTS ? cases.length : 24 }, () => {
+      for (const one of cases)
+        test(titleOf(one), { timeout: 120_000 }, async (t) => {
           const reason = skipReason(one)
           if (reason) return t.skip(reason)
           const { style, stream, id } = one
-          checkAnswer(topology, one, await sendChat(gateway, { style, model: id, stream }))
+          checkAnswer(one, await sendChat(gateway, { style, model: id, stream }))
         })
     })
 
@@ -916,8 +942,8 @@ for (const topology of TOPOLOGIES)
           const reason = skipReason(one)
           if (reason) return t.skip(reason)
           const calls = callsOf(upstream).filter(({ path }) => path.split('/')[1]?.slice(0, -1) === one.id)
-          if (!one.fault.at) checkRequests(topology, one, calls)
-          checkHealth(topology, one, page, requestedAt)
+          if (!one.fault.at) checkRequests(one, calls)
+          checkHealth(one, page, requestedAt)
         })
 
       test('no output contains a key', async () => {

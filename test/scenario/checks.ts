@@ -152,16 +152,23 @@ export const EXPECTATIONS: readonly Expectation[] = [
 /** Of the fleet, each of which may be left with less than a reservation. */
 const PROCESSES = 5
 
+/** ms to the first byte after which an answer is counted as slow, by the kind of its request. */
+const SLOW = 1_000
+
 /** Requests, and ms to the first byte, of a part. For the report: nothing is asserted. */
 export const figuresOf = (part: Part, played: Played): string => {
-  const times = played.exchanges
-    .filter(
-      ({ begun, status, name }: Exchange) =>
-        begun >= part.begun && begun < part.ended && status === 200 && !name.startsWith('slots'),
-    )
-    .map(({ first }) => first)
-    .toSorted((a, b) => a - b)
+  const answers = played.exchanges.filter(
+    ({ begun, status, name }: Exchange) =>
+      begun >= part.begun && begun < part.ended && status === 200 && !name.startsWith('slots'),
+  )
+  const times = answers.map(({ first }) => first).toSorted((a, b) => a - b)
   const at = (share: number): string => (times[Math.floor(times.length * share)] ?? 0).toFixed(0)
   const seconds = ((part.ended - part.begun) / 1_000).toFixed(1)
-  return `${part.name}: ${times.length} answers in ${seconds} s, first byte p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, budget ${callsOf(played, part.key)} of ${LIMITS.answers}`
+  const kinds = Map.groupBy(answers, ({ name }) => name.split('-')[0] ?? '')
+  const slow = [...kinds].flatMap(([kind, all]) => {
+    const count = all.filter(({ first }) => first > SLOW).length
+    return count === 0 ? [] : [`${count} of ${all.length} ${kind}`]
+  })
+  const slowest = slow.length === 0 ? '' : `; later than ${SLOW} ms: ${slow.join(', ')}`
+  return `${part.name}: ${times.length} answers in ${seconds} s, first byte p50 ${at(0.5)} ms, p99 ${at(0.99)} ms${slowest}; budget ${callsOf(played, part.key)} of ${LIMITS.answers}`
 }

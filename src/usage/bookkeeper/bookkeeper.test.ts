@@ -17,7 +17,8 @@ import { Bookkeeper, type BookkeeperEvent } from './bookkeeper.ts'
 import { MERGE_AFTER } from './ledger-store.ts'
 
 const KILLS = Number(process.env.LEDGER_KILLS ?? (isLong ? 1_000 : 24))
-const PARALLEL = 4
+/** More of them get more of a busy machine. */
+const PARALLEL = isLong ? 16 : 4
 
 const correction = {
   at: NOON,

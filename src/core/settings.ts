@@ -477,6 +477,12 @@ export const settingsSchema = z.strictObject({
         'days for which answers of the responses API can be retrieved and continued, unless a request has `store: false`; 0: nothing is stored',
       ),
       maxMegabytes: whole(1_024, 1, 1_048_576, 'maximum disk space of stored responses; the oldest are deleted first'),
+      timeout: whole(
+        2_000,
+        100,
+        60_000,
+        'ms without any answer of their store after which it is away: until it is back, requests do not wait for it, answers state `store: false`, and those that need it are refused at once',
+      ),
     })
     .prefault({}),
   idempotency: z

@@ -1,9 +1,10 @@
 /** Shared counters for an event loop: it starts the thread that has the connection, and starts it again if it ends. */
 import type { LeaseReply } from '../gateway/accounts/counter-store.ts'
 import type { LeaseAsk, LeaseHolder } from '../policy/accounts/lease.ts'
-import { ThreadClient, type ThreadResult } from '../storage/thread/connect-thread.ts'
+import { ThreadClient } from '../storage/thread/connect-thread.ts'
 import type { OnStoreTime } from '../storage/thread/on-store-time.ts'
 import { POSTGRES_THREAD } from '../storage/thread/thread-part.ts'
+import type { ThreadResult } from '../storage/thread/thread-program.ts'
 import type { CommonCounters } from './common-counters.ts'
 import type { CountersPlace } from './counters-place.ts'
 import type { program } from './counters-thread.ts'

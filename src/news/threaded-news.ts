@@ -1,7 +1,8 @@
 /** Messages in Postgres for an event loop: the thread that has the connection. */
 import type { SharedDatabase } from '../storage/sql/shared-database.ts'
-import { ThreadClient, type ThreadResult } from '../storage/thread/connect-thread.ts'
+import { ThreadClient } from '../storage/thread/connect-thread.ts'
 import { POSTGRES_THREAD } from '../storage/thread/thread-part.ts'
+import type { ThreadResult } from '../storage/thread/thread-program.ts'
 import type { NewsStore, NewsStoreOptions, OutgoingNews } from './news-store.ts'
 import type { program } from './news-thread.ts'
 

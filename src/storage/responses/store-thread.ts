@@ -51,6 +51,7 @@ class StoreThread {
   /** What this process runs, by owner and ID. */
   readonly #running = new Map<string, ResponseName>()
   #looking: NodeJS.Timeout | null = null
+  #hasWritten = false
 
   readonly methods: StoreMethods = {
     get: ({ id, owner }) => this.#read((database) => database.get(id, owner), undefined),
@@ -65,7 +66,8 @@ class StoreThread {
     claim: (query, call) => this.#change((database) => database.claims.claim(query), call),
     keep: (kept, call) => this.#store((database) => database.claims.keep(kept), call, kept.answer.body.length),
     release: (name) => this.#store((database) => database.claims.release(name), null),
-    probe: (_, call) => this.#store((database) => database.probe(), call),
+    // A file that nothing was written to is not created.
+    probe: async (_, call) => (this.#hasWritten ? this.#store((database) => database.probe(), call) : null),
     limits: (limits): void => {
       this.#file.limits = limits
     },
@@ -169,6 +171,7 @@ class StoreThread {
     cancelling: ThreadCall | null,
     size = 0,
   ): Promise<Value> {
+    this.#hasWritten = true
     const { promise, resolve, reject } = Promise.withResolvers<Value>()
     const pending: PendingWrite = {
       size,

@@ -18,7 +18,10 @@ after(async () => {
 })
 
 const limits = { keepDays: 10, maxMegabytes: 1_000, answerMegabytes: 10 }
-const settings = { responses: limits, idempotency: { keep: 60_000, finish: 60_000, maxMegabytes: 10 } }
+const settings = {
+  responses: { ...limits, timeout: 1_000 },
+  idempotency: { keep: 60_000, finish: 60_000, maxMegabytes: 10 },
+}
 
 const given = () => {
   const root = mkdtempSync(join(tmpdir(), 'headgate-client-'))

@@ -1,7 +1,7 @@
 /**
  * The response store for the event loop. Operations are sent to a thread that owns the database, so that a slow, locked,
- * full or missing disk does not block anything else. Each operation has a time limit, and the queue is bounded. The thread
- * starts with the first operation.
+ * full or missing disk does not block anything else. Each operation has a time limit, none waits for a store that is away, and the
+ * queue is bounded. The thread starts with the first operation.
  */
 import { access } from 'node:fs'
 import { hostname } from 'node:os'
@@ -18,11 +18,13 @@ import type {
   StoredResponse,
 } from '../../core/stored-response.ts'
 import type { SharedDatabase } from '../sql/shared-database.ts'
-import { ThreadClient, type ThreadResult } from '../thread/connect-thread.ts'
+import { ThreadClient } from '../thread/connect-thread.ts'
 import type { OnStoreTime } from '../thread/on-store-time.ts'
 import { POSTGRES_THREAD } from '../thread/thread-part.ts'
+import type { ThreadResult } from '../thread/thread-program.ts'
 import { type AddedEvents, type EventsQuery, type Limits, type RunQuestion, sizeOf } from './store-queries.ts'
 import type { program } from './store-thread.ts'
+import { StoreWatch } from './store-watch.ts'
 
 type StoreSettings = Pick<Settings, 'responses' | 'idempotency'>
 
@@ -50,7 +52,7 @@ export type StoreChange =
 export type StoreProblem = { readonly reason: string; readonly since: number }
 
 export type ThreadedStore = ResponseStore & {
-  /** Answers that processes with the same store share. Null: it has failed for so long that no request waits for it. */
+  /** Answers that processes with the same store share. Null: it is away, and no request waits for it. */
   readonly claims: () => AnswerClaims | null
   readonly problem: () => StoreProblem | null
   /** This process ends soon: it takes over nothing more. */
@@ -59,12 +61,10 @@ export type ThreadedStore = ResponseStore & {
   readonly close: () => Promise<void>
 }
 
-/** Time limits in ms of an operation on the disk and in Postgres, of the end of the thread, and of its start with Postgres. */
-const LIMIT = { operation: 2_000, shared: 5_000, close: 2_000, start: 10_000 }
-/** ms of problems after which idempotency keys are no longer looked up. */
-const FAILED_AFTER = 3_000
-/** ms between write attempts while the store fails. */
-const PROBE = 1_000
+/** Time limits in ms: of an operation of a store that answers others, of the end of the thread, and of its start. */
+const LIMIT = { operation: 10_000, close: 2_000, start: 10_000 }
+/** ms until a release is tried again. */
+const RELEASE_AGAIN = 1_000
 /** ms after the start at which an existing database is opened, to delete expired responses. */
 const OPENED_AFTER = 1_000
 /** Limits of the queue: operations, and characters of responses. */
@@ -79,6 +79,7 @@ const RETRY_AFTER = 5_000
 /** Identifies this process among those that share the folder. A PID alone may repeat, such as 1 in each container. */
 const PROCESS = `${process.pid}.${Math.round(performance.timeOrigin)}@${hostname()}`
 
+const WITHIN = { limit: LIMIT.operation }
 const PROGRAM = new URL('./store-thread.ts', import.meta.url)
 /** Memory limits in MB. The events of a background response may have 128 million characters. */
 const MEMORY = { maxOldGenerationSizeMb: 1_024, maxYoungGenerationSizeMb: 4 }
@@ -96,7 +97,7 @@ export const threadedStore = (options: StoreOptions): ThreadedStore => {
     ask: (id, owner, asked) => client.ask({ id, owner, asked }),
     events: (id, owner, from) => client.events({ id, owner, from }),
     addEvents: (id, owner, from, lines) => client.addEvents({ id, owner, from, lines }),
-    claims: () => (client.hasFailed ? null : client.claims),
+    claims: () => (client.isAway ? null : client.claims),
     problem: () => client.problem,
     retire: () => client.retire(),
     close: () => client.close(),
@@ -106,9 +107,8 @@ export const threadedStore = (options: StoreOptions): ThreadedStore => {
 class StoreClient {
   readonly #options: StoreOptions
   readonly #thread: ThreadClient<typeof program>
+  readonly #watch: StoreWatch
   readonly isShared: boolean
-  /** The limit of an operation. */
-  readonly #within: { readonly limit: number }
   #isClosing = false
   #sentSettings: StoreSettings | null = null
   /** Why writes have to wait, as last reported by the thread. */
@@ -119,14 +119,26 @@ class StoreClient {
     this.#options = options
     const { folder, database = null, onNews, onLost, onTime } = options
     this.isShared = database !== null
-    this.#within = { limit: this.isShared ? LIMIT.shared : LIMIT.operation }
+    const store = this.isShared ? 'Postgres' : 'the disk'
+    this.#watch = new StoreWatch({
+      now: () => performance.now(),
+      later(ms, run) {
+        const timer = setTimeout(run, ms).unref()
+        return () => clearTimeout(timer)
+      },
+      timeout: () => options.settings().responses.timeout,
+      probe: (limit) => this.#ready().call('probe', null, { limit }),
+      writesWait: () => this.#waiting,
+      silent: (ms) => `${store} did not answer within ${ms} ms`,
+      changed: (problem) => this.#changed(problem),
+    })
     this.#thread = new ThreadClient({
       program: PROGRAM,
       memory: MEMORY,
       shared: this.isShared ? POSTGRES_THREAD : undefined,
       data: () => ({ folder, database, worker: PROCESS, limits: this.#limits() }),
       restart: 'always',
-      startLimit: this.isShared ? LIMIT.start : LIMIT.operation,
+      startLimit: LIMIT.start,
       queue: QUEUE,
       events: {
         waiting: (problem) => {
@@ -136,7 +148,7 @@ class StoreClient {
         news: (news) => onNews?.(news),
         lost: (lost) => onLost?.(lost),
       },
-      onProblem: (problem) => this.#degrade(problem),
+      onProblem: (problem) => this.#watch.fail(problem),
       onTime,
     })
     const open = () =>
@@ -151,9 +163,8 @@ class StoreClient {
     return this.#problem
   }
 
-  /** For longer than one slow operation. */
-  get hasFailed(): boolean {
-    return this.#problem !== null && this.#options.date() - this.#problem.since > FAILED_AFTER
+  get isAway(): boolean {
+    return this.#watch.problemOf('write') !== null
   }
 
   start(): void {
@@ -161,70 +172,68 @@ class StoreClient {
   }
 
   async put(response: StoredResponse): Promise<Failure | null> {
-    const stored = await this.#result(
-      'stored',
-      this.#ready().call('put', response, { ...this.#within, weight: sizeOf(response) }),
-    )
+    const call = () => this.#ready().call('put', response, { ...WITHIN, weight: sizeOf(response) })
+    const isQueued = response.status === 'queued'
+    const stored = await (isQueued ? this.#result('stored', call) : this.#sent('stored', call))
     if (stored.ok) return null
     // It is refused: if it is stored nevertheless, it must not be seen in progress for ever.
-    if (response.status === 'queued' && this.#thread.isRunning)
-      void this.#ready().call('delete', nameOf(response), this.#within)
+    if (isQueued && this.#thread.isRunning) void this.#ready().call('delete', nameOf(response), WITHIN)
     return stored.failure
   }
 
   get(query: ResponseName): Promise<Outcome<StoredResponse | undefined>> {
-    return this.#result('read', this.#ready().call('get', query, this.#within))
+    return this.#result('read', () => this.#ready().call('get', query, WITHIN))
   }
 
   findByItem(item: string, owner: string): Promise<Outcome<StoredResponse | undefined>> {
-    return this.#result('read', this.#ready().call('holding', { item, owner }, this.#within))
+    return this.#result('read', () => this.#ready().call('holding', { item, owner }, WITHIN))
   }
 
   turns(query: ResponseName): Promise<Outcome<readonly StoredResponse[]>> {
-    return this.#result('read', this.#ready().call('turns', query, this.#within))
+    return this.#result('read', () => this.#ready().call('turns', query, WITHIN))
   }
 
   delete(query: ResponseName): Promise<Outcome<boolean>> {
-    return this.#result('deleted', this.#ready().call('delete', query, this.#within))
+    return this.#result('deleted', () => this.#ready().call('delete', query, WITHIN))
   }
 
   ask(question: RunQuestion): Promise<Outcome<boolean>> {
-    return this.#result('stored', this.#ready().call('ask', question, this.#within))
+    return this.#result('stored', () => this.#ready().call('ask', question, WITHIN))
   }
 
   events(query: EventsQuery): Promise<Outcome<RunEvents>> {
-    return this.#result('read', this.#ready().call('events', query, this.#within))
+    return this.#result('read', () => this.#ready().call('events', query, WITHIN))
   }
 
   async addEvents(events: AddedEvents): Promise<Failure | null> {
     const weight = events.lines.length
-    return failureIn(await this.#result('stored', this.#ready().call('addEvents', events, { ...this.#within, weight })))
+    const call = () => this.#ready().call('addEvents', events, { ...WITHIN, weight })
+    return failureIn(await this.#result('stored', call))
   }
 
   readonly claims: AnswerClaims = {
     claim: async (name, fingerprint) => {
-      const claim = await this.#result('stored', this.#ready().call('claim', { name, fingerprint }, this.#within))
+      const claim = await this.#result('stored', () => this.#ready().call('claim', { name, fingerprint }, WITHIN))
       // It may be claimed late, for a call that is made without it.
       if (!claim.ok && this.#thread.isRunning) void this.claims.release(name)
       return claim
     },
     keep: async (name, answer, ms) => {
       const weight = answer.body.length
-      const called = this.#ready().call('keep', { name, answer, ms }, { ...this.#within, weight })
-      const kept = await this.#result('stored', this.#orRelease(name, called))
-      return failureIn(kept)
+      const call = () => this.#ready().call('keep', { name, answer, ms }, { ...WITHIN, weight })
+      return failureIn(await this.#sent('stored', () => this.#orRelease(name, call())))
     },
-    release: async (name) =>
-      failureIn(
-        await this.#result('deleted', this.#orRelease(name, this.#ready().call('release', name, this.#within))),
-      ),
+    release: async (name) => {
+      const call = () => this.#ready().call('release', name, WITHIN)
+      return failureIn(await this.#sent('deleted', () => this.#orRelease(name, call())))
+    },
   }
 
   /** A claim that is neither kept nor released would be held as long as this process lives. */
   async #orRelease<Value>(name: string, called: Promise<ThreadResult<Value>>): Promise<ThreadResult<Value>> {
     const result = await called
     const isRefused = 'cause' in result && result.cause === 'refused'
-    if (isRefused && !this.#isClosing) setTimeout(() => void this.claims.release(name), PROBE).unref()
+    if (isRefused && !this.#isClosing) setTimeout(() => void this.claims.release(name), RELEASE_AGAIN).unref()
     return result
   }
 
@@ -234,6 +243,7 @@ class StoreClient {
 
   async close(): Promise<void> {
     this.#isClosing = true
+    this.#watch.close()
     await this.#thread.close(LIMIT.close)
   }
 
@@ -255,42 +265,23 @@ class StoreClient {
     return this.#thread
   }
 
-  async #result<Value>(verb: StoreVerb, called: Promise<ThreadResult<Value>>): Promise<Outcome<Value>> {
-    const result = await called
-    if ('value' in result) return good(result.value)
-    const isLate = 'cause' in result && result.cause === 'late'
-    const store = this.isShared ? 'Postgres' : 'the disk'
-    const problem = isLate
-      ? (this.#waiting ?? `${store} did not answer within ${this.#within.limit} ms`)
-      : result.problem
-    this.#degrade(problem)
-    return bad(failureOf(verb, problem, this.isShared))
+  /** Something that is of use late too: while the store is away it is sent, and not waited for. */
+  #sent<Value>(verb: StoreVerb, call: () => Promise<ThreadResult<Value>>): Promise<Outcome<Value>> {
+    if (this.isAway) void call()
+    return this.#result(verb, call)
   }
 
-  // ── Health ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-  #degrade(reason: string): void {
-    if (this.#isClosing) return
-    if (this.#problem) {
-      this.#problem = { ...this.#problem, reason }
-      return
-    }
-    this.#problem = { reason, since: this.#options.date() }
-    this.#options.changed({ status: 'degraded', reason })
-    this.#probeLater()
+  async #result<Value>(verb: StoreVerb, call: () => Promise<ThreadResult<Value>>): Promise<Outcome<Value>> {
+    const result = await this.#watch.run(verb === 'read' ? 'read' : 'write', call)
+    return 'value' in result ? good(result.value) : bad(failureOf(verb, result.problem, this.isShared))
   }
 
-  #probeLater(): void {
-    setTimeout(() => void this.#probe(), PROBE).unref()
-  }
-
-  async #probe(): Promise<void> {
+  #changed(reason: string | null): void {
     if (this.#isClosing) return
-    const { ok } = await this.#result('stored', this.#ready().call('probe', null, this.#within))
-    if (this.#isClosing) return
-    if (!ok) return this.#probeLater()
-    this.#problem = null
-    this.#options.changed({ status: 'ok' })
+    const isKnown = this.#problem !== null
+    this.#problem = reason === null ? null : { reason, since: this.#problem?.since ?? this.#options.date() }
+    if (reason === null) this.#options.changed({ status: 'ok' })
+    else if (!isKnown) this.#options.changed({ status: 'degraded', reason })
   }
 }
 

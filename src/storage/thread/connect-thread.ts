@@ -14,7 +14,9 @@ import type {
   FromThread,
   MethodsOf,
   ThreadAnswer,
+  ThreadFailure,
   ThreadProgram,
+  ThreadResult,
   ToThread,
   ValueOf,
 } from './thread-program.ts'
@@ -50,19 +52,6 @@ export type CallOptions = {
   /** Buffers of the argument that are moved to the thread. */
   readonly moved?: ArrayBuffer[]
 }
-
-/**
- * There is no answer. `refused`: the thread has not received the call. `late`: the limit is over; the call was cancelled, or
- * may still take place. `ended`: the thread has ended, `isReady` with its program loaded.
- */
-export type ThreadFailure = {
-  readonly problem: string
-  readonly cause: 'refused' | 'late' | 'ended'
-  readonly isReady: boolean
-}
-
-/** The result of a call, or `problem`, with a `cause` unless the method has thrown it. */
-export type ThreadResult<Value> = { readonly value: Value } | { readonly problem: string } | ThreadFailure
 
 /** ms between two starts of a thread that has ended by itself. */
 const RESTART = 1_000

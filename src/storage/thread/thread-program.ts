@@ -51,3 +51,16 @@ export type FromThread =
   | { readonly answers: readonly ThreadAnswer[] }
   | { readonly event: string; readonly value: unknown }
   | { readonly ready: true }
+
+/**
+ * There is no answer. `refused`: the thread has not received the call. `late`: the limit is over; the call was cancelled, or
+ * may still take place. `ended`: the thread has ended, `isReady` with its program loaded.
+ */
+export type ThreadFailure = {
+  readonly problem: string
+  readonly cause: 'refused' | 'late' | 'ended'
+  readonly isReady: boolean
+}
+
+/** The result of a call, or `problem`, with a `cause` unless the method has thrown it. */
+export type ThreadResult<Value> = { readonly value: Value } | { readonly problem: string } | ThreadFailure

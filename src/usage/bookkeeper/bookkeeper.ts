@@ -14,12 +14,21 @@ import type { SharedDatabase } from '../../storage/sql/shared-database.ts'
 import { isBusy, problemOf } from '../../storage/sql/sqlite/sqlite-problem.ts'
 import type { JournalRow, OpenCallRow } from '../columns/usage-schema.ts'
 import { USAGE_FILE } from '../journal/file.ts'
+import type { RecordValues } from '../journal/journal-record.ts'
 import type { MalformedSegment } from '../journal/malformed-segment.ts'
 import { nodeName } from '../journal/node-name.ts'
-import { endedProcesses, isWorker, type JournalProcess, type JournalSegment } from '../journal/segment-files.ts'
+import { endedProcesses, type JournalProcess, type JournalSegment } from '../journal/segment-files.ts'
 import { type LedgerBatch, LedgerFold } from './fold.ts'
 import { JournalFolder, type SegmentReads } from './journal-folder.ts'
-import type { Adjusted, Adjustment, LedgerStore, LedgerSum, LedgerWriter, UsageLimits } from './ledger-store.ts'
+import type {
+  Adjusted,
+  Adjustment,
+  CompleteGone,
+  LedgerStore,
+  LedgerSum,
+  LedgerWriter,
+  UsageLimits,
+} from './ledger-store.ts'
 import type { CountedPeriodOf } from './period-count.ts'
 import { type BookkeeperProgress, NO_PROGRESS } from './progress.ts'
 import { SqliteLedger } from './sqlite-ledger.ts'
@@ -113,7 +122,7 @@ export class Bookkeeper {
     const { store } = this.#opened ?? {}
     if (!store) return false
     try {
-      const isClosing = await store.closeGone((node, open) => this.#completed(node, open))
+      const isClosing = await store.closeGone((gone, rows) => this.#completed(gone, rows))
       return (await store.sweep(limits, now)) || isClosing
     } catch (error) {
       await this.#fail(error)
@@ -131,17 +140,12 @@ export class Bookkeeper {
 
   /** Stores an adjustment. Throws if the database cannot be written. */
   async adjust(adjustment: Adjustment): Promise<Adjusted> {
-    const { store, fold } = await this.#open()
-    const adjusted = await store.adjust(adjustment)
-    const { process, counter, period_start: periodStart } = adjustment
-    if (adjusted.isNew && counter !== null && periodStart !== null)
-      fold.adjusted(process, { counter, periodStart, spent: adjusted.amount })
-    return adjusted
+    return (await this.#open()).store.adjust(adjustment)
   }
 
-  /** What an ended process has spent of budget counters; null: unknown, because the database was opened meanwhile. */
-  spentBy(process: string): readonly CounterSpend[] | null {
-    return this.#opened?.fold.spentBy(process) ?? null
+  /** What an ended process has spent of budget counters. Throws if the database cannot be read. */
+  async spentBy(process: string): Promise<readonly CounterSpend[]> {
+    return (await this.#open()).store.spentBy(process)
   }
 
   async close(): Promise<void> {
@@ -169,7 +173,7 @@ export class Bookkeeper {
     try {
       const { positions, open } = await store.begin(() => positionsInFile(folder))
       const found = new Map(positions.map((row) => [row.segment, row]))
-      this.#opened = { store, fold: this.#foldOf(node, open), positions: found }
+      this.#opened = { store, fold: this.#foldOf(node, open, (row) => store.addRow(row)), positions: found }
       this.#positions = found
       return this.#opened
     } catch (error) {
@@ -178,15 +182,15 @@ export class Bookkeeper {
     }
   }
 
-  #foldOf(node: string, open: readonly OpenCallRow[]): LedgerFold {
-    const fold = new LedgerFold({ node, dayOf: this.#dayOf })
+  #foldOf(node: string, open: readonly OpenCallRow[], addRow: (row: RecordValues) => void): LedgerFold {
+    const fold = new LedgerFold({ node, dayOf: this.#dayOf, addRow })
     for (const call of open) fold.restore(call)
     return fold
   }
 
   /** Completes the requests of a gateway that is gone, at the reservations of attempts whose end is unknown. */
-  #completed(node: string, open: readonly OpenCallRow[]): LedgerBatch {
-    const fold = this.#foldOf(node, open)
+  #completed({ node, open }: Parameters<CompleteGone>[0], rows: RecordValues[]): LedgerBatch {
+    const fold = this.#foldOf(node, open, (row) => rows.push(row))
     for (const process of fold.processes()) fold.endProcess(process)
     return fold.take()
   }
@@ -221,14 +225,10 @@ export class Bookkeeper {
     const processes = new Set([...fold.processes(), ...segments.map(({ process }) => process)])
     const ended = endedProcesses(processes, this.#options.process)
     const orphans = fold.orphans
-    const reads = this.#journal.read(segments, positions, {
-      // Workers share budgets, so what a worker has spent must be known when it ends.
-      begin: (process) => isWorker(process) && fold.countSpending(process),
-      add: (line, process) => fold.add(line, process),
-    })
+    const reads = this.#journal.read(segments, positions, (line, process) => fold.add(line, process))
     if (!reads.hasMore) for (const process of ended) fold.endProcess(process)
     const batch = fold.take()
-    if (reads.changed.length > 0 || batch.requests.length > 0 || batch.ended.length > 0) {
+    if (reads.changed.length > 0 || batch.counts.requests > 0 || batch.ended.length > 0) {
       const since = performance.now()
       await store.store(batch, reads.changed)
       this.#progress.commits.push(performance.now() - since)
@@ -247,8 +247,8 @@ export class Bookkeeper {
       ...this.#progress,
       records: this.#progress.records + reads.records,
       orphans: this.#progress.orphans + orphans,
-      requests: this.#progress.requests + batch.requests.length,
-      attempts: this.#progress.attempts + batch.attempts,
+      requests: this.#progress.requests + batch.counts.requests,
+      attempts: this.#progress.attempts + batch.counts.attempts,
       lagMs: reads.hasMore ? Math.max(0, now - reads.lastAt) : 0,
     }
   }

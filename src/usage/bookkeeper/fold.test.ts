@@ -13,30 +13,45 @@ import {
 } from '../../../test/support/ledger-records.ts'
 import { type JournalRecord, NO_TOKENS } from '../../core/journal.ts'
 import { LISTED, REQUEST_COLUMNS } from '../columns/usage-schema.ts'
-import { RecordEncoder } from '../journal/journal-record.ts'
+import { RecordEncoder, type RecordValues } from '../journal/journal-record.ts'
 import { BatchTotals, sumsOf } from './batch-totals.ts'
 import { type LedgerBatch, LedgerFold } from './fold.ts'
 
 const PROCESS = 'a.1-0'
 const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10)
-const given = () => new LedgerFold({ node: 'n1', dayOf })
+/** What is stored, with the rows of requests. */
+type Folded = LedgerBatch & { readonly requests: readonly RecordValues[] }
+class TestedFold extends LedgerFold {
+  readonly #rows: RecordValues[]
+
+  constructor() {
+    const rows: RecordValues[] = []
+    super({ node: 'n1', dayOf, addRow: (row) => rows.push(row) })
+    this.#rows = rows
+  }
+
+  override take(): Folded {
+    return { ...super.take(), requests: this.#rows.splice(0) }
+  }
+}
+const given = () => new TestedFold()
 /** Folds records as one process writes them. */
 const writing = (fold = given()) => {
   const encoder = new RecordEncoder()
   return {
     fold,
-    folded(...records: readonly JournalRecord[]): LedgerBatch {
+    folded(...records: readonly JournalRecord[]): Folded {
       for (const line of decodedLines(records, encoder)) fold.add(line, PROCESS)
       return fold.take()
     },
   }
 }
-const folded = (...records: readonly JournalRecord[]): LedgerBatch => writing().folded(...records)
+const folded = (...records: readonly JournalRecord[]): Folded => writing().folded(...records)
 
 const named = (names: readonly string[], values: readonly unknown[] = []) =>
   Object.fromEntries(names.map((name, at) => [name, values[at]]))
-const requestsOf = ({ requests }: LedgerBatch) => requests.map((values) => named(REQUEST_COLUMNS, values))
-const attemptsOf = (batch: LedgerBatch) =>
+const requestsOf = ({ requests }: Folded) => requests.map((values) => named(REQUEST_COLUMNS, values))
+const attemptsOf = (batch: Folded) =>
   requestsOf(batch).flatMap(({ attempt_list }) =>
     (JSON.parse(String(attempt_list ?? '[]')) as unknown[][]).map((values) => named(LISTED, values)),
   )
@@ -216,7 +231,7 @@ test('fold: the state continues from the database after each record', () => {
     closedRecord(2, { cost: 4 }),
     endedRecord(2),
   ]
-  const outcome = (batches: readonly LedgerBatch[]) => ({
+  const outcome = (batches: readonly Folded[]) => ({
     spent: batches.flatMap(({ sums }) => sums).reduce((sum, { spent }) => sum + spent, 0),
     requests: batches.flatMap(requestsOf).map(({ id, attempts, cost }) => [id, attempts, cost]),
     counted: batches
@@ -226,7 +241,7 @@ test('fold: the state continues from the database after each record', () => {
   // The lines do not depend on when they are folded.
   const encoder = new RecordEncoder()
   const lines = records.flatMap((record) => decodedLines([record], encoder))
-  const add = (fold: LedgerFold, from: number, to?: number) => {
+  const add = (fold: TestedFold, from: number, to?: number) => {
     for (const line of lines.slice(from, to)) fold.add(line, PROCESS)
     return fold.take()
   }
@@ -338,7 +353,7 @@ test('fold: all counts of tokens are stored and summed', () => {
 })
 
 /** Rows and names that are stored. */
-const storedOf = ({ requests, facets, sums }: LedgerBatch): string => JSON.stringify({ requests, facets, sums })
+const storedOf = ({ requests, facets, sums }: Folded): string => JSON.stringify({ requests, facets, sums })
 
 test('fold: every member of a record is stored', () => {
   const usual = storedOf(folded(filledOpened, filledClosed, filledEnded))

@@ -7,10 +7,8 @@ import type { Incident } from '../../core/incident.ts'
 import {
   type AttemptOpened,
   type BudgetCharge,
-  budgetCharge,
   type ChargeList,
   type CounterSpend,
-  chargeList,
   chargesIn,
   parseCharge,
   type RequestOutcome,
@@ -38,16 +36,16 @@ import { BatchTotals, sumsOf } from './batch-totals.ts'
 
 export type FoldOptions = {
   readonly node: string
+  /** Receives complete requests, in the order of `REQUEST_COLUMNS`. They are part of the next transaction. */
+  readonly addRow: (row: RecordValues) => void
   /** The date of a time (`2026-11-22`) in the zone of daily sums. */
   readonly dayOf: (at: number) => string
 }
 
-/** What one transaction stores. */
+/** What one transaction stores beside the rows of requests. */
 export type LedgerBatch = {
-  /** Complete requests, in the order of `REQUEST_COLUMNS`. */
-  readonly requests: readonly RecordValues[]
-  /** Number of their attempts. */
-  readonly attempts: number
+  /** Numbers of complete requests, and of their attempts. */
+  readonly counts: { readonly requests: number; readonly attempts: number }
   /** Calls that are open, to insert or replace. */
   readonly open: readonly OpenCallRow[]
   /** Calls that were stored as open, and are complete. */
@@ -84,16 +82,13 @@ export class LedgerFold {
   readonly #totals: BatchTotals
   /** By process and number. */
   readonly #calls = new Map<string, Map<number, FoldedCall>>()
-  #rows: RecordValues[] = []
-  #attempts = 0
+  #counts = { requests: 0, attempts: 0 }
   #complete: CallName[] = []
   /** Nano-dollars, by process. */
   #sums = new Map<string, Map<ChargeList, number>>()
   /** By ID. */
   #incidents = new Map<string, IncidentRow>()
   #ended = new Set<string>()
-  /** Nano-dollars, by process. */
-  readonly #spends = new Map<string, Map<ChargeList, number>>()
   /** Records of attempts whose beginning is unknown, or which began or ended before. */
   orphans = 0
 
@@ -152,30 +147,11 @@ export class LedgerFold {
     this.#calls.delete(process)
   }
 
-  /** Counts what a process spends, from now on. Call before its first record. */
-  countSpending(process: string): void {
-    this.#spends.set(process, new Map())
-  }
-
-  /** A process has changed a counter by an adjustment. */
-  adjusted(process: string, { counter, periodStart, spent }: CounterSpend): void {
-    const spends = this.#spends.get(process)
-    if (spends) addAmount(spends, chargeList([budgetCharge(counter, periodStart)]), spent)
-  }
-
-  /** What a process has spent of budget counters, and stops counting; null: it was not counted from its first record. */
-  spentBy(process: string): readonly CounterSpend[] | null {
-    const spends = this.#spends.get(process)
-    this.#spends.delete(process)
-    return spends ? byCounter(spends) : null
-  }
-
   /** Returns what was added since the last call. */
   take(): LedgerBatch {
     const open = this.#openRows()
     const batch: LedgerBatch = {
-      requests: this.#rows,
-      attempts: this.#attempts,
+      counts: this.#counts,
       open,
       complete: this.#complete,
       ...this.#totals.take(),
@@ -190,8 +166,7 @@ export class LedgerFold {
       incidents: [...this.#incidents.values()],
       ended: [...this.#ended],
     }
-    this.#rows = []
-    this.#attempts = 0
+    this.#counts = { requests: 0, attempts: 0 }
     this.#complete = []
     this.#sums = new Map()
     this.#incidents = new Map()
@@ -299,8 +274,9 @@ export class LedgerFold {
     process: string,
   ): void {
     const sums = sumsOf(attempts)
-    this.#attempts += sums.attempts
-    this.#rows.push([
+    this.#counts.requests++
+    this.#counts.attempts += sums.attempts
+    this.#options.addRow([
       ...values,
       this.#options.node,
       sums.attempts,
@@ -320,8 +296,6 @@ export class LedgerFold {
   }
 
   #charge(process: string, charges: ChargeList, cost: number): void {
-    const spends = this.#spends.get(process)
-    if (spends) addAmount(spends, charges, cost)
     const sums = this.#sums.get(process) ?? new Map<ChargeList, number>()
     this.#sums.set(process, sums)
     addAmount(sums, charges, cost)

@@ -5,7 +5,7 @@ import type { JournalRow } from '../columns/usage-schema.ts'
 import { readJournal } from '../journal/journal-reader.ts'
 import type { JournalLine } from '../journal/journal-record.ts'
 import type { MalformedSegment } from '../journal/malformed-segment.ts'
-import { FIRST_SEGMENT, type JournalSegment, journalSize, listSegments } from '../journal/segment-files.ts'
+import { type JournalSegment, journalSize, listSegments } from '../journal/segment-files.ts'
 
 export type SegmentReads = {
   /** New positions. */
@@ -17,14 +17,8 @@ export type SegmentReads = {
   readonly lastAt: number
 }
 
-/** Receives what is read. `begin`: the first segment of a process is read from its start. */
-export type LineReader = {
-  readonly begin: (process: string) => void
-  readonly add: (line: JournalLine, process: string) => void
-}
-
 /** Records that are read at once. */
-const BATCH = 4_000
+const BATCH = 10_000
 /** ms between flushes of journals to the disk. */
 const SYNC = 1_000
 
@@ -54,24 +48,23 @@ export class JournalFolder {
     }
   }
 
-  /** Reads the next records of segments, after their positions. */
+  /** Reads the next records of segments, after their positions. `add` receives each. */
   read(
     segments: readonly JournalSegment[],
     positions: ReadonlyMap<string, JournalRow>,
-    reader: LineReader,
+    add: (line: JournalLine, process: string) => void,
   ): SegmentReads {
     const changed: JournalRow[] = []
     const malformed: SegmentReads['malformed'][number][] = []
     let left = BATCH
     let lastAt = 0
     const result = (hasMore: boolean) => ({ changed, malformed, hasMore, records: BATCH - left, lastAt })
-    for (const { file, process, number } of segments) {
-      if (number === FIRST_SEGMENT && !positions.has(file)) reader.begin(process)
+    for (const { file, process } of segments) {
       const before = positions.get(file) ?? { segment: file, position: 0, malformed: 0 }
-      const read = readJournal(join(this.#folder, file), before.position, left)
-      for (const line of read.records) reader.add(line, process)
-      left -= read.records.length
-      lastAt = read.records.at(-1)?.at ?? lastAt
+      const reader = { most: left, add: (line: JournalLine) => add(line, process) }
+      const read = readJournal(join(this.#folder, file), before.position, reader)
+      left -= read.records
+      lastAt = read.lastAt || lastAt
       const [offset] = read.malformed
       const lines = read.malformed.length
       if (offset !== undefined) malformed.push({ segment: file, lines, offset })

@@ -12,7 +12,7 @@ import { USAGE_FILE } from '../journal/file.ts'
 import { JournalWriter } from '../journal/journal-writer.ts'
 import { listSegments, processName, thisProcess } from '../journal/segment-files.ts'
 import type { BookkeeperEvent } from './bookkeeper.ts'
-import { LedgerClient } from './ledger-client.ts'
+import { LedgerClient, type LedgerClientOptions } from './ledger-client.ts'
 
 const closers: (() => unknown)[] = []
 after(async () => {
@@ -25,7 +25,7 @@ const given = () => {
   const [folder, journal] = [join(root, 'data'), join(root, 'data', 'journal')]
   const events: BookkeeperEvent[] = []
   let keepDays = 100_000
-  const client = new LedgerClient({
+  const options: LedgerClientOptions = {
     folder,
     journal,
     database: null,
@@ -36,8 +36,14 @@ const given = () => {
     process: thisProcess(),
     limits: () => ({ keepDays, keepHours: 100_000, maxMegabytes: 1_000 }),
     report: (event) => events.push(event),
-  })
-  closers.push(() => client.close())
+  }
+  /** Another client, after the first one is closed. */
+  const later = () => {
+    const client = new LedgerClient(options)
+    closers.push(() => client.close())
+    return client
+  }
+  const client = later()
   const writer = new JournalWriter({
     folder: journal,
     process: processName(thisProcess()),
@@ -60,7 +66,7 @@ const given = () => {
     keepDays = days
     client.limitsChanged()
   }
-  return { root, folder, journal, events, client, writer, serve, keep }
+  return { root, folder, journal, events, client, later, writer, serve, keep }
 }
 
 const requestsIn = (folder: string): number => {
@@ -122,6 +128,18 @@ test('ledger: an adjustment is stored after what is in the journal', async () =>
   const sums = await client.sums(NOON, [])
   assert.ok(typeof sums !== 'string')
   assert.equal(sums[0]?.spent, 0)
+})
+
+test('ledger: what a process has spent is known, with its adjustments, also to a thread that starts later', async () => {
+  const { client, later, serve } = given()
+  const own = processName(thisProcess())
+  await serve(1, 20)
+  const of = { id: 'adj_1', at: NOON, budget: 'bud_a', counter: 'bud_a', period_start: NOON, key: null }
+  await client.adjust({ ...of, amount: -70, reason: 'an incident', actor: 'adm_a', process: own })
+  const spent = [{ counter: 'bud_a', periodStart: NOON, spent: 19 * 70 }]
+  assert.deepEqual(await client.spentBy(own), spent)
+  await client.close()
+  assert.deepEqual(await later().spentBy(own), spent)
 })
 
 test('ledger: a journal that is not stored within the limit is a problem of the query only', async () => {

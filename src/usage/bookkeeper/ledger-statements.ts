@@ -97,6 +97,7 @@ export const prepareStatements = (database: DatabaseSync) => ({
   processSums: database.prepare(
     'SELECT process, counter, period_start, spent FROM process_sum WHERE period_start >= ?',
   ),
+  spentBy: database.prepare('SELECT counter, period_start, spent FROM process_sum WHERE process = ?'),
   processes: database.prepare('SELECT DISTINCT process FROM process_sum WHERE process >= ? AND process < ?'),
   removeSumsOf: database.prepare(
     `DELETE FROM process_sum WHERE process = ?1 AND (counter, period_start) IN
@@ -148,7 +149,6 @@ export const writeBatch = (
   { positions, stored }: BatchPlace,
 ): void => {
   const now = Date.now()
-  runAll(statements.insertRequest, batch.requests)
   runAll(
     statements.setOpenCall,
     batch.open.map((row) => valuesOf(OPEN_CALL_COLUMNS, { ...row, process: stored(row.process) })),

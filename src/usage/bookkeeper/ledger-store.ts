@@ -1,7 +1,9 @@
 /** A database that contains the ledger. Functions throw the error of the database or of the file system. */
 
+import type { CounterSpend } from '../../core/journal.ts'
 import type { RecordedPart } from '../../policy/accounts/lease.ts'
 import type { AdjustmentRow, JournalRow, OpenCallRow } from '../columns/usage-schema.ts'
+import type { RecordValues } from '../journal/journal-record.ts'
 import type { JournalProcess } from '../journal/segment-files.ts'
 import type { LedgerBatch } from './fold.ts'
 import type { CountedPeriodOf } from './period-count.ts'
@@ -14,7 +16,9 @@ export type LedgerStore = {
    * still be on its way. `earlier`: the positions of a gateway that has not stored anything in a shared database.
    */
   begin(earlier: () => readonly JournalRow[]): Promise<StoredState>
-  /** Stores a batch and the positions that it was read up to, in one transaction. */
+  /** A complete request of the next batch, in the order of `REQUEST_COLUMNS`. After an error the store must be closed. */
+  addRow(row: RecordValues): void
+  /** Stores a batch, the rows that were added, and the positions that it was read up to, in one transaction. */
   store(batch: LedgerBatch, positions: readonly JournalRow[]): Promise<void>
   /** What each budget counter has spent in periods that began at `since` or later, after `counted` are counted at `at`. */
   sums(since: number, counted: readonly CountedPeriodOf[], at: number): Promise<readonly LedgerSum[]>
@@ -26,15 +30,22 @@ export type LedgerStore = {
   /** Deletes a batch of old rows and returns free space to the file system. Returns whether more may be left. */
   sweep(limits: UsageLimits, now: number): Promise<boolean>
   /**
-   * Completes the requests of a gateway that has stored nothing for a day. `complete` returns what that adds. Returns whether
-   * there was one.
+   * Completes the requests of a gateway that has stored nothing for a day. Returns whether there was one.
    */
-  closeGone(complete: (node: string, open: readonly OpenCallRow[]) => LedgerBatch): Promise<boolean>
+  closeGone(complete: CompleteGone): Promise<boolean>
+  /** What a process has spent of budget counters. */
+  spentBy(process: string): Promise<readonly CounterSpend[]>
   /** Waits until the disk has what was stored, so that stored segments can be deleted. */
   checkpoint(): Promise<void>
   removePosition(segment: string): Promise<void>
   close(): Promise<void>
 }
+
+/** Adds the requests of a gateway that is gone to `rows`, and returns what they add to sums. */
+export type CompleteGone = (
+  gone: { readonly node: string; readonly open: readonly OpenCallRow[] },
+  rows: RecordValues[],
+) => LedgerBatch
 
 /**
  * ms after its start from which a process adds up what earlier ones of its gateway have spent. Before that, shared counters may still

@@ -2,12 +2,14 @@
  * The ledger in Postgres, which several gateways write at a time. A batch is one exchange of messages, and nothing is locked for all:
  * rows are inserted into the partition of their day, and sums are added in one order.
  */
+import type { CounterSpend } from '../../core/journal.ts'
 import { PostgresPool, type PostgresSession } from '../../storage/sql/postgres/pool.ts'
 import { PostgresError } from '../../storage/sql/postgres/postgres-error.ts'
 import { openShared } from '../../storage/sql/postgres/shared-schema.ts'
 import type { SharedDatabase } from '../../storage/sql/shared-database.ts'
 import { Partitions } from '../columns/partitions.ts'
 import { type JournalRow, type OpenCallRow, REQUEST_COLUMNS, SHARED_USAGE } from '../columns/usage-schema.ts'
+import type { RecordValues } from '../journal/journal-record.ts'
 import { type StoredNames, storedNames } from '../journal/node-name.ts'
 import { endedProcesses, isOfRun, type JournalProcess } from '../journal/segment-files.ts'
 import { counterSums } from './counter-sums.ts'
@@ -15,6 +17,7 @@ import type { LedgerBatch } from './fold.ts'
 import {
   type Adjusted,
   type Adjustment,
+  type CompleteGone,
   type LedgerStore,
   type LedgerSum,
   type LedgerWriter,
@@ -51,6 +54,8 @@ export class PostgresLedger implements LedgerStore {
   readonly #names: StoredNames
   readonly #process: JournalProcess
   #statements = new BatchStatements(new Map())
+  /** Requests of the next batch. */
+  #rows: RecordValues[] = []
   /** Positions in the database, by segment. */
   #positions = new Map<string, number>()
   /** Processes that had ended before the first sweep and have sums of their own; null: not known yet. */
@@ -110,9 +115,15 @@ export class PostgresLedger implements LedgerStore {
     return state
   }
 
+  addRow(row: RecordValues): void {
+    this.#rows.push(row)
+  }
+
   async store(batch: LedgerBatch, positions: readonly JournalRow[]): Promise<void> {
+    const rows = this.#rows
+    this.#rows = []
     const now = Date.now()
-    await this.#partitions.makeFor(receiptsOf(batch), now)
+    await this.#partitions.makeFor(receiptsOf(rows), now)
     const { node, stored } = this.#names
     const place = {
       node,
@@ -121,7 +132,7 @@ export class PostgresLedger implements LedgerStore {
       positions: positions.map((row) => ({ ...row, before: this.#positions.get(row.segment) ?? null })),
     }
     try {
-      await this.#pool.batch(this.#statements.of(batch, place))
+      await this.#pool.batch(this.#statements.of(batch, rows, place))
     } catch (error) {
       const problem = error instanceof PostgresError ? PROBLEMS[error.code ?? ''] : undefined
       throw problem === undefined ? error : new Error(problem)
@@ -172,7 +183,18 @@ export class PostgresLedger implements LedgerStore {
     this.#positions.delete(segment)
   }
 
-  closeGone(complete: (node: string, open: readonly OpenCallRow[]) => LedgerBatch): Promise<boolean> {
+  async spentBy(process: string): Promise<readonly CounterSpend[]> {
+    const { rows } = await this.#pool.query('SELECT counter, period_start, spent FROM process_sum WHERE process = $1', [
+      this.#names.stored(process),
+    ])
+    return rows.map(({ counter, period_start, spent }) => ({
+      counter: String(counter),
+      periodStart: Number(period_start),
+      spent: Number(spent),
+    }))
+  }
+
+  closeGone(complete: CompleteGone): Promise<boolean> {
     return this.#pool.transaction(async (tx) => {
       const found = await tx.query(
         `SELECT node FROM gateway WHERE seen < ${NOW} - ${GONE.after} AND node <> $1
@@ -186,9 +208,12 @@ export class PostgresLedger implements LedgerStore {
       const open = await openCalls(tx, names)
       const { node, stored } = names
       const now = Date.now()
-      if (open.length > 0)
-        for (const { text, values } of this.#statements.of(complete(node, open), { node, stored, positions: [], now }))
+      if (open.length > 0) {
+        const added: RecordValues[] = []
+        const batch = complete({ node, open }, added)
+        for (const { text, values } of this.#statements.of(batch, added, { node, stored, positions: [], now }))
           await tx.query(text, values)
+      }
       await tx.query(
         "UPDATE incident SET ended = greatest(began, $1), ended_by = 'restart' WHERE node = $2 AND ended IS NULL",
         [now, node],
@@ -259,8 +284,8 @@ export class PostgresLedger implements LedgerStore {
   }
 }
 
-function* receiptsOf({ requests }: LedgerBatch): Generator<number> {
-  for (const row of requests) yield Number(row[RECEIVED])
+function* receiptsOf(rows: readonly RecordValues[]): Generator<number> {
+  for (const row of rows) yield Number(row[RECEIVED])
 }
 
 const openCalls = async (tx: PostgresSession, { own, range }: StoredNames): Promise<readonly OpenCallRow[]> => {

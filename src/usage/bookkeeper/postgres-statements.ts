@@ -13,6 +13,7 @@ import {
   REQUEST_COLUMNS,
   type UsageTables,
 } from '../columns/usage-schema.ts'
+import type { RecordValues } from '../journal/journal-record.ts'
 import type { LedgerBatch } from './fold.ts'
 
 /** ms since 1970, by the clock of the database. */
@@ -74,7 +75,11 @@ export class BatchStatements {
    * All of a batch. The first statement fails with `CHECKS.gateway` if others have closed the calls of this gateway, and the
    * second with `CHECKS.position` if the database has another position, such as after a failover to an earlier state.
    */
-  of(batch: LedgerBatch, { node, positions, stored, now }: StoredPlace): readonly PostgresStatement[] {
+  of(
+    batch: LedgerBatch,
+    rows: readonly RecordValues[],
+    { node, positions, stored, now }: StoredPlace,
+  ): readonly PostgresStatement[] {
     const named = <R extends { readonly process: string }>(rows: readonly R[]) =>
       rows.map((row) => ({ ...row, process: stored(row.process) }))
     const set = (columns: readonly string[]) => columns.map((one) => `${one} = excluded.${one}`).join(', ')
@@ -86,7 +91,7 @@ export class BatchStatements {
       { text: 'SET LOCAL synchronous_commit = off' },
       beatOf(node),
       positionsOf(positions, stored),
-      this.#requests(batch),
+      this.#requests(rows),
       this.#insert(
         'open_call',
         ['process', 'call', 'started', 'team', 'running', 'records'],
@@ -122,9 +127,9 @@ export class BatchStatements {
   }
 
   /** IDs are random, so none comes twice; one that did must not stop all others. */
-  #requests({ requests }: LedgerBatch): PostgresStatement | null {
-    if (requests.length === 0) return null
-    const values = REQUEST_COLUMNS.map((_, at) => arrayText(requests.map((row) => (row[at] ?? null) as Value)))
+  #requests(rows: readonly RecordValues[]): PostgresStatement | null {
+    if (rows.length === 0) return null
+    const values = REQUEST_COLUMNS.map((_, at) => arrayText(rows.map((row) => row[at] ?? null)))
     const columns = REQUEST_COLUMNS.join(', ')
     return {
       text: `INSERT INTO request (${columns}) SELECT * FROM ${this.#lists('request', REQUEST_COLUMNS)} ON CONFLICT DO NOTHING`,

@@ -1,8 +1,10 @@
 /** The ledger in `usage.db`. Writes are prepared statements in one transaction. */
 import type { DatabaseSync } from 'node:sqlite'
+import type { CounterSpend } from '../../core/journal.ts'
 import { inTransaction } from '../../storage/sql/transaction.ts'
 import type { AdjustmentRow, JournalRow, OpenCallRow } from '../columns/usage-schema.ts'
 import { openStorage, type UsageStorage } from '../columns/usage-storage.ts'
+import type { RecordValues } from '../journal/journal-record.ts'
 import { type StoredNames, storedNames } from '../journal/node-name.ts'
 import { endedProcesses, isOfRun, type JournalProcess } from '../journal/segment-files.ts'
 import { counterSums } from './counter-sums.ts'
@@ -54,13 +56,36 @@ export class SqliteLedger implements LedgerStore {
   }
 
   async begin(): Promise<StoredState> {
-    return inTransaction(this.#database, () => ({ positions: this.#positions(), open: this.#openOf(this.#names) }))
+    const { own, range } = this.#names
+    return inTransaction(this.#database, () => {
+      const positions = this.#statements.positions.all(...range).map(({ segment, position, malformed }) => ({
+        segment: own(String(segment)) ?? '',
+        position: Number(position),
+        malformed: Number(malformed),
+      }))
+      return { positions, open: this.#openOf(this.#names) }
+    })
+  }
+
+  /** Rows are inserted at once: those of a large batch in memory would be copied by the collector. */
+  addRow(row: RecordValues): void {
+    this.#beginBatch()
+    this.#statements.insertRequest.run(...row)
   }
 
   async store(batch: LedgerBatch, positions: readonly JournalRow[]): Promise<void> {
-    inTransaction(this.#database, () => {
-      writeBatch(this.#statements, batch, { positions, stored: this.#names.stored })
-    })
+    this.#beginBatch()
+    writeBatch(this.#statements, batch, { positions, stored: this.#names.stored })
+    this.#database.exec('COMMIT')
+  }
+
+  async spentBy(process: string): Promise<readonly CounterSpend[]> {
+    const rows = this.#statements.spentBy.all(this.#names.stored(process))
+    return rows.map(({ counter, period_start, spent }) => ({
+      counter: String(counter),
+      periodStart: Number(period_start),
+      spent: Number(spent),
+    }))
   }
 
   async sums(since: number, counted: readonly CountedPeriodOf[], at: number): Promise<readonly LedgerSum[]> {
@@ -122,15 +147,6 @@ export class SqliteLedger implements LedgerStore {
 
   // ── State ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #positions(): readonly JournalRow[] {
-    const { own, range } = this.#names
-    return this.#statements.positions.all(...range).map(({ segment, position, malformed }) => ({
-      segment: own(String(segment)) ?? '',
-      position: Number(position),
-      malformed: Number(malformed),
-    }))
-  }
-
   #openOf({ own, range }: StoredNames): readonly OpenCallRow[] {
     return this.#statements.openCalls.all(...range).map((found) => {
       // Only this program writes the table.
@@ -142,6 +158,10 @@ export class SqliteLedger implements LedgerStore {
   #sums(since: number): readonly LedgerSum[] {
     const { sums, processSums } = this.#statements
     return counterSums(sums.all(since), processSums.all(since), (name) => name !== '' && isOfRun(name, this.#process))
+  }
+
+  #beginBatch(): void {
+    if (!this.#database.isTransaction) this.#database.exec('BEGIN IMMEDIATE')
   }
 
   // ── Writes ─────────────────────────────────────────────────────────────────────────────────────────────────────

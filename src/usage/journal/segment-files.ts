@@ -35,17 +35,11 @@ const parseProcess = (name: string): JournalProcess => {
   return { start: Number.parseInt(start, 36), pid: Number(pid), worker: Number(worker) }
 }
 
-/** Whether the process is one of several that serve the same port. */
-export const isWorker = (name: string): boolean => parseProcess(name).worker > 0
-
 /** Whether a process is this one, or one of its workers. */
 export const isOfRun = (name: string, own: JournalProcess): boolean => {
   const { start, worker } = parseProcess(name)
   return worker === 0 ? name === processName(own) : start >= own.start
 }
-
-/** The number of a process's first segment. */
-export const FIRST_SEGMENT = 1
 
 export const segmentFile = (process: string, number: number): string => `${process}-${number}.jsonl`
 

@@ -11,7 +11,7 @@ import type { SqlValue } from '../storage/sql/database.ts'
 import { readableVersion, type SchemaVersions } from '../storage/sql/migrate.ts'
 import { PostgresPool } from '../storage/sql/postgres/pool.ts'
 import { Partitions } from '../usage/columns/partitions.ts'
-import { KEY_USAGE_KEY, MODEL_USAGE_KEY, SHARED_USAGE, USAGE_SCHEMA } from '../usage/columns/usage-schema.ts'
+import { DAY_USAGE_KEY, HOUR_USAGE_KEY, SHARED_USAGE, USAGE_SCHEMA } from '../usage/columns/usage-schema.ts'
 import { USAGE_FILE } from '../usage/journal/file.ts'
 import { nodeName, storedNames } from '../usage/journal/node-name.ts'
 import { listSegments } from '../usage/journal/segment-files.ts'
@@ -66,8 +66,8 @@ const CONTROL: readonly TableMove[] = [
 ]
 const USAGE: readonly TableMove[] = [
   { table: 'request', key: ['received', 'id'], amount: 'cost', convert: withNode },
-  { table: 'usage_key', key: KEY_USAGE_KEY, amount: 'cost' },
-  { table: 'usage_model', key: MODEL_USAGE_KEY, amount: 'cost' },
+  { table: 'usage_day', key: DAY_USAGE_KEY, amount: 'cost' },
+  { table: 'usage_hour', key: HOUR_USAGE_KEY, amount: 'cost' },
   { table: 'budget_sum', key: ['counter', 'period_start'], amount: 'spent', replaces: true },
   {
     table: 'process_sum',
@@ -212,7 +212,7 @@ const checkTarget = async (
       file === CONTROL_FILE
         ? (await has("SELECT 1 FROM record WHERE id <> 'team_default' LIMIT 1")) ||
           (await has('SELECT 1 FROM audit LIMIT 1'))
-        : (await has('SELECT 1 FROM request LIMIT 1')) || (await has('SELECT 1 FROM usage_key LIMIT 1'))
+        : (await has('SELECT 1 FROM request LIMIT 1')) || (await has('SELECT 1 FROM usage_day LIMIT 1'))
     if (isUsed)
       throw new MoveError(`The schema ${schema} is not empty. Pass --resume to continue a move that was interrupted.`)
     return

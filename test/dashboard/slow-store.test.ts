@@ -14,7 +14,7 @@ import { ADMIN, type Populated, startPopulated } from './support/populated.ts'
 
 /** ms that a query of a slow table takes; the limit is 5 s. */
 const SLOW = 8_000
-const TABLES = ['request', 'open_call', 'usage_key', 'usage_model']
+const TABLES = ['request', 'open_call', 'usage_day', 'usage_hour']
 
 const counting = (rows: number): string =>
   `WITH RECURSIVE step (at) AS (SELECT 1 UNION ALL SELECT at + 1 FROM step WHERE at < ${rows}) SELECT count(*) FROM step`

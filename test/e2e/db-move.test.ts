@@ -106,7 +106,7 @@ describe('headgate db move', { skip: skipPostgres, concurrency: false }, () => {
     const rows = rowsOf(moved)
     const cost = Math.round(Number(spent) * 1e9)
     assert.deepEqual(rows.request, { rows: CALLS, sum: cost })
-    for (const table of ['usage_key', 'usage_model', 'budget_sum']) assert.equal(rows[table].sum, cost, table)
+    for (const table of ['usage_day', 'usage_hour', 'budget_sum']) assert.equal(rows[table].sum, cost, table)
     assert.deepEqual([rows.record.rows, rows.audit.rows, rows.secret.rows], [4, 3, 1])
     const again = await move()
     assert.deepEqual([again.code, /--resume/.test(again.stderr)], [6, true], again.stderr)

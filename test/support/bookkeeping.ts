@@ -97,7 +97,7 @@ export const checkSums = (engine: LedgerEngine, folder: string) =>
       'SELECT count(*) requests, coalesce(sum(saved), 0) saved, coalesce(sum(total_ms), 0) total FROM request',
     )
     assert.deepEqual(all(`SELECT coalesce(sum(attempts), 0) attempts, ${SUMS} FROM request`)[0], attempts, 'requests')
-    for (const table of ['usage_key', 'usage_model']) {
+    for (const table of ['usage_day', 'usage_hour']) {
       assert.deepEqual(all(`SELECT coalesce(sum(attempts), 0) attempts, ${SUMS} FROM ${table}`)[0], attempts, table)
       assert.deepEqual(
         all(

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import type { JournalRecord } from '../../src/core/journal.ts'
 import { Bookkeeper } from '../../src/usage/bookkeeper/bookkeeper.ts'
-import { COUNT_COLUMNS } from '../../src/usage/columns/usage-schema.ts'
+import { COUNT_COLUMNS, DAY_USAGE_KEY, HOUR_USAGE_KEY } from '../../src/usage/columns/usage-schema.ts'
 import { USAGE_FILE } from '../../src/usage/journal/file.ts'
 import { RecordEncoder } from '../../src/usage/journal/journal-record.ts'
 import { processName, segmentFile, thisProcess } from '../../src/usage/journal/segment-files.ts'
@@ -88,12 +88,12 @@ export const fillLedger = (
   const timeOf = (x: number) => end - (count - x) * step
   const sums = (from: number, to: number) => {
     const totals = [
-      ['usage_key', ['day', 'team', 'key', 'tag'], "date(received / 1000, 'unixepoch'), team, key, ''"],
       [
-        'usage_model',
-        ['day', 'hour', 'provider', 'model', 'style', 'route', 'client'],
-        "date(received / 1000, 'unixepoch'), received / 3600000 * 3600000, provider, model, 'chat', model, 'openai-sdk'",
+        'usage_day',
+        DAY_USAGE_KEY,
+        "date(received / 1000, 'unixepoch'), team, key, '', provider, model, 'chat', model, 'openai-sdk'",
       ],
+      ['usage_hour', HOUR_USAGE_KEY, "received / 3600000 * 3600000, provider, model, 'chat', model, 'openai-sdk'"],
     ] as const
     const counted: { readonly [name: string]: string } = {
       requests: 'count(*)',

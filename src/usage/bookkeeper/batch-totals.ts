@@ -1,10 +1,10 @@
-/** Adds up what complete requests have used, for one transaction: totals by key and day, by model and hour, and facets. */
+/** Adds up what complete requests have used, for one transaction: totals of days and of hours, and facets. */
 import {
+  type DayUsage,
   ENDED_COLUMNS,
   type FacetRow,
-  type KeyUsage,
+  type HourUsage,
   LISTED,
-  type ModelUsage,
   NO_COUNTS,
   OTHER,
   type TotalCounts,
@@ -48,10 +48,10 @@ const ATTEMPT = {
 
 const HOUR = 3_600_000
 /**
- * Most rows that this process adds to a day of keys, and to an hour of models; what comes then is counted as `other`. Models,
- * tags and clients are named by clients.
+ * Most rows that this process adds to a day, and to an hour; what comes then is counted as `other`. Models, tags and clients are
+ * named by clients.
  */
-const MOST = { keys: 50_000, models: 5_000 }
+const MOST = { days: 50_000, hours: 5_000 }
 /** Most facets, and combinations of them, that are known to be stored, and ms until facets are stored again. */
 const FACETS = { most: 20_000, again: HOUR }
 
@@ -103,17 +103,22 @@ const NO_SUMS: AttemptSums = {
   unpriced: 0,
 }
 
+/** The row of a day and the row of an hour in which a request or an attempt is counted. */
+type TotalRows = { readonly day: MutableRow<DayUsage>; readonly hour: MutableRow<HourUsage> }
+type Target = Pick<DayUsage, 'day' | 'provider' | 'model'> & Pick<HourUsage, 'hour'>
+
 export class BatchTotals {
   readonly #dayOf: (at: number) => string
-  #keys = new Map<string, MutableRow<KeyUsage>>()
-  #models = new Map<string, MutableRow<ModelUsage>>()
-  /** The row that was used last: the next request often has the same. */
-  #lastModel: MutableRow<ModelUsage> | null = null
+  #rows = new Map<string, TotalRows>()
+  #days = new Map<string, MutableRow<DayUsage>>()
+  #hours = new Map<string, MutableRow<HourUsage>>()
+  /** The rows that were used last: the next request often has the same. */
+  #last: TotalRows | null = null
   #facets: FacetRow[] = []
-  /** Rows of keys with the row of the model that an answered request had last. */
-  #pairs = new Map<KeyUsage, ModelUsage>()
-  readonly #knownKeys: NamesOfPeriod<string>
-  readonly #knownModels: NamesOfPeriod<number>
+  /** Rows whose facets are known, with those of an answered request. */
+  #answered = new Set<TotalRows>()
+  readonly #knownDays: NamesOfPeriod<string>
+  readonly #knownHours: NamesOfPeriod<number>
   readonly #knownFacets = new Set<string>()
   /** Values of requests whose facets are known. */
   readonly #combinations = new Set<string>()
@@ -122,79 +127,89 @@ export class BatchTotals {
   /** `dayOf`: the date of a time (`2026-11-22`) in the zone of daily sums. */
   constructor(dayOf: (at: number) => string, most = MOST) {
     this.#dayOf = dayOf
-    this.#knownKeys = new NamesOfPeriod(most.keys)
-    this.#knownModels = new NamesOfPeriod(most.models)
+    this.#knownDays = new NamesOfPeriod(most.days)
+    this.#knownHours = new NamesOfPeriod(most.hours)
   }
 
   /** Counts a request (`ENDED_COLUMNS`) and its attempts (`LISTED`). */
   add(request: RecordValues, attempts: readonly RecordValues[], sums: AttemptSums): void {
     const received = Number(request[REQUEST.received])
-    const day = this.#dayOf(received)
-    const key = this.#keyRow(day, request)
-    addRequest(key, request, sums)
-    addAttempts(key, sums)
-    const hour = Math.floor(received / HOUR) * HOUR
     const [provider, model] = [text(request[REQUEST.provider]), text(request[REQUEST.model])]
-    const own = this.#modelRow({ day, hour, provider, model }, request)
-    addRequest(own, request, sums)
+    const period = { day: this.#dayOf(received), hour: Math.floor(received / HOUR) * HOUR }
+    const own = this.#rowsOf({ ...period, provider, model }, request)
+    addRequest(own.day, request, sums)
+    addRequest(own.hour, request, sums)
     for (const attempt of attempts) {
       const [triedProvider, triedModel] = [text(attempt[ATTEMPT.provider]), text(attempt[ATTEMPT.model])]
       const isOwn = triedProvider === provider && triedModel === model
-      const row = isOwn ? own : this.#modelRow({ day, hour, provider: triedProvider, model: triedModel }, request)
-      addAttempts(row, attempts.length === 1 ? sums : sumsOf([attempt]))
+      const rows = isOwn ? own : this.#rowsOf({ ...period, provider: triedProvider, model: triedModel }, request)
+      const added = attempts.length === 1 ? sums : sumsOf([attempt])
+      addAttempts(rows.day, added)
+      addAttempts(rows.hour, added)
     }
     const seen = Number(request[REQUEST.ended] ?? received)
+    const isAnswered = request[REQUEST.outcome] === 'answered'
     // Most requests of a batch differ in nothing that menus show.
-    if (this.#pairs.get(key) === own && request[REQUEST.outcome] === 'answered' && seen < this.#facetsUntil) return
-    this.#pairs.set(key, own)
+    if (isAnswered && seen < this.#facetsUntil && this.#answered.has(own)) return
+    if (isAnswered) this.#answered.add(own)
     this.#addFacets(request, seen)
   }
 
   take(): {
-    readonly keys: readonly KeyUsage[]
-    readonly models: readonly ModelUsage[]
+    readonly days: readonly DayUsage[]
+    readonly hours: readonly HourUsage[]
     readonly facets: readonly FacetRow[]
   } {
-    const taken = { keys: [...this.#keys.values()], models: [...this.#models.values()], facets: this.#facets }
-    this.#keys = new Map()
-    this.#models = new Map()
-    this.#lastModel = null
+    const taken = { days: [...this.#days.values()], hours: [...this.#hours.values()], facets: this.#facets }
+    this.#rows = new Map()
+    this.#days = new Map()
+    this.#hours = new Map()
+    this.#last = null
     this.#facets = []
-    this.#pairs = new Map()
+    this.#answered = new Set()
     return taken
   }
 
-  #keyRow(day: string, request: RecordValues): MutableRow<KeyUsage> {
+  #rowsOf(target: Target, request: RecordValues): TotalRows {
+    const { day, hour, provider, model } = target
     const [team, key, tag] = [text(request[REQUEST.team]), text(request[REQUEST.key]), text(request[REQUEST.tag])]
-    const name = `${day}\0${team}\0${key}\0${tag}`
-    const known = this.#keys.get(name)
-    if (known) return known
-    const isOther = !this.#knownKeys.add(day, name)
-    const row = isOther ? { day, team, key: OTHER, tag: OTHER, ...NO_COUNTS } : { day, team, key, tag, ...NO_COUNTS }
-    return added(this.#keys, isOther ? `${day}\0${team}\0${OTHER}\0${OTHER}` : name, row)
+    const [style, route] = [text(request[REQUEST.style]), text(request[REQUEST.route])]
+    const client = text(request[REQUEST.client])
+    const last = this.#last
+    const known = last?.day
+    const isTarget =
+      known?.provider === provider && known.model === model && last?.hour.hour === hour && known.day === day
+    const isOwner = isTarget && known.key === key && known.team === team && known.tag === tag
+    if (last && isOwner && known.style === style && known.route === route && known.client === client) return last
+    const name = `${hour}\0${day}\0${team}\0${key}\0${tag}\0${provider}\0${model}\0${style}\0${route}\0${client}`
+    let rows = this.#rows.get(name)
+    if (!rows) {
+      const of = { provider, model, style, route, client }
+      const names = { day, team, key, tag, ...of }
+      rows = { day: this.#dayRow(name.slice(name.indexOf('\0') + 1), names), hour: this.#hourRow({ hour, ...of }) }
+      this.#rows.set(name, rows)
+    }
+    this.#last = rows
+    return rows
   }
 
-  #modelRow(
-    of: Pick<ModelUsage, 'day' | 'hour' | 'provider' | 'model'>,
-    request: RecordValues,
-  ): MutableRow<ModelUsage> {
-    const { day, hour, provider, model } = of
-    const style = text(request[REQUEST.style])
-    const [route, client] = [text(request[REQUEST.route]), text(request[REQUEST.client])]
-    const last = this.#lastModel
-    const isTarget = last?.provider === provider && last.model === model && last.hour === hour && last.day === day
-    if (isTarget && last.style === style && last.route === route && last.client === client) return last
-    const name = `${day}\0${hour}\0${provider}\0${model}\0${style}\0${route}\0${client}`
-    const known = this.#models.get(name)
-    if (known) {
-      this.#lastModel = known
-      return known
-    }
-    if (this.#knownModels.add(hour, name))
-      return added(this.#models, name, { day, hour, provider, model, style, route, client, ...NO_COUNTS })
-    const others = { model: OTHER, style, route: OTHER, client: OTHER }
-    const otherName = `${day}\0${hour}\0${provider}\0${OTHER}\0${style}\0${OTHER}\0${OTHER}`
-    return added(this.#models, otherName, { day, hour, provider, ...others, ...NO_COUNTS })
+  #dayRow(name: string, names: Omit<DayUsage, keyof TotalCounts>): MutableRow<DayUsage> {
+    const known = this.#days.get(name)
+    if (known) return known
+    const { day, team, provider, style } = names
+    if (this.#knownDays.add(day, name)) return added(this.#days, name, { ...names, ...NO_COUNTS })
+    const others = { key: OTHER, tag: OTHER, model: OTHER, route: OTHER, client: OTHER }
+    return added(this.#days, `${day}\0${team}\0${provider}\0${style}`, { ...names, ...others, ...NO_COUNTS })
+  }
+
+  #hourRow(names: Omit<HourUsage, keyof TotalCounts>): MutableRow<HourUsage> {
+    const { hour, provider, model, style, route, client } = names
+    const name = `${hour}\0${provider}\0${model}\0${style}\0${route}\0${client}`
+    const known = this.#hours.get(name)
+    if (known) return known
+    if (this.#knownHours.add(hour, name)) return added(this.#hours, name, { ...names, ...NO_COUNTS })
+    const others = { model: OTHER, route: OTHER, client: OTHER }
+    return added(this.#hours, `${hour}\0${provider}\0${style}`, { ...names, ...others, ...NO_COUNTS })
   }
 
   /** Values are stored again after an hour, with the time when they were seen. */

@@ -342,19 +342,13 @@ onEachEngine((engine) => {
       [],
     )
     assert.equal(reading((all) => all('SELECT call FROM open_call')).length, 1)
-    const hours = () =>
-      reading((all) => all('SELECT hour > 0 AS has_hours, sum(requests) requests FROM usage_model GROUP BY 1'))
-    assert.equal(hours().length, 1)
-    assert.equal(hours()[0]?.requests, 12_000)
+    const hours = () => reading((all) => all('SELECT sum(requests) requests FROM usage_hour'))[0]?.requests
+    assert.equal(hours(), 12_000)
     assert.ok(size() <= before / 4, `${before} → ${size()} bytes`)
     while (await bookkeeper.sweep(limits, NOON + 91 * 86_400_000));
-    // The hours of old days are summed up.
     while (await bookkeeper.sweep(limits, NOON + 93 * 86_400_000));
-    assert.deepEqual(
-      reading((all) => all('SELECT min(hour) first, max(hour) last, sum(requests) requests FROM usage_model')),
-      [{ first: 0, last: 0, requests: 12_000 }],
-    )
-    assert.equal(reading((all) => all('SELECT sum(requests) requests FROM usage_key'))[0]?.requests, 12_000)
+    assert.equal(hours(), null, 'hours are deleted, days are not')
+    assert.equal(reading((all) => all('SELECT sum(requests) requests FROM usage_day'))[0]?.requests, 12_000)
   })
 
   test('bookkeeper: beyond maxMegabytes the oldest rows are deleted', async () => {
@@ -468,7 +462,7 @@ onEachEngine((engine) => {
     reading((all) => {
       assert.deepEqual(all('SELECT key, team FROM attempt'), [{ key: 'key_a', team: 'team_a' }])
       assert.deepEqual(all("SELECT value FROM facet WHERE name = 'tag' AND team = ''"), [{ value: 'search' }])
-      assert.equal(all("SELECT sum(requests) requests FROM usage_key WHERE tag = 'search'")[0]?.requests, 1)
+      assert.equal(all("SELECT sum(requests) requests FROM usage_day WHERE tag = 'search'")[0]?.requests, 1)
     })
   })
 

@@ -69,19 +69,12 @@ test('fold: an answered request is one row with its attempt, one sum of the budg
   )
   assert.deepEqual(batch.sums, [{ counter: 'bud_a', period_start: NOON, process: PROCESS, spent: 70 }])
   assert.deepEqual(
-    batch.models.map(({ day, hour, provider, requests, attempts, cost }) => [
-      day,
-      hour,
-      provider,
-      requests,
-      attempts,
-      cost,
-    ]),
-    [['2026-11-22', NOON, 'openai', 1, 1, 70]],
+    batch.hours.map(({ hour, provider, requests, attempts, cost }) => [hour, provider, requests, attempts, cost]),
+    [[NOON, 'openai', 1, 1, 70]],
   )
   assert.deepEqual(
-    batch.keys.map(({ day, team, key, requests, attempts, cost }) => [day, team, key, requests, attempts, cost]),
-    [['2026-11-22', 'team_a', 'key_a', 1, 1, 70]],
+    batch.days.map(({ day, team, key, model, attempts, cost }) => [day, team, key, model, attempts, cost]),
+    [['2026-11-22', 'team_a', 'key_a', 'gpt-5-mini', 1, 70]],
   )
   assert.deepEqual([batch.open, batch.complete], [[], []])
   assert.ok(batch.facets.some(({ team, name, value }) => team === '' && name === 'model' && value === 'gpt-5-mini'))
@@ -101,7 +94,7 @@ test('fold: each attempt of a fallback costs, and the request is their sum', () 
   assert.deepEqual([attempts, failed_attempts, cost, charged, usage_source, input], [2, 1, 30, 530, 'estimated', 20])
   assert.equal(batch.sums[0]?.spent, 530)
   assert.deepEqual(
-    batch.models
+    batch.hours
       .map((row) => [
         row.provider,
         row.requests,
@@ -119,8 +112,11 @@ test('fold: each attempt of a fallback costs, and the request is their sum', () 
     ],
   )
   assert.deepEqual(
-    batch.keys.map((row) => [row.requests, row.fell_back, row.attempts, row.cost, row.lost]),
-    [[1, 1, 2, 30, 30]],
+    batch.days.map((row) => [row.provider, row.requests, row.fell_back, row.attempts, row.cost, row.lost]).toSorted(),
+    [
+      ['anthropic', 1, 1, 1, 0, 0],
+      ['openai', 0, 0, 1, 30, 30],
+    ],
   )
 })
 
@@ -144,7 +140,7 @@ test('fold: a request without attempts, refused or from the cache', () => {
     ],
   )
   assert.deepEqual(
-    batch.models.map(({ provider, requests, refused, cached, saved, first_content_count }) => [
+    batch.hours.map(({ provider, requests, refused, cached, saved, first_content_count }) => [
       provider,
       requests,
       refused,
@@ -159,7 +155,7 @@ test('fold: a request without attempts, refused or from the cache', () => {
 test('fold: a call in progress is stored as open, and removed when it is complete', () => {
   const { folded } = writing()
   const first = folded(openedRecord(1))
-  assert.deepEqual([first.requests, first.models, first.sums], [[], [], []])
+  assert.deepEqual([first.requests, first.hours, first.sums], [[], [], []])
   assert.deepEqual(
     first.open.map(({ process, call, running, team, started }) => [process, call, running, team, started]),
     [[PROCESS, 1, 1, 'team_a', NOON + 1]],
@@ -235,7 +231,7 @@ test('fold: the state continues from the database after each record', () => {
     spent: batches.flatMap(({ sums }) => sums).reduce((sum, { spent }) => sum + spent, 0),
     requests: batches.flatMap(requestsOf).map(({ id, attempts, cost }) => [id, attempts, cost]),
     counted: batches
-      .flatMap(({ models }) => models)
+      .flatMap(({ hours }) => hours)
       .reduce((sum, { attempts, requests }) => sum + attempts + requests, 0),
   })
   // The lines do not depend on when they are folded.
@@ -339,7 +335,7 @@ test('fold: all counts of tokens are stored and summed', () => {
     ],
     [1, 2, 3, 4, 5, 6, 7, 8],
   )
-  for (const rows of [batch.models, batch.keys])
+  for (const rows of [batch.hours, batch.days])
     assert.deepEqual(
       rows.map(({ input, output, cache_read, cache_write, reasoning }) => [
         input,
@@ -393,16 +389,16 @@ test('fold: every member of an attempt is in the row of a request that its proce
 })
 
 test('totals: names above the number of rows that a period may have are counted as other', () => {
-  const totals = new BatchTotals(dayOf, { keys: 3, models: 2 })
+  const totals = new BatchTotals(dayOf, { days: 3, hours: 2 })
   const rows = Array.from({ length: 10 }, (_, at) =>
     endedRecord(at, { key: `key_${at}`, model: `model_${at}`, tag: null, received: NOON }),
   )
   const { requests } = folded(...rows)
   const none = { ...NO_SUMS, attempts: 0, failed: 0, charged: 0 }
   for (const values of requests) totals.add(values, [], none)
-  const { keys, models } = totals.take()
+  const { days, hours } = totals.take()
   assert.deepEqual(
-    keys.map(({ key, requests }) => [key, requests]),
+    days.map(({ key, requests }) => [key, requests]),
     [
       ['key_0', 1],
       ['key_1', 1],
@@ -411,7 +407,7 @@ test('totals: names above the number of rows that a period may have are counted 
     ],
   )
   assert.deepEqual(
-    models.map(({ model, requests }) => [model, requests]),
+    hours.map(({ model, requests }) => [model, requests]),
     [
       ['model_0', 1],
       ['model_1', 1],

@@ -13,14 +13,7 @@ import {
   parseCharge,
   type RequestOutcome,
 } from '../../core/journal.ts'
-import type {
-  FacetRow,
-  IncidentRow,
-  KeyUsage,
-  ModelUsage,
-  OpenCallRow,
-  ProcessSumRow,
-} from '../columns/usage-schema.ts'
+import type { DayUsage, FacetRow, HourUsage, IncidentRow, OpenCallRow, ProcessSumRow } from '../columns/usage-schema.ts'
 import {
   type ClosedLine,
   decodeLine,
@@ -50,8 +43,8 @@ export type LedgerBatch = {
   readonly open: readonly OpenCallRow[]
   /** Calls that were stored as open, and are complete. */
   readonly complete: readonly CallName[]
-  readonly keys: readonly KeyUsage[]
-  readonly models: readonly ModelUsage[]
+  readonly days: readonly DayUsage[]
+  readonly hours: readonly HourUsage[]
   /** What processes have spent. */
   readonly sums: readonly ProcessSumRow[]
   readonly facets: readonly FacetRow[]

@@ -5,13 +5,13 @@ import {
   type AdjustmentRow,
   COUNT_COLUMNS,
   columnsOf,
+  DAY_USAGE_KEY,
+  type DayUsage,
   type FacetRow,
+  HOUR_USAGE_KEY,
+  type HourUsage,
   type IncidentRow,
   type JournalRow,
-  KEY_USAGE_KEY,
-  type KeyUsage,
-  MODEL_USAGE_KEY,
-  type ModelUsage,
   type OpenCallRow,
   REQUEST_COLUMNS,
   type UsageTables,
@@ -39,8 +39,8 @@ export const ADJUSTMENT_COLUMNS = columnsOf<AdjustmentRow>()([
 const INCIDENT_COLUMNS = columnsOf<IncidentRow>()(['id', 'began', 'ended', 'ended_by', 'node', 'process', 'details'])
 const OPEN_CALL_COLUMNS = columnsOf<OpenCallRow>()(['process', 'call', 'started', 'team', 'running', 'records'])
 const FACET_COLUMNS = columnsOf<FacetRow>()(['team', 'name', 'value', 'last_seen'])
-const KEY_COLUMNS: readonly (keyof KeyUsage)[] = [...KEY_USAGE_KEY, ...COUNT_COLUMNS]
-const MODEL_COLUMNS: readonly (keyof ModelUsage)[] = [...MODEL_USAGE_KEY, ...COUNT_COLUMNS]
+const DAY_COLUMNS: readonly (keyof DayUsage)[] = [...DAY_USAGE_KEY, ...COUNT_COLUMNS]
+const HOUR_COLUMNS: readonly (keyof HourUsage)[] = [...HOUR_USAGE_KEY, ...COUNT_COLUMNS]
 
 /** The values of a row in the order of columns. */
 export const valuesOf = <Row>(columns: readonly (keyof Row)[], row: Row): SqlValue[] =>
@@ -53,7 +53,7 @@ const insertInto = (table: keyof UsageTables, columns: readonly string[]): strin
 const added = (table: string, columns: readonly string[]): string =>
   columns.map((column) => `${column} = ${table}.${column} + excluded.${column}`).join(', ')
 
-const addTo = (table: 'usage_key' | 'usage_model', key: readonly string[]): string =>
+const addTo = (table: 'usage_day' | 'usage_hour', key: readonly string[]): string =>
   `${insertInto(table, [...key, ...COUNT_COLUMNS])} ON CONFLICT (${key.join(', ')}) DO UPDATE SET ${added(table, COUNT_COLUMNS)}`
 
 const SUM_KEY = ['counter', 'period_start']
@@ -69,8 +69,8 @@ export const prepareStatements = (database: DatabaseSync) => ({
   openCalls: database.prepare(
     'SELECT process, call, started, team, running, records FROM open_call WHERE process >= ? AND process < ?',
   ),
-  addKeyUsage: database.prepare(addTo('usage_key', KEY_USAGE_KEY)),
-  addModelUsage: database.prepare(addTo('usage_model', MODEL_USAGE_KEY)),
+  addDays: database.prepare(addTo('usage_day', DAY_USAGE_KEY)),
+  addHours: database.prepare(addTo('usage_hour', HOUR_USAGE_KEY)),
   addSum: database.prepare(
     `${insertInto('budget_sum', [...SUM_KEY, 'spent'])} ON CONFLICT (${SUM_KEY.join(', ')}) DO UPDATE SET ${added('budget_sum', ['spent'])}`,
   ),
@@ -114,14 +114,9 @@ export const prepareStatements = (database: DatabaseSync) => ({
     `DELETE FROM request WHERE (received, id) IN
       (SELECT received, id FROM request WHERE received < ? ORDER BY received LIMIT ${DELETED})`,
   ),
-  oldestHours: database.prepare('SELECT day FROM usage_model WHERE day < ? AND hour > 0 ORDER BY day LIMIT 1'),
-  sumUpHours: database.prepare(
-    `INSERT INTO usage_model (${[...MODEL_USAGE_KEY, ...COUNT_COLUMNS].join(', ')})
-      SELECT day, 0, provider, model, style, route, client, ${COUNT_COLUMNS.map((column) => `sum(${column})`).join(', ')}
-      FROM usage_model WHERE day = ? AND hour > 0 GROUP BY day, provider, model, style, route, client
-      ON CONFLICT (${MODEL_USAGE_KEY.join(', ')}) DO UPDATE SET ${added('usage_model', COUNT_COLUMNS)}`,
+  oldestHour: database.prepare(
+    'DELETE FROM usage_hour WHERE hour = (SELECT hour FROM usage_hour WHERE hour < ? ORDER BY hour LIMIT 1)',
   ),
-  removeHours: database.prepare('DELETE FROM usage_model WHERE day = ? AND hour > 0'),
   oldFacets: database.prepare('DELETE FROM facet WHERE last_seen < ?'),
   setIncident: database.prepare(
     `${insertInto('incident', INCIDENT_COLUMNS)} ON CONFLICT (id) DO UPDATE SET began = excluded.began,
@@ -158,12 +153,12 @@ export const writeBatch = (
     batch.complete.map(({ process, call }) => [stored(process), call]),
   )
   runAll(
-    statements.addKeyUsage,
-    batch.keys.map((row) => valuesOf(KEY_COLUMNS, row)),
+    statements.addDays,
+    batch.days.map((row) => valuesOf(DAY_COLUMNS, row)),
   )
   runAll(
-    statements.addModelUsage,
-    batch.models.map((row) => valuesOf(MODEL_COLUMNS, row)),
+    statements.addHours,
+    batch.hours.map((row) => valuesOf(HOUR_COLUMNS, row)),
   )
   const sums = batch.sums.map((row): SqlValue[] => [row.counter, row.period_start, row.spent, stored(row.process)])
   runAll(

@@ -7,9 +7,9 @@ import { arrayText } from '../../storage/sql/postgres/array-text.ts'
 import type { PostgresSession, PostgresStatement } from '../../storage/sql/postgres/pool.ts'
 import {
   COUNT_COLUMNS,
+  DAY_USAGE_KEY,
+  HOUR_USAGE_KEY,
   type JournalRow,
-  KEY_USAGE_KEY,
-  MODEL_USAGE_KEY,
   REQUEST_COLUMNS,
   type UsageTables,
 } from '../columns/usage-schema.ts'
@@ -120,8 +120,8 @@ export class BatchStatements {
           },
       this.#add('process_sum', ['process', ...SUM_KEY], ['spent'], sums),
       facetsOf(batch),
-      this.#add('usage_key', KEY_USAGE_KEY, COUNT_COLUMNS, batch.keys),
-      this.#add('usage_model', MODEL_USAGE_KEY, COUNT_COLUMNS, batch.models),
+      this.#add('usage_day', DAY_USAGE_KEY, COUNT_COLUMNS, batch.days),
+      this.#add('usage_hour', HOUR_USAGE_KEY, COUNT_COLUMNS, batch.hours),
       this.#add('budget_sum', SUM_KEY, ['spent'], sums),
     ].filter((one) => one !== null)
   }

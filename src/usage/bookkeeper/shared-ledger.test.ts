@@ -223,7 +223,7 @@ onPostgres((engine) => {
     const bookkeeper = open()
     await storeAll(bookkeeper)
     assert.deepEqual(checkSums(), { attempts: 4, requests: 4, cost: 280 })
-    assert.equal(reading((all) => all("SELECT tag FROM usage_key WHERE tag LIKE 'a%'")).length, 1)
+    assert.equal(reading((all) => all("SELECT tag FROM usage_day WHERE tag LIKE 'a%'")).length, 1)
   })
 
   test('a batch is not stored after a failover to an earlier state: it is read again', async () => {
@@ -233,7 +233,7 @@ onPostgres((engine) => {
     await storeAll(bookkeeper)
     // The standby has not received the last commit.
     reading((all) => all('UPDATE journal SET position = 0 RETURNING 1'))
-    for (const table of ['request', 'usage_key', 'usage_model', 'budget_sum', 'process_sum'])
+    for (const table of ['request', 'usage_day', 'usage_hour', 'budget_sum', 'process_sum'])
       reading((all) => all(`DELETE FROM ${table} RETURNING 1`))
     write(OWN, answered(11))
     await bookkeeper.step()

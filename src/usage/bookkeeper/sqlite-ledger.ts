@@ -124,7 +124,7 @@ export class SqliteLedger implements LedgerStore {
   }
 
   async sweep(limits: UsageLimits, now: number): Promise<boolean> {
-    const { oldRequests, oldFacets, oldIncidents, batchEnd } = this.#statements
+    const { oldRequests, oldFacets, oldIncidents, oldestHour, batchEnd } = this.#statements
     this.#checkSize(limits)
     const rowsUntil = this.#isShrinking ? Number(batchEnd.get()?.until ?? 0) + 1 : now - limits.keepDays * DAY
     const hoursUntil = now - limits.keepHours * DAY
@@ -132,7 +132,7 @@ export class SqliteLedger implements LedgerStore {
       oldFacets.run(hoursUntil)
       oldIncidents.run(hoursUntil)
       if (now - this.#process.start > MERGE_AFTER) this.#mergeSums()
-      return [Number(oldRequests.run(rowsUntil).changes), this.#sumUpHours(hoursUntil)] as const
+      return [Number(oldRequests.run(rowsUntil).changes), oldestHour.run(hoursUntil).changes > 0] as const
     })
     const isReleasing = this.#storage.release(requests)
     const isDone = requests < DELETED && !(requests > 0 && this.#isShrinking) && !hasHours && !isReleasing
@@ -180,16 +180,6 @@ export class SqliteLedger implements LedgerStore {
   }
 
   // ── Retention ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-  /** Sums up the hours of the oldest day that has any and is over before a time in all zones. Returns whether there was one. */
-  #sumUpHours(until: number): boolean {
-    const { oldestHours, sumUpHours, removeHours } = this.#statements
-    const day = oldestHours.get(new Date(until - DAY).toISOString().slice(0, 10))?.day
-    if (day === undefined) return false
-    sumUpHours.run(day)
-    removeHours.run(day)
-    return true
-  }
 
   /** A batch of what a process has spent that has ended: no counters contain it any more. */
   #mergeSums(): void {

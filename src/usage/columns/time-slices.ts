@@ -1,7 +1,7 @@
 /** Parts of a range of time, in which many rows are read by short statements. */
 
 /** The first part in ms, the least one, and by how much the next one may be wider. */
-const WIDTH = { first: 300_000, least: 1_000, factor: 4, most: 16 }
+export const WIDTH = { first: 300_000, least: 1_000, factor: 4, most: 16 }
 /** ms that a statement should take. */
 const TAKES = 80
 
@@ -26,10 +26,14 @@ export async function* slicesOf(
     const end = Math.min(length, done + width)
     const began = time()
     yield direction === 'newest first' ? { from: to - end, to: to - done } : { from: from + done, to: from + end }
-    const took = time() - began
-    if (took < TAKES / WIDTH.most) width *= WIDTH.most
-    else if (took < TAKES / WIDTH.factor) width *= WIDTH.factor
-    else if (took > TAKES) width = Math.max(WIDTH.least, Math.floor((width * TAKES) / took))
+    width = nextWidth(width, time() - began)
     done = end
   }
+}
+
+/** How wide the part after one should be that took so many ms. */
+export const nextWidth = (width: number, took: number): number => {
+  if (took < TAKES / WIDTH.most) return width * WIDTH.most
+  if (took < TAKES / WIDTH.factor) return width * WIDTH.factor
+  return took > TAKES ? Math.max(WIDTH.least, Math.floor((width * TAKES) / took)) : width
 }

@@ -14,8 +14,8 @@ export type UsageTables = {
   /** A view. */
   readonly attempt: AttemptRow
   readonly open_call: OpenCallRow
-  readonly usage_key: KeyUsage
-  readonly usage_model: ModelUsage
+  readonly usage_day: DayUsage
+  readonly usage_hour: HourUsage
   readonly budget_sum: BudgetSumRow
   readonly process_sum: ProcessSumRow
   readonly adjustment: AdjustmentRow
@@ -285,21 +285,25 @@ export const NO_COUNTS: TotalCounts = {
 // These are the members of the object.
 export const COUNT_COLUMNS = Object.keys(NO_COUNTS) as readonly (keyof TotalCounts)[]
 
-/** Usage of a day in the zone of daily sums, by who used it. Empty texts stand for no value; `OTHER` for many. */
-export type KeyUsage = TotalCounts & {
+/**
+ * Usage of a day in the zone of daily sums, by all that reports group by. Empty texts stand for no value; `OTHER` for many. A
+ * request is counted in the row of the target that answered, an attempt in that of its own target.
+ */
+export type DayUsage = TotalCounts & {
   readonly day: string
   readonly team: string
   readonly key: string
   readonly tag: string
+  readonly provider: string
+  readonly model: string
+  readonly style: string
+  readonly route: string
+  readonly client: string
 }
-export const KEY_USAGE_KEY = ['day', 'team', 'key', 'tag'] as const
+export const DAY_USAGE_KEY = ['day', 'team', 'key', 'tag', 'provider', 'model', 'style', 'route', 'client'] as const
 
-/**
- * Usage of an hour, by what was used. `hour`: the start of the UTC hour; 0: a day whose hours are summed up, because they are
- * older than `usage.keepHours`. An hour of two days, in zones that differ from UTC by half hours, has rows of both.
- */
-export type ModelUsage = TotalCounts & {
-  readonly day: string
+/** Usage of an hour, by what was used, for `usage.keepHours` days. `hour`: the start of the UTC hour. */
+export type HourUsage = TotalCounts & {
   readonly hour: number
   readonly provider: string
   readonly model: string
@@ -307,7 +311,7 @@ export type ModelUsage = TotalCounts & {
   readonly route: string
   readonly client: string
 }
-export const MODEL_USAGE_KEY = ['day', 'hour', 'provider', 'model', 'style', 'route', 'client'] as const
+export const HOUR_USAGE_KEY = ['hour', 'provider', 'model', 'style', 'route', 'client'] as const
 
 /** The value of keys, tags, models, routes and clients above the number of rows that a day or an hour may have. */
 export const OTHER = 'other'
@@ -375,11 +379,11 @@ const tablesOf = ({ text, integer, inKey }: SqlTypes): readonly string[] => {
     'CREATE INDEX request_client_id ON request (client_request_id, received) WHERE client_request_id IS NOT NULL',
     `CREATE TABLE open_call (process ${text} NOT NULL, call ${integer} NOT NULL, started ${integer} NOT NULL, team ${text},
     running ${integer} NOT NULL, records ${text} NOT NULL, PRIMARY KEY (process, call)) ${inKey}`,
-    `CREATE TABLE usage_key (day ${text} NOT NULL, team ${text} NOT NULL, key ${text} NOT NULL, tag ${text} NOT NULL, ${counts},
-    PRIMARY KEY (${KEY_USAGE_KEY.join(', ')})) ${inKey}`,
-    `CREATE TABLE usage_model (day ${text} NOT NULL, hour ${integer} NOT NULL, provider ${text} NOT NULL, model ${text} NOT NULL,
+    `CREATE TABLE usage_day (${DAY_USAGE_KEY.map((name) => `${name} ${text} NOT NULL`).join(', ')}, ${counts},
+    PRIMARY KEY (${DAY_USAGE_KEY.join(', ')})) ${inKey}`,
+    `CREATE TABLE usage_hour (hour ${integer} NOT NULL, provider ${text} NOT NULL, model ${text} NOT NULL,
     style ${text} NOT NULL, route ${text} NOT NULL, client ${text} NOT NULL, ${counts},
-    PRIMARY KEY (${MODEL_USAGE_KEY.join(', ')})) ${inKey}`,
+    PRIMARY KEY (${HOUR_USAGE_KEY.join(', ')})) ${inKey}`,
     `CREATE TABLE budget_sum (counter ${text} NOT NULL, period_start ${integer} NOT NULL, spent ${integer} NOT NULL,
     PRIMARY KEY (counter, period_start)) ${inKey}`,
     `CREATE TABLE process_sum (process ${text} NOT NULL, counter ${text} NOT NULL, period_start ${integer} NOT NULL,

@@ -1,11 +1,17 @@
-/** When a budget counter will be spent, and how much at the end of its period. */
+/**
+ * When a budget counter will be spent, and how much at the end of its period. All is read from totals, but for the present: what
+ * teams and keys spend in an hour is their part of the day, by the hours of the same model.
+ */
 import { sql } from 'kysely'
 import { formatDollars, MAX_NANO } from '../../core/money.ts'
 import { countsTarget, nameRule } from '../../policy/accounts/key-access.ts'
+import { daysIn } from '../bookkeeper/zone-days.ts'
+import { slicesOf } from '../columns/time-slices.ts'
+import { dayAfter, dayStarts, HOUR } from './days.ts'
 import type { LedgerReads } from './ledger-source.ts'
-import type { Forecast, ForecastQuery, ForecastsQuery } from './queries.ts'
+import type { Forecast, ForecastQuery, ForecastsQuery, TimeRange } from './queries.ts'
 import { isoTime } from './request-shape.ts'
-import { HOUR, hoursIn } from './usage-source.ts'
+import { hoursIn } from './usage-source.ts'
 
 const WEEK = 168
 /** Spenders whose budgets are remembered during a query. */
@@ -17,35 +23,30 @@ const LEAST_PART = 1 / 6
 /** Hours that are projected at most: a year. */
 const MOST = 366 * 24
 
-/** A budget with what it counted in each hour of the last week, in nano-dollars by the number of the hour since 1970. */
-type Counted = { readonly budget: ForecastQuery; readonly costs: Map<number, number> }
+/**
+ * A budget with what it counted in each hour of the last week, in nano-dollars by the number of the hour since 1970, and its
+ * present rate in nano-dollars an hour.
+ */
+type Counted = { readonly budget: ForecastQuery; readonly costs: Map<number, number>; present: number }
 
 export const forecastsOf = async (
   reads: LedgerReads,
   { now, budgets }: ForecastsQuery,
 ): Promise<readonly Forecast[]> => {
   const since = budgets.some(({ by }) => by === 'week') ? await firstHour(reads, now) : null
-  const counted = budgets.map((budget) => ({ budget, costs: new Map<number, number>() }))
+  const counted = budgets.map((budget): Counted => ({ budget, costs: new Map(), present: 0 }))
   if (since !== null) {
-    const hours = { since, end: Math.floor(now / HOUR) + 1 }
     const weekly = counted.filter(({ budget }) => budget.by === 'week')
     const isOfAll = ({ budget }: Counted) => budget.teams === null && budget.keys === null
-    await addCosts(reads, weekly.filter(isOfAll), hours, costsOfModels)
-    await addCosts(
-      reads,
-      weekly.filter((one) => !isOfAll(one)),
-      hours,
-      costsOfRequests,
-    )
+    await addWeek(reads, { all: weekly.filter(isOfAll), some: weekly.filter((one) => !isOfAll(one)) }, since, now)
   }
-  return counted.map(({ budget, costs }) => {
+  return counted.map(({ budget, costs, present }) => {
     const isWeekly = budget.by === 'week'
     // Without data there is no rate.
     if (isWeekly && since === null) return forecastOf(budget, now, null)
     const hasWeek = isWeekly && since !== null && since < Math.floor(now / HOUR)
     const usual = hasWeek ? weekRate(costs, since, now) : periodRate(budget, now)
-    const basis = hasWeek ? 'week' : 'period'
-    return forecastOf(budget, now, usual && { usual, basis, present: presentRate(costs, now) })
+    return forecastOf(budget, now, usual && { usual, basis: hasWeek ? 'week' : 'period', present })
   })
 }
 
@@ -72,14 +73,6 @@ const forecastOf = (budget: ForecastQuery, now: number, rates: Rates | null): Fo
     exhausted_at: exhaustedAt === null || isSpent ? null : isoTime(Math.round(exhaustedAt)),
     basis: isRaised ? 'present' : basis,
   }
-}
-
-/** What is spent now, in nano-dollars an hour: of this hour so far, or with the hour before it, whichever is more. */
-const presentRate = (costs: ReadonlyMap<number, number>, now: number): number => {
-  const hour = Math.floor(now / HOUR)
-  const part = now / HOUR - hour
-  const [last, current] = [costs.get(hour - 1) ?? 0, costs.get(hour) ?? 0]
-  return Math.max(0, current / Math.max(part, LEAST_PART), (last + current) / (1 + part))
 }
 
 /** What is spent in an hour, in nano-dollars. `hour`: its number since 1970. */
@@ -129,14 +122,7 @@ const weekRate = (costs: ReadonlyMap<number, number>, since: number, now: number
 
 /** The number of the first hour with data in the last week. Null: the ledger has no data. */
 const firstHour = async ({ db }: LedgerReads, now: number): Promise<number | null> => {
-  const first = await db
-    .selectFrom('usage_model')
-    .select('hour')
-    .where('hour', '>', 0)
-    .orderBy('day')
-    .orderBy('hour')
-    .limit(1)
-    .executeTakeFirst()
+  const first = await db.selectFrom('usage_hour').select('hour').orderBy('hour').limit(1).executeTakeFirst()
   return first ? Math.max(Math.floor(now / HOUR) - WEEK, first.hour / HOUR) : null
 }
 
@@ -150,59 +136,168 @@ const unionOf = (lists: readonly (readonly string[] | null)[]): readonly string[
   return [...values]
 }
 
-/** Adds what the budgets count, an hour at a time, so that memory has a bound. */
-const addCosts = async (
+/** `all`: of all teams and keys; `some`: of some. */
+type CountedBudgets = { readonly all: readonly Counted[]; readonly some: readonly Counted[] }
+
+/** Adds what the budgets count, a day at a time, so that memory has a bound. */
+const addWeek = async (
   reads: LedgerReads,
-  counted: readonly Counted[],
-  { since, end }: { readonly since: number; readonly end: number },
-  read: typeof costsOfModels,
+  { all, some }: CountedBudgets,
+  since: number,
+  now: number,
 ): Promise<void> => {
-  if (counted.length === 0) return
-  const teams = unionOf(counted.map(({ budget }) => budget.teams))
-  const keys = unionOf(counted.map(({ budget }) => budget.keys))
-  const selected = counted.map(({ budget, costs }) => ({ counts: selectorOf(budget), costs }))
-  /** The budgets that count a spender, who mostly spends in many hours. */
-  const known = new Map<string, readonly Map<number, number>[]>()
-  const costsOf = (row: Spender) => {
+  const dayOf = daysIn(reads.timezone)
+  const startOfDay = dayStarts(dayOf)
+  const owners = ownersOf(some)
+  const [ofAll, ofSome] = [spendersOf(all), spendersOf(some)]
+  for (let start = startOfDay(since * HOUR), end = start; start <= now; start = end) {
+    end = dayAfter(startOfDay, start)
+    await reads.turn()
+    const hours = await hoursOf(reads, { from: Math.ceil(start / HOUR) * HOUR, to: end })
+    for (const row of hours) if (row.hour >= since) for (const one of ofAll(row)) addCost(one.costs, row.hour, row.cost)
+    if (some.length === 0) continue
+    const spent = new Map<Counted, Map<string, number>>()
+    for (const row of await spentOn(reads, dayOf(start), owners))
+      for (const one of ofSome(row)) {
+        const targets = spent.get(one) ?? new Map<string, number>()
+        spent.set(one, targets)
+        addCost(targets, targetOf(row), row.cost)
+      }
+    const shares = sharesOf(hours)
+    for (const [{ costs }, targets] of spent)
+      for (const [target, cost] of targets)
+        for (const [hour, share] of shares(target)) if (hour >= since) addCost(costs, hour, cost * share)
+  }
+  for (const one of all) {
+    const hour = Math.floor(now / HOUR)
+    one.present = presentRate([one.costs.get(hour) ?? 0, one.costs.get(hour - 1) ?? 0], now, now)
+  }
+  await addPresent(reads, some, owners, now)
+}
+
+/**
+ * The present rate of budgets of some teams or keys, from the rows of this hour and of the hour before. The newest come first, until
+ * the time for that is over.
+ */
+const addPresent = async (reads: LedgerReads, some: readonly Counted[], owners: Owners, now: number): Promise<void> => {
+  if (some.length === 0) return
+  const current = Math.floor(now / HOUR)
+  const counts = spendersOf(some)
+  const spent = new Map<Counted, [number, number]>()
+  let read = now
+  for await (const part of slicesOf(reads, { from: (current - 1) * HOUR, to: Math.ceil(now) + 1 }, 'newest first')) {
+    for (const row of await spentIn(reads, part, owners))
+      for (const one of counts(row)) {
+        const [now, before] = spent.get(one) ?? [0, 0]
+        spent.set(one, row.hour >= current ? [now + row.cost, before] : [now, before + row.cost])
+      }
+    read = part.from
+    if (reads.isOver('list')) break
+  }
+  for (const [one, costs] of spent) one.present = presentRate(costs, now, now - read)
+}
+
+/**
+ * What is spent now, in nano-dollars an hour: of this hour so far, or with the hour before it, whichever is more. `costs`: of both;
+ * `read`: the ms before now that were added up.
+ */
+const presentRate = ([current, before]: readonly [number, number], now: number, read: number): number => {
+  const part = now / HOUR - Math.floor(now / HOUR)
+  const rateOf = (cost: number, hours: number) => cost / Math.max(Math.min(hours, read / HOUR), LEAST_PART)
+  return Math.max(0, rateOf(current, part), rateOf(current + before, 1 + part))
+}
+
+const addCost = <Name>(costs: Map<Name, number>, name: Name, cost: number): void => {
+  costs.set(name, (costs.get(name) ?? 0) + cost)
+}
+
+/** The budgets that count a spender, who mostly spends in many hours. */
+const spendersOf = (counted: readonly Counted[]): ((row: Spender) => readonly Counted[]) => {
+  const selected = counted.map((one) => ({ one, counts: selectorOf(one.budget) }))
+  const known = new Map<string, readonly Counted[]>()
+  return (row) => {
     const name = JSON.stringify([row.team, row.key, row.provider, row.model])
-    const found = known.get(name) ?? selected.flatMap(({ counts, costs }) => (counts(row) ? [costs] : []))
+    const found = known.get(name) ?? selected.flatMap(({ one, counts }) => (counts(row) ? [one] : []))
     if (known.size < MOST_KNOWN) known.set(name, found)
     return found
   }
-  for (let hour = since; hour < end; hour++) {
-    await reads.turn()
-    for (const row of await read(reads, hour * HOUR, { teams, keys }))
-      for (const costs of costsOf(row)) costs.set(hour, (costs.get(hour) ?? 0) + row.cost)
-  }
 }
+
+// ── Totals and rows ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 type Owners = { readonly teams: readonly string[] | null; readonly keys: readonly string[] | null }
 
-/** What was spent in an hour, from totals. */
-const costsOfModels = (
-  { db }: LedgerReads,
-  hour: number,
-  _: Owners,
-): Promise<readonly (Spender & { cost: number })[]> =>
-  hoursIn(db, { from: hour, to: hour + HOUR })
-    .groupBy(['provider', 'model'])
-    .select(['provider', 'model', sql<number>`sum(cost)`.as('cost')])
-    .select([sql<string>`''`.as('team'), sql<string>`''`.as('key')])
-    .execute()
+const ownersOf = (counted: readonly Counted[]): Owners => ({
+  teams: unionOf(counted.map(({ budget }) => budget.teams)),
+  keys: unionOf(counted.map(({ budget }) => budget.keys)),
+})
 
-/** What teams and keys have spent in an hour, by the target that answered, from the rows of requests. */
-const costsOfRequests: typeof costsOfModels = ({ db }, hour, { teams, keys }) => {
-  const text = (name: 'team' | 'key' | 'provider' | 'model') => sql<string>`coalesce(${sql.ref(name)}, '')`.as(name)
+type HourSpent = Spender & { readonly cost: number /** Its number since 1970. */; readonly hour: number }
+
+/** What targets have cost by hour. */
+const hoursOf = async ({ db }: LedgerReads, range: TimeRange): Promise<readonly HourSpent[]> => {
+  const rows = await hoursIn(db, range)
+    .groupBy(['hour', 'provider', 'model'])
+    .select(['hour', 'provider', 'model', sql<number>`sum(cost)`.as('cost')])
+    .execute()
+  return rows.map((row) => ({ ...row, hour: row.hour / HOUR, team: '', key: '' }))
+}
+
+/** What teams and keys have spent on a day. */
+const spentOn = ({ db }: LedgerReads, day: string, { teams, keys }: Owners) => {
   let rows = db
-    .selectFrom('request')
-    .where('received', '>=', hour)
-    .where('received', '<', hour + HOUR)
+    .selectFrom('usage_day')
+    .where('day', '=', day)
     .where('cost', '<>', 0)
     .groupBy(['team', 'key', 'provider', 'model'])
-    .select([text('team'), text('key'), text('provider'), text('model'), sql<number>`sum(cost)`.as('cost')])
+    .select(['team', 'key', 'provider', 'model', sql<number>`sum(cost)`.as('cost')])
   if (teams) rows = rows.where('team', 'in', teams)
   if (keys) rows = rows.where('key', 'in', keys)
   return rows.execute()
+}
+
+/** A bound number would make it a fraction. */
+const HOUR_OF_ROWS = sql<number>`received / ${sql.lit(HOUR)}`
+
+/** What they have spent in a part of a time, by the target that answered. */
+const spentIn = async ({ db }: LedgerReads, { from, to }: TimeRange, { teams, keys }: Owners) => {
+  const text = (name: 'team' | 'key' | 'provider' | 'model') => sql<string>`coalesce(${sql.ref(name)}, '')`.as(name)
+  let rows = db
+    .selectFrom('request')
+    .where('received', '>=', from)
+    .where('received', '<', to)
+    .where('cost', '<>', 0)
+    .groupBy([HOUR_OF_ROWS, 'team', 'key', 'provider', 'model'])
+    .select([HOUR_OF_ROWS.as('hour'), sql<number>`sum(cost)`.as('cost')])
+    .select([text('team'), text('key'), text('provider'), text('model')])
+  if (teams) rows = rows.where('team', 'in', teams)
+  if (keys) rows = rows.where('key', 'in', keys)
+  return rows.execute()
+}
+
+const targetOf = ({ provider, model }: Spender): string => JSON.stringify([provider, model])
+
+/** The parts of what a target cost on a day that its hours have; of all targets if that one has none. */
+const sharesOf = (hours: readonly HourSpent[]): ((target: string) => ReadonlyMap<number, number>) => {
+  const all = new Map<number, number>()
+  const byTarget = new Map<string, Map<number, number>>()
+  for (const row of hours) {
+    const target = byTarget.get(targetOf(row)) ?? new Map<number, number>()
+    byTarget.set(targetOf(row), target)
+    addCost(target, row.hour, row.cost)
+    addCost(all, row.hour, row.cost)
+  }
+  const shares = (costs: Map<number, number>): ReadonlyMap<number, number> => {
+    const sum = [...costs.values()].reduce((total, cost) => total + cost, 0)
+    return new Map(sum > 0 ? [...costs].map(([hour, cost]) => [hour, cost / sum]) : [])
+  }
+  const known = new Map<string, ReadonlyMap<number, number>>()
+  const ofAll = shares(all)
+  return (target) => {
+    const found = known.get(target) ?? shares(byTarget.get(target) ?? new Map())
+    known.set(target, found)
+    return found.size > 0 ? found : ofAll
+  }
 }
 
 type Spender = {

@@ -15,7 +15,7 @@ import type { SqlStore } from '../../storage/sql/store.ts'
 import { SHARED_USAGE, USAGE_SCHEMA, type UsageTables } from '../columns/usage-schema.ts'
 import { USAGE_FILE } from '../journal/file.ts'
 import type { BucketMemory } from './bucket-memory.ts'
-import type { PartMemory } from './part-memory.ts'
+import type { ReportMemory } from './report-memory.ts'
 
 /** Parts of an answer that end when their time is over, unless they are complete. */
 export type TimedPart = 'list' | 'count' | 'buckets' | 'samples'
@@ -39,7 +39,7 @@ export type LedgerReads = {
   readonly tooMuch: () => never
   /** For shared answers: past buckets of other queries. Null: everything is read. */
   readonly memory: BucketMemory | null
-  readonly parts: PartMemory
+  readonly reports: ReportMemory
 }
 
 export class TooSlow extends Error {}

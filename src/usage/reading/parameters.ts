@@ -186,7 +186,7 @@ export const USAGE_PARAMETERS = z
     bucket: z.enum(['hour', 'day', 'none']).default('day'),
     tz: ZONE.optional(),
     limit: integer(1, 10_000).default(1_000),
-    after: cursor((values) => values.length > 0).optional(),
+    after: cursor(() => true).optional(),
   })
   .transform(
     ({ from, to, by, bucket, tz, limit, after, ...filter }): Unbounded<UsageQuery> => ({
@@ -218,7 +218,7 @@ export const CLIENT_USAGE_PARAMETERS = z
     bucket: z.enum(['hour', 'day', 'none']).default('day'),
     tz: ZONE.optional(),
     limit: integer(1, 10_000).default(1_000),
-    after: cursor((values) => values.length > 0).optional(),
+    after: cursor(() => true).optional(),
   })
   .transform(({ from, to, tz, after, ...rest }) => ({
     ...bounds(from, to),

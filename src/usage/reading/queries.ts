@@ -209,12 +209,16 @@ export type UsageSums = {
 /** `start`: a date or the start of an hour; absent without buckets. */
 export type UsageEntry = { readonly start?: string } & { readonly [name in Dimension]?: string | null } & UsageSums
 
-/** `from` and `to`: the range that was summed. */
-export type UsageReport = ListPage<UsageEntry> & {
-  readonly from: string
-  readonly to: string
-  readonly total: UsageSums
-}
+/**
+ * `from` and `to`: the range that is summed. A report whose time is over has no rows yet: its total is of what it has added up,
+ * and `next` continues it.
+ */
+export type UsageReport = ListPage<UsageEntry> &
+  Searched & {
+    readonly from: string
+    readonly to: string
+    readonly total: UsageSums
+  }
 
 /** `names`: of the teams and keys in `data`, by ID; deleted ones included. */
 export type NamedUsageReport = UsageReport & { readonly names: { readonly [id: string]: string } }

@@ -11,8 +11,8 @@ import { incidentsOf } from './incident-list.ts'
 import { lanesOf } from './lanes.ts'
 import { type LedgerReads, LedgerSource, QUERY_CANCELED, TooSlow } from './ledger-source.ts'
 import type { AskedQuery, NamedQuery, ReadAnswer, ReadingThreadOptions } from './named-query.ts'
-import { PartMemory } from './part-memory.ts'
 import type { ReadResult } from './queries.ts'
+import { ReportMemory } from './report-memory.ts'
 import { facetsOf, oneRequest, requestsPage } from './request-list.ts'
 import { isTimeFor } from './slices.ts'
 import { summaryOf } from './summary.ts'
@@ -21,7 +21,7 @@ import { usageReport } from './usage-report.ts'
 export const program = ({ folder, database, timezone, limit, within }: ReadingThreadOptions) => {
   const source = new LedgerSource(folder, database)
   const buckets = new BucketMemory()
-  const parts = new PartMemory()
+  const reports = new ReportMemory()
   const read = async ({ now, keepHours, read }: AskedQuery): Promise<ReadAnswer> => {
     const began = performance.now()
     const time = () => performance.now() - began
@@ -40,7 +40,7 @@ export const program = ({ folder, database, timezone, limit, within }: ReadingTh
       },
       tooMuch,
       memory: 'shared' in read.query && read.query.shared ? buckets : null,
-      parts,
+      reports,
     }
     try {
       const value = await source.read((db) => run({ ...reads, db }, read))

@@ -895,9 +895,9 @@ onEachEngine((engine) => {
         openedRecord(back, { at, provider: back % 2 === 0 ? 'openai' : 'groq' }),
         closedRecord(back, { at, cost }),
         endedRecord(back, { received: at, at, provider: back % 2 === 0 ? 'openai' : 'groq' }),
-        openedRecord(1_000 + back, { at, team: 'team_b' }),
+        openedRecord(1_000 + back, { at, team: 'team_b', model: 'gpt-5' }),
         closedRecord(1_000 + back, { at, cost: 7_777 }),
-        endedRecord(1_000 + back, { received: at, at, team: 'team_b' }),
+        endedRecord(1_000 + back, { received: at, at, team: 'team_b', model: 'gpt-5' }),
       ]
     }).flat()
     await ledger.store(records)

@@ -4,6 +4,7 @@ import { timeOfRequestId } from '../../core/request-time.ts'
 import { slicesOf } from '../columns/time-slices.ts'
 import type { RequestRow } from '../columns/usage-schema.ts'
 import { encodeCursor } from './cursor.ts'
+import { DAY } from './days.ts'
 import { requestCondition } from './filters.ts'
 import type { LedgerReads } from './ledger-source.ts'
 import { bucketsOf, bucketWidth, countOutcomes, outcomesOf } from './outcome-counts.ts'
@@ -21,7 +22,6 @@ import type {
 } from './queries.ts'
 import { isoTime, requestEntry } from './request-shape.ts'
 import { readNewest } from './slices.ts'
-import { DAY } from './usage-source.ts'
 
 /** Requests that are counted exactly. */
 const COUNTED = 10_000

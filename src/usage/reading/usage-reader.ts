@@ -85,6 +85,14 @@ export class UsageReader {
     return good({ ...found.value, names: Object.fromEntries(names) })
   }
 
+  /** A report with the first of its rows, however long it takes to add them up. */
+  async wholeUsage(query: UsageQuery): Promise<Outcome<NamedUsageReport>> {
+    for (let after = query.after; ; after ??= []) {
+      const found = await this.usage({ ...query, after })
+      if (!found.ok || found.value.searched_until === null) return found
+    }
+  }
+
   async requests(query: RequestsQuery): Promise<Outcome<RequestsPage>> {
     const page = query.after === null ? await this.#readShared('requests', query) : await this.#read('requests', query)
     return page.ok ? good(withNames(page.value, this.#options.names)) : page

@@ -1,237 +1,170 @@
 /**
- * Usage and cost by time and dimension. Totals answer questions about keys by day, and about models by hour or day. Others are
- * answered from the rows of requests, as far back as those are kept; the answer states from when.
+ * Usage and cost by time and dimension. Totals of days have all dimensions, totals of hours those of targets. What is left, such as
+ * keys by hour and days of another zone, is added up from the rows of requests, as far back as those are kept; the answer states
+ * from when. That takes as long as there are rows: an answer whose time is over states how far it came, and its cursor continues.
  */
 import { sql } from 'kysely'
 import { formatDollars } from '../../core/money.ts'
-import { DEMO } from '../../core/provider.ts'
 import { daysIn } from '../bookkeeper/zone-days.ts'
+import { nextWidth, WIDTH } from '../columns/time-slices.ts'
 import { NO_COUNTS, type TotalCounts } from '../columns/usage-schema.ts'
 import { encodeCursor } from './cursor.ts'
+import { DAY, type DayOf, dayAfter, dayStarts, HOUR, type StartOf } from './days.ts'
 import type { LedgerReads } from './ledger-source.ts'
 import {
   type CursorValues,
   DIMENSIONS,
-  type Dimension,
   type TimeRange,
   type UsageEntry,
   type UsageQuery,
   type UsageReport,
   type UsageSums,
 } from './queries.ts'
+import type { KeptReport, ReportPiece, ReportPlan } from './report-memory.ts'
 import { isoTime } from './request-shape.ts'
-import {
-  addSums,
-  DAY,
-  groupsIn,
-  HOUR,
-  KEY_DIMENSIONS,
-  MODEL_DIMENSIONS,
-  type SummedRows,
-  type SumsRow,
-} from './usage-source.ts'
+import { addSums, groupsIn, HOUR_DIMENSIONS, type SummedRows, type SumsRow } from './usage-source.ts'
 
-/** Range in ms above which days are summed where no buckets are asked for. */
+/** Range in ms up to which hours of totals are summed where no buckets are asked for. */
 const HOURS_UP_TO = 31 * DAY
-/** Groups of rows that are added up in memory. */
+/** Groups of a part that are added up in memory. */
 const MOST_GROUPS = 100_000
-/** ms of requests that one statement sums up. */
-const PART = 6 * HOUR
 
-/** A part of a span with the start of its bucket; undefined: it has hours, or there are no buckets. */
-type SpanPart = { readonly start: string | number | undefined; readonly span: SummedRows }
-
-/** How a report is read: at once, or in parts of which each is a bucket, or part of the only one. */
-type ReportPlan = { readonly range: TimeRange } & (
-  | { readonly span: SummedRows }
-  | { readonly parts: readonly SpanPart[] }
-)
+/** The rows of a page and one more, and the sum of all rows. `until`: later ones are added up; null: all are. */
+type FoundRows = {
+  readonly range: TimeRange
+  readonly rows: readonly SumsRow[]
+  readonly total: TotalCounts
+  readonly until: number | null
+}
 
 export const usageReport = async (reads: LedgerReads, query: UsageQuery): Promise<UsageReport> => {
-  const report = nameOf(query)
-  reads.parts.begin(report, query.after === null)
-  const plan = await planOf(query, reads)
-  const rows = 'span' in plan ? await pageIn(reads, query, plan.span) : await pageOfParts(reads, query, plan.parts)
+  const range = askedRange(query, reads)
+  const totals = totalsOf(query, range, reads)
+  const { rows, total, until, ...found } = totals
+    ? await pageOfTotals(reads, query, range, totals)
+    : await addUp(reads, query, range)
   const page = rows.slice(0, query.limit)
   const last = page.at(-1)
   const hasMore = rows.length > query.limit && last !== undefined
-  // The rows of a whole report add up to the total.
-  const isWhole = query.after === null && !hasMore && !(query.bucket === 'none' && query.by.length === 0)
-  const total = usageSums(isWhole ? addSums(page) : await totalOf(reads, query, plan))
-  reads.parts.answered(report, hasMore)
+  const next = hasMore ? sortKey(last, query) : until === null ? null : (query.after ?? [])
   return {
     object: 'list',
-    from: isoTime(plan.range.from),
-    to: isoTime(plan.range.to),
+    from: isoTime(found.range.from),
+    to: isoTime(found.range.to),
+    searched_until: until === null ? null : isoTime(until),
     data: page.map((row) => usageEntry(row, query)),
-    total,
-    has_more: hasMore,
-    next: hasMore ? encodeCursor(sortKey(last, query)) : null,
+    total: usageSums(total),
+    has_more: next !== null,
+    next: next && encodeCursor(next),
   }
-}
-
-/** All that decides the groups of a part. */
-const nameOf = ({ by, filter, bucket }: UsageQuery): string => JSON.stringify([by, filter, bucket])
-
-// ── Sources ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-/** The dimensions that a report needs, but for leaving out the demo. */
-const neededBy = ({ by, filter }: UsageQuery): readonly Dimension[] => [
-  ...by,
-  ...DIMENSIONS.filter((name) => filter[name] !== undefined),
-]
-
-const planOf = async (query: UsageQuery, reads: LedgerReads): Promise<ReportPlan> => {
-  const { timezone, keepHours, now } = reads
-  const { bucket, from, to } = query
-  const needed = neededBy(query)
-  const isOfKeys = needed.every((name) => KEY_DIMENSIONS.includes(name))
-  const isOfModels = needed.every((name) => MODEL_DIMENSIONS.includes(name))
-  const zone = bucket === 'day' ? (query.tz ?? timezone) : timezone
-  const hours = { from: Math.floor(from / HOUR) * HOUR, to: Math.ceil(to / HOUR) * HOUR }
-  const days = wholeDays(query, zone)
-  // Nothing is recorded in the future.
-  const isWholeDays = days.from === from && (days.to === to || to >= now)
-  const hasHours = now - from <= keepHours * DAY && to - from <= HOURS_UP_TO
-  const isByHour = bucket === 'hour' || (bucket === 'none' && !isWholeDays && hasHours)
-  const range = isByHour ? hours : days
-  if (isByHour && isOfModels) return { range, span: { of: 'model hours', ...hours } }
-  if (!isByHour && zone === timezone && (isOfKeys || isOfModels)) {
-    const dayOf = daysIn(timezone)
-    const span = { from: dayOf(range.from), to: dayOf(range.to) }
-    if (isOfModels && (!isOfKeys || query.filter.demo === false)) return { range, span: { of: 'model days', ...span } }
-    const demo = query.filter.demo === false ? await demoDays(reads, span) : NO_DAYS
-    return demo.size === 0 ? { range, span: { of: 'key days', ...span } } : planAround(demo, query, reads, range)
-  }
-  if (isOfModels) {
-    // Hours exist for this long only.
-    const kept = wholeDays({ from: Math.max(from, now - keepHours * DAY), to: Math.min(to, now + DAY) }, zone)
-    return { range: kept, parts: partsOf(kept, zoneDays(zone), 'model hours') }
-  }
-  const first = await firstReceived(reads)
-  const start = bucketStart(isByHour ? hourOf : zoneDays(zone))
-  const rowsFrom = first === null ? range.from : Math.max(range.from, start(first))
-  const found = { from: Math.min(rowsFrom, range.to), to: range.to }
-  const read = { ...found, to: Math.min(found.to, now + DAY) }
-  return { range: found, parts: inBuckets(query, partsOf(read, zoneDays(zone), 'requests')) }
-}
-
-const inBuckets = ({ bucket }: UsageQuery, parts: readonly SpanPart[]): readonly SpanPart[] =>
-  bucket === 'day' ? parts : parts.map(({ span }) => ({ start: undefined, span }))
-
-const NO_DAYS: ReadonlySet<string> = new Set()
-
-/** The days on which the demo was used. Totals by key do not have the provider. */
-const demoDays = async (
-  { db }: LedgerReads,
-  { from, to }: { readonly from: string; readonly to: string },
-): Promise<ReadonlySet<string>> => {
-  const days = await db
-    .selectFrom('usage_model')
-    .select('day')
-    .distinct()
-    .where('day', '>=', from)
-    .where('day', '<', to)
-    .where('provider', '=', DEMO)
-    .execute()
-  return new Set(days.map(({ day }) => day))
-}
-
-/** Days of totals by key, but for those on which the demo was used, which are read from rows. */
-const planAround = async (
-  demo: ReadonlySet<string>,
-  query: UsageQuery,
-  reads: LedgerReads,
-  range: TimeRange,
-): Promise<ReportPlan> => {
-  const dayOf = daysIn(reads.timezone)
-  const first = await firstReceived(reads)
-  const isKept = first === null || [...demo].every((day) => day >= dayOf(first))
-  const found = { ...range, from: isKept ? range.from : Math.min(range.to, bucketStart(dayOf)(first)) }
-  const days = partsOf({ ...found, to: Math.min(found.to, reads.now + DAY) }, dayOf, 'requests')
-  const parts = days.map(({ start, span }): SpanPart => {
-    const [from, to] = [dayOf(Number(span.from)), dayOf(Number(span.to))]
-    return demo.has(from) ? { start, span } : { start, span: { of: 'key days', from, to } }
-  })
-  return { range: found, parts: inBuckets(query, parts) }
-}
-
-const firstReceived = async ({ db }: LedgerReads): Promise<number | null> => {
-  const first = await db.selectFrom('request').select(sql<number | null>`min(received)`.as('at')).executeTakeFirst()
-  return first?.at ?? null
 }
 
 // ── Ranges ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The range, extended to whole days of a zone; in zones with half-hour offsets to the next whole hour. */
-const wholeDays = ({ from, to }: TimeRange, zone: string): TimeRange => {
-  const startOfDay = bucketStart(zoneDays(zone))
+/** The zone of days. */
+const zoneOf = ({ bucket, tz }: UsageQuery, { timezone }: LedgerReads): string =>
+  bucket === 'day' ? (tz ?? timezone) : timezone
+
+/** The range, extended to whole hours, or to whole days of the zone. */
+const askedRange = (query: UsageQuery, reads: LedgerReads): TimeRange => {
+  const { bucket, from, to } = query
+  const hours = { from: Math.floor(from / HOUR) * HOUR, to: Math.ceil(to / HOUR) * HOUR }
+  if (bucket === 'hour') return hours
+  const startOfDay = dayStarts(daysIn(zoneOf(query, reads)))
   const first = startOfDay(from)
-  // A day has at most 25 hours.
-  const end = to <= from ? first : startOfDay(startOfDay(to - 1) + 26 * HOUR)
-  return { from: first, to: end }
+  const days = { from: first, to: to <= from ? first : dayAfter(startOfDay, to - 1) }
+  return bucket === 'day' || (first === from && (days.to === to || isOpen(hours, reads))) ? days : hours
 }
 
-/** The start of the hour in which a time is, or its day. */
-type BucketOf = (at: number) => string | number
-const hourOf: BucketOf = (at) => Math.floor(at / HOUR) * HOUR
-const zoneDays = (zone: string): BucketOf => daysIn(zone)
+/** Nothing is recorded after it. The query is read some ms after it was made. */
+const isOpen = ({ to }: TimeRange, { now }: LedgerReads): boolean => to >= now
 
-/** When the bucket of a time begins. */
-const bucketStart =
-  (bucketOf: BucketOf) =>
-  (at: number): number => {
-    const step = HOUR / 4
-    const bucket = bucketOf(at)
-    let start = Math.floor(at / step) * step
-    while (bucketOf(start - 1) === bucket) start -= step
-    return start
-  }
+// ── Totals ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The buckets of a range. An hour of totals belongs to the day in which it begins. */
-const partsOf = ({ from, to }: TimeRange, bucketOf: BucketOf, of: 'model hours' | 'requests'): readonly SpanPart[] => {
-  const step = of === 'requests' ? HOUR / 4 : HOUR
-  const parts: { start: string | number; from: number; to: number }[] = []
-  for (let at = Math.ceil(from / step) * step; at < to; at += step) {
-    const start = bucketOf(at)
-    const last = parts.at(-1)
-    if (last?.start === start) last.to = at + step
-    else parts.push({ start, from: at, to: at + step })
-  }
-  return parts.map((part) => ({ start: part.start, span: { of, from: part.from, to: part.to } }))
+const isOfTargets = ({ by, filter }: UsageQuery): boolean =>
+  DIMENSIONS.every((name) => HOUR_DIMENSIONS.includes(name) || !(by.includes(name) || filter[name]))
+
+/** The totals that answer a query alone. */
+const totalsOf = (query: UsageQuery, range: TimeRange, reads: LedgerReads): SummedRows | null => {
+  const { timezone, keepHours, now } = reads
+  const { bucket, from, to } = query
+  const isShort = now - from <= keepHours * DAY && to - from <= HOURS_UP_TO
+  const dayOf = daysIn(timezone)
+  const isOfDays = bucket !== 'hour' && [range.from, range.to].every((at) => dayStarts(dayOf)(at) === at)
+  if (isOfDays && zoneOf(query, reads) === timezone) return { of: 'days', from: dayOf(range.from), to: dayOf(range.to) }
+  return bucket !== 'day' && isOfTargets(query) && (bucket === 'hour' || isShort) ? { of: 'hours', ...range } : null
 }
 
-// ── Rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-const pageIn = (reads: LedgerReads, query: UsageQuery, span: SummedRows): Promise<readonly SumsRow[]> => {
-  const { by, filter, bucket, after, limit } = query
-  if (bucket === 'none' && by.length === 0) return Promise.resolve([])
-  return groupsIn(reads, span, { by, filter, period: bucket !== 'none' }, { after, limit: limit + 1 })
-}
-
-const pageOfParts = async (
+const pageOfTotals = async (
   reads: LedgerReads,
   query: UsageQuery,
-  parts: readonly SpanPart[],
-): Promise<readonly SumsRow[]> => {
-  const { by, limit, after } = query
-  if (query.bucket === 'none') return by.length === 0 ? [] : mergedPage(reads, query, parts)
-  const rows: SumsRow[] = []
-  const [first] = after ?? []
-  for (const { start, span } of parts) {
-    if (first !== undefined && (start === undefined ? Number(first) >= Number(span.to) : start < first)) continue
-    for (const row of await groupsOfPart(reads, query, span)) {
-      const shown = { ...row, ...(start !== undefined && { start }) }
-      if ((row.requests > 0 || row.attempts > 0) && isAfter(sortKey(shown, query), after)) rows.push(shown)
-    }
-    if (rows.length > limit) break
+  range: TimeRange,
+  totals: SummedRows,
+): Promise<FoundRows> => {
+  const { by, filter, bucket, after, limit } = query
+  const isSum = bucket === 'none' && by.length === 0
+  const grouping = { by, filter, period: bucket !== 'none' }
+  const rows = isSum ? [] : await groupsIn(reads, totals, grouping, { after, limit: limit + 1 })
+  const isWhole = after === null && rows.length <= limit && !isSum
+  const [sum] = isWhole ? [] : await groupsIn(reads, totals, { ...grouping, by: [], period: false }, WHOLE)
+  // The rows of a whole report add up to the total.
+  return { range, rows, total: isWhole ? addSums(rows) : (sum ?? NO_COUNTS), until: null }
+}
+const WHOLE = { after: null, limit: 1 }
+
+// ── Pieces ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Adds up the newest piece first, until the time is over. */
+const addUp = async (reads: LedgerReads, query: UsageQuery, range: TimeRange): Promise<FoundRows> => {
+  const { by, filter, bucket, after, limit } = query
+  const end = isOpen(range, reads) || range.to
+  const name = JSON.stringify([by, filter, bucket, zoneOf(query, reads), range.from, end])
+  const report = await reads.reports.get(name, after === null, reads.now, () => planOf(reads, query, range))
+  for (let read = 0; report.left.length > 0 && !(read > 0 && reads.isOver('buckets')); read++) {
+    if (read > 0) await reads.turn()
+    await addNewest(reads, query, report)
+    if (!reads.reports.hasRoom(report)) reads.tooMuch()
   }
-  return rows.slice(0, limit + 1)
+  const until = report.left.at(-1)?.range.to ?? null
+  const groups = [...report.groups].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, row]) => row)
+  const total = addSums(groups)
+  if (until !== null || (bucket === 'none' && by.length === 0)) return { range: report.range, rows: [], total, until }
+  const rows = groups.filter((row) => isAfter(sortKey(row, query), after)).slice(0, limit + 1)
+  reads.reports.answered(name, report, rows.length > limit)
+  return { range: report.range, rows, total, until }
+}
+
+/** Adds the newest part of what is left. */
+const addNewest = async (reads: LedgerReads, { by, filter, bucket }: UsageQuery, report: KeptReport): Promise<void> => {
+  const piece = report.left.at(-1)
+  if (!piece) return
+  const { from, to } = piece.range
+  const cut = piece.of === 'requests' ? Math.max(from, to - report.width) : from
+  const dayOf = daysIn(reads.timezone)
+  const span: SummedRows =
+    piece.of === 'days' ? { of: 'days', from: dayOf(from), to: dayOf(to) } : { of: piece.of, from: cut, to }
+  const began = reads.time()
+  const grouping = { by, filter, period: bucket === 'hour' }
+  const rows = await groupsIn(reads, span, grouping, { after: null, limit: MOST_GROUPS + 1 })
+  if (rows.length > MOST_GROUPS) reads.tooMuch()
+  // Another query of the same report has added it meanwhile.
+  if (report.left.at(-1) !== piece) return
+  report.left.pop()
+  if (cut > from) report.left.push({ ...piece, range: { from, to: cut } })
+  if (piece.of === 'requests') report.width = nextWidth(report.width, reads.time() - began)
+  for (const found of rows) {
+    // A sum without groups has a row without requests.
+    if (found.requests === 0 && found.attempts === 0) continue
+    const row = piece.start === undefined ? found : { ...found, start: piece.start }
+    const group = [row.start ?? '', ...by.map((dimension) => row[dimension] ?? '')].join('\0')
+    const known = report.groups.get(group)
+    report.groups.set(group, known ? { ...row, ...addSums([known, row]) } : row)
+  }
 }
 
 /** Whether a row comes after that of a cursor. Keys of one list have values of the same types. */
 const isAfter = (key: CursorValues, after: CursorValues | null): boolean => {
-  if (after?.length !== key.length) return after === null
+  if (after?.length !== key.length) return true
   for (const [index, value] of key.entries()) {
     const other = after[index] ?? ''
     if (value !== other) return value > other
@@ -239,63 +172,69 @@ const isAfter = (key: CursorValues, after: CursorValues | null): boolean => {
   return false
 }
 
-/** All groups of a part of a report, in their order. Those of rows are kept while the report is not complete. */
-const groupsOfPart = async (reads: LedgerReads, query: UsageQuery, span: SummedRows): Promise<readonly SumsRow[]> => {
-  const { by, filter, bucket } = query
-  const read = async (part: SummedRows) => {
-    await reads.turn()
-    const grouping = { by, filter, period: bucket === 'hour' }
-    const groups = await groupsIn(reads, part, grouping, { after: null, limit: MOST_GROUPS + 1 })
-    return groups.length > MOST_GROUPS ? reads.tooMuch() : groups
+const planOf = async (reads: LedgerReads, query: UsageQuery, asked: TimeRange): Promise<ReportPlan> => {
+  const { keepHours, now } = reads
+  const width = WIDTH.first
+  // Nothing is recorded in the future.
+  const range = { from: asked.from, to: Math.max(asked.from, Math.min(asked.to, now + DAY)) }
+  const zone = daysIn(zoneOf(query, reads))
+  if (query.bucket === 'day' && isOfTargets(query)) {
+    const kept = { ...range, from: Math.max(range.from, dayAfter(dayStarts(zone), now - keepHours * DAY)) }
+    return { range: { ...asked, from: kept.from }, left: daysOf(kept, zone, 'hours'), width }
   }
-  if (span.of !== 'requests') return read(span)
-  const parts: (readonly SumsRow[])[] = []
-  for (let { from } = span; from < span.to; from += PART) {
-    const part = { ...span, from, to: Math.min(span.to, from + PART) }
-    parts.push(await reads.parts.get(nameOf(query), `${part.from} ${part.to}`, reads.now, () => read(part)))
-  }
-  return joined(parts, query)
+  const first = await firstReceived(reads)
+  if (query.bucket === 'none') return { ...withEdges(asked, zone, isOpen(asked, reads), first), width }
+  const startOf: StartOf = query.bucket === 'hour' ? (at) => Math.floor(at / HOUR) * HOUR : dayStarts(zone)
+  const found = { ...range, from: Math.min(range.to, first === null ? range.to : Math.max(range.from, startOf(first))) }
+  const whole: ReportPiece = { of: 'requests', range: found, start: undefined }
+  const left = query.bucket === 'hour' ? [whole] : daysOf(found, zone, 'requests')
+  return { range: { ...asked, from: found.from }, left, width }
 }
 
-/** The groups of parts, added up. Names of groups are in the order of the text. */
-const joined = (parts: readonly (readonly SumsRow[])[], { by }: UsageQuery): readonly SumsRow[] => {
-  const [first, ...others] = parts
-  if (others.length === 0) return first ?? []
-  const groups = new Map<string, SumsRow>()
-  for (const row of parts.flat()) {
-    const name = [row.start ?? '', ...by.map((dimension) => row[dimension] ?? '')].join('\0')
-    const known = groups.get(name)
-    groups.set(name, known ? { ...row, ...addSums([known, row]) } : row)
-  }
-  return [...groups].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, row]) => row)
+const firstReceived = async ({ db }: LedgerReads): Promise<number | null> => {
+  const first = await db.selectFrom('request').select(sql<number | null>`min(received)`.as('at')).executeTakeFirst()
+  return first?.at ?? null
 }
 
-/** Groups of all parts, added up. */
-const mergedPage = async (
-  reads: LedgerReads,
-  query: UsageQuery,
-  parts: readonly SpanPart[],
-): Promise<readonly SumsRow[]> => {
-  const { after, limit } = query
-  let groups: readonly SumsRow[] = []
-  for (const { span } of parts) {
-    groups = joined([groups, await groupsOfPart(reads, query, span)], query)
-    if (groups.length > MOST_GROUPS) reads.tooMuch()
+/** The days of a range. An hour of totals belongs to the day in which it begins. */
+const daysOf = ({ from, to }: TimeRange, dayOf: DayOf, of: 'hours' | 'requests'): ReportPiece[] => {
+  const step = of === 'requests' ? HOUR / 4 : HOUR
+  const days: ReportPiece[] = []
+  for (let at = Math.ceil(from / step) * step; at < to; at += step) {
+    const start = dayOf(at)
+    const last = days.at(-1)
+    if (last?.start === start) days.pop()
+    days.push({ of, start, range: { from: last?.start === start ? last.range.from : at, to: at + step } })
   }
-  return groups.filter((row) => isAfter(sortKey(row, query), after)).slice(0, limit + 1)
+  return days
 }
 
-/** Read where the filter alone allows it. Otherwise the groups of all parts are added up. */
-const totalOf = async (reads: LedgerReads, query: UsageQuery, { range }: ReportPlan): Promise<TotalCounts> => {
-  const { bucket, filter } = query
-  const plan = await planOf({ ...query, ...range, by: [], bucket: bucket === 'hour' ? 'hour' : 'none' }, reads)
-  if ('span' in plan) {
-    const [total] = await groupsIn(reads, plan.span, { by: [], filter, period: false }, { after: null, limit: 1 })
-    return total ?? NO_COUNTS
+/**
+ * A range as whole days of totals, with the rest of its first and of its last day from the rows. Where these are not kept any more,
+ * the whole day.
+ */
+const withEdges = (
+  range: TimeRange,
+  dayOf: DayOf,
+  isEndless: boolean,
+  first: number | null,
+): Omit<ReportPlan, 'width'> => {
+  const startOfDay = dayStarts(dayOf)
+  const isKept = (at: number): boolean => first !== null && first <= at
+  const [start, last] = [startOfDay(range.from), startOfDay(range.to)]
+  const from = start === range.from || !isKept(range.from) ? start : dayAfter(startOfDay, start)
+  const isWholeDay = last === range.to || (!isEndless && isKept(last))
+  const to = isWholeDay ? last : dayAfter(startOfDay, last)
+  const piece = (of: ReportPiece['of'], from: number, to: number): ReportPiece[] =>
+    from < to ? [{ of, range: { from, to }, start: undefined }] : []
+  return {
+    range: { from: Math.min(range.from, from), to: isEndless ? range.to : Math.max(range.to, to) },
+    left: [
+      ...piece('requests', range.from, Math.min(from, range.to)),
+      ...piece('days', from, to),
+      ...piece('requests', Math.max(from, to), range.to),
+    ],
   }
-  const sums: SumsRow[] = []
-  for (const { span } of plan.parts) sums.push(...(await groupsOfPart(reads, query, span)))
-  return sums.length === 0 ? NO_COUNTS : addSums(sums)
 }
 
 // ── Shapes ───────────────────────────────────────────────────────────────────────────────────────────────────────────

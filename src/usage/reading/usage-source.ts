@@ -1,17 +1,14 @@
-/** Where sums of usage are read: totals by key and day, totals by model and hour, or the rows of requests. */
+/** Where sums of usage are read: totals of days, totals of hours, or the rows of requests. */
 import { type RawBuilder, sql } from 'kysely'
 import { MAX_NANO } from '../../core/money.ts'
 import { COUNT_COLUMNS, IS_ALONE, NO_COUNTS, type TotalCounts, type UsageTables } from '../columns/usage-schema.ts'
+import { HOUR } from './days.ts'
 import { usageCondition } from './filters.ts'
 import type { LedgerReads } from './ledger-source.ts'
-import type { CursorValues, Dimension, TimeRange, UsageFilter } from './queries.ts'
+import { type CursorValues, DIMENSIONS, type Dimension, type TimeRange, type UsageFilter } from './queries.ts'
 
-export const HOUR = 3_600_000
-export const DAY = 24 * HOUR
-
-/** Dimensions of the totals. A report on those of both is read from rows. */
-export const KEY_DIMENSIONS: readonly Dimension[] = ['team', 'key', 'tag']
-export const MODEL_DIMENSIONS: readonly Dimension[] = ['provider', 'model', 'style', 'route', 'client']
+/** Dimensions of the totals of hours. Those of days have all. */
+export const HOUR_DIMENSIONS: readonly Dimension[] = ['provider', 'model', 'style', 'route', 'client']
 
 /** Sums, with the group's `start` and dimensions. */
 export type SumsRow = TotalCounts & { readonly [name in Dimension]?: string } & { readonly start?: string | number }
@@ -21,8 +18,8 @@ export type SumsRow = TotalCounts & { readonly [name in Dimension]?: string } & 
  * is exclusive. Periods of requests are hours.
  */
 export type SummedRows =
-  | { readonly of: 'key days' | 'model days'; readonly from: string; readonly to: string }
-  | ({ readonly of: 'model hours' | 'requests' } & TimeRange)
+  | { readonly of: 'days'; readonly from: string; readonly to: string }
+  | ({ readonly of: 'hours' | 'requests' } & TimeRange)
 
 export type GroupPage = { readonly after: CursorValues | null; readonly limit: number }
 
@@ -48,11 +45,10 @@ export const groupsIn = async (
   { by, period, filter }: Grouping,
   { after, limit }: GroupPage,
 ): Promise<readonly SumsRow[]> => {
-  const column = span.of === 'model hours' || span.of === 'requests' ? 'hour' : 'day'
+  const column = span.of === 'days' ? 'day' : 'hour'
   const keys = [...(period ? [column] : []), ...by].map((name) => sql.ref(name))
   let rows = sumsIn(db, span)
-    // Totals by key of days without the demo are read without this filter (`usage-report.ts`).
-    .where(usageCondition(span.of === 'key days' ? { ...filter, demo: true } : filter))
+    .where(usageCondition(filter))
     .select(ADDED)
     .select(by.map((name) => sql<string>`${sql.ref(name)}`.as(name)))
     .select(period ? [sql<string | number>`${sql.ref(column)}`.as('start')] : [])
@@ -61,29 +57,18 @@ export const groupsIn = async (
   return (await rows.execute()) as readonly SumsRow[]
 }
 
-/** Rows of `usage_model` of hours. */
+/** Totals of hours. */
 export const hoursIn = (db: LedgerReads['db'], { from, to }: TimeRange) =>
-  db
-    .selectFrom('usage_model')
-    .where('day', '>=', dateOf(from - DAY))
-    .where('day', '<=', dateOf(to + DAY))
-    .where('hour', '>=', from)
-    .where('hour', '<', to)
-
-const dateOf = (at: number): string => new Date(at).toISOString().slice(0, 10)
+  db.selectFrom('usage_hour').where('hour', '>=', from).where('hour', '<', to)
 
 /** All have the columns of counts, and those of the dimensions that they are read for. */
 const sumsIn = (db: LedgerReads['db'], span: SummedRows) => {
   switch (span.of) {
-    case 'key days':
+    case 'days':
       return db
-        .selectFrom('usage_key' as keyof UsageTables)
+        .selectFrom('usage_day' as keyof UsageTables)
         .where(sql<boolean>`day >= ${span.from} AND day < ${span.to}`)
-    case 'model days':
-      return db
-        .selectFrom('usage_model' as keyof UsageTables)
-        .where(sql<boolean>`day >= ${span.from} AND day < ${span.to}`)
-    case 'model hours':
+    case 'hours':
       return hoursIn(db, span) as unknown as ReturnType<typeof db.selectFrom<keyof UsageTables>>
     case 'requests':
       return db.selectFrom(countedRows(span).as('request')) as unknown as ReturnType<
@@ -97,7 +82,7 @@ const sumsIn = (db: LedgerReads['db'], span: SummedRows) => {
 // ── Rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const textOf = (name: Dimension) => sql`coalesce(${sql.ref(name)}, '') AS ${sql.ref(name)}`
-const DIMENSIONS_OF_ROWS = sql.join([...KEY_DIMENSIONS, ...MODEL_DIMENSIONS].map(textOf))
+const DIMENSIONS_OF_ROWS = sql.join(DIMENSIONS.map(textOf))
 
 /** The hour of receipt. A bound number would make it a fraction. */
 const HOUR_OF_ROWS = sql`received / ${sql.lit(HOUR)} * ${sql.lit(HOUR)} AS hour`
@@ -135,20 +120,20 @@ const ATTEMPT_COUNTS = {
   unpriced: one('cost IS NULL'),
 }
 
-const OF_ALONE = countsOf({ ...REQUEST_COUNTS, ...ATTEMPT_COUNTS })
-const OF_REQUEST = countsOf(REQUEST_COUNTS)
+const ifAlone = (value: string): string => `CASE WHEN ${IS_ALONE} THEN ${value} ELSE 0 END`
+const OF_REQUEST = countsOf({
+  ...REQUEST_COUNTS,
+  ...Object.fromEntries(Object.entries(ATTEMPT_COUNTS).map(([name, value]) => [name, ifAlone(value)])),
+})
 const OF_ATTEMPT = countsOf({
   ...ATTEMPT_COUNTS,
   lost: "CASE WHEN outcome IN ('failed', 'interrupted', 'abandoned', 'unknown') THEN coalesce(cost, 0) ELSE 0 END",
 })
 
-/** Counts of requests with their only attempt, of other requests, and of other attempts, as totals would have them. */
+/** Counts of requests, with those of an only attempt, and of other attempts, as totals would have them. */
 const countedRows = ({ from, to }: TimeRange): RawBuilder<Record<string, unknown>> => {
   const isIn = sql`received >= ${from} AND received < ${to}`
-  const isAlone = sql.raw(IS_ALONE)
-  return sql`(SELECT ${HOUR_OF_ROWS}, ${DIMENSIONS_OF_ROWS}, ${OF_ALONE} FROM request WHERE ${isIn} AND ${isAlone}
-    UNION ALL
-    SELECT ${HOUR_OF_ROWS}, ${DIMENSIONS_OF_ROWS}, ${OF_REQUEST} FROM request WHERE ${isIn} AND NOT (${isAlone})
+  return sql`(SELECT ${HOUR_OF_ROWS}, ${DIMENSIONS_OF_ROWS}, ${OF_REQUEST} FROM request WHERE ${isIn}
     UNION ALL
     SELECT ${HOUR_OF_ROWS}, ${DIMENSIONS_OF_ROWS}, ${OF_ATTEMPT} FROM attempt WHERE ${isIn} AND alone = 0)`
 }

@@ -225,8 +225,8 @@ describe('a week of 50 teams and 200 keys', () => {
           .all(`SELECT ${name} AS name, sum(cost) AS cost FROM ${table} GROUP BY 1 HAVING sum(cost) <> 0 ORDER BY 1`)
           .map(({ name: of, cost }) => [of, cost])
       const day = (time: string) => (column === 'day' ? `date(${time} / 1000, 'unixepoch')` : column)
-      if (column !== 'provider') assert.deepEqual(recorded('usage_key', column), expected)
-      if (column === 'provider' || column === 'day') assert.deepEqual(recorded('usage_model', column), expected)
+      assert.deepEqual(recorded('usage_day', column), expected)
+      if (column === 'provider') assert.deepEqual(recorded('usage_hour', column), expected)
       assert.deepEqual(recorded('attempt', day('started')), expected)
       assert.deepEqual(recorded('request', day('received')), expected)
     }

@@ -141,7 +141,7 @@ export const checkStoredUsage = (place: string, { budgets = false } = {}): numbe
   reading(place, (all) => {
     const [attempts] = all(`SELECT ${ATTEMPTS} FROM attempt`) as readonly { cost: number }[]
     const [requests] = all('SELECT count(*) requests, coalesce(sum(saved), 0) saved FROM request')
-    for (const table of ['usage_key', 'usage_model']) {
+    for (const table of ['usage_day', 'usage_hour']) {
       assert.deepEqual(all(`SELECT ${SUMS} FROM ${table}`)[0], attempts, table)
       const sums = 'coalesce(sum(requests), 0) requests, coalesce(sum(saved), 0) saved'
       assert.deepEqual(all(`SELECT ${sums} FROM ${table}`)[0], requests, table)

@@ -44,7 +44,7 @@ export type CliHost = {
   readonly home: URL
   readonly version: string
   readonly stdout: { write(text: string): unknown; readonly isTTY?: boolean; readonly columns?: number }
-  readonly stderr: { write(text: string): unknown }
+  readonly stderr: { write(text: string): unknown; readonly isTTY?: boolean }
 }
 
 /** The command as a verb uses it. */

@@ -212,9 +212,48 @@ const USAGE: Shown<typeof USAGE_REPORT> = {
   names: { team_a: 'alpha', team_b: 'beta', team_c: 'a team with a long name of its own' },
   from: '2026-11-20T00:00:00.000Z',
   to: '2026-11-27T00:00:00.000Z',
+  searched_until: null,
   has_more: false,
   next: null,
 }
+
+test('a report that is added up in parts is read to its end, with its progress on a terminal alone', async () => {
+  for (const isTTY of [true, false]) {
+    const parts = ['2026-11-25T10:30:00.000Z', '2026-11-21T08:00:00.000Z'].map((searched_until) => ({
+      ...USAGE,
+      data: [],
+      has_more: true,
+      next: 'W10',
+      searched_until,
+    }))
+    await withGateway(
+      () => [200, parts.shift() ?? USAGE],
+      async (url, paths) => {
+        const out = hostOf()
+        const host = { ...out.host, stderr: { ...out.host.stderr, isTTY } }
+        assert.equal(await runCli(['usage', '--url', url], host), 0)
+        assert.match(out.stdout(), /beta.*\n.*team with a long name.*\n.*alpha/)
+        assert.deepEqual(
+          paths.map((path) => new URL(path, url).searchParams.get('after')),
+          [null, 'W10', 'W10'],
+        )
+        const lines = ['2026-11-25 10:30', '2026-11-21 08:00'].map((time) => `Added up back to ${time} UTC …`)
+        const shown = [...lines, ''].map((line) => `\r\u001b[K${line}`).join('')
+        assert.equal(out.stderr(), isTTY ? shown : '')
+      },
+    )
+  }
+})
+
+test('a report that does not come further is given up', () =>
+  withGateway(
+    () => [200, { ...USAGE, data: [], has_more: true, next: 'W10', searched_until: '2026-11-25T10:30:00.000Z' }],
+    async (url) => {
+      const out = hostOf()
+      assert.equal(await runCli(['usage', '--url', url], out.host), 1)
+      assert.match(out.stderr(), /did not add up usage before 2026-11-25T10:30:00\.000Z/)
+    },
+  ))
 
 test('a report is in the order of cost, and --sort and --columns choose others', () =>
   withGateway(

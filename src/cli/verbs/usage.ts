@@ -5,15 +5,14 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { gunzipSync } from 'node:zlib'
 import type { Shown } from '../../records/entities/shown.ts'
-import { RECONCILIATION, REPRICING, type USAGE_ENTRY, USAGE_REPORT } from '../../server/answers/usage.ts'
+import { RECONCILIATION, REPRICING, type USAGE_ENTRY, type USAGE_REPORT } from '../../server/answers/usage.ts'
 import { namesOf, queryOf, throughGateway } from '../accounts/record-store.ts'
 import { choice, timeOf } from '../arguments.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
-import { bodyOf, errorOf, type GatewayClient, gatewayOf } from '../gateway-client.ts'
+import { bodyOf, errorOf, gatewayOf } from '../gateway-client.ts'
 import { answerList, type ListingOptions, withListing } from '../listing.ts'
 import { type Cell, moneyText } from '../table.ts'
-
-const API = '/admin/api/v1/usage'
+import { USAGE, wholeReport } from '../usage-report.ts'
 
 type RangeOptions = { readonly since: string; readonly until?: string }
 type UsageOptions = RangeOptions &
@@ -51,22 +50,6 @@ const distinctNames = (names: Report['names']): ReadonlyMap<string, string> => {
   return new Map(entries.map(([id, name]) => [id, owners.get(name)?.length === 1 ? name : `${name} (${id})`]))
 }
 
-/** Pages of a report that are read. */
-const MAX_PAGES = 200
-
-/** The whole report: all pages as one. */
-const wholeReport = async (gateway: GatewayClient, query: object): Promise<Report> => {
-  let whole = await gateway.read(USAGE_REPORT, API + queryOf(query))
-  for (let page = 1; whole.next !== null && page < MAX_PAGES; page++) {
-    const { data, names, has_more, next } = await gateway.read(
-      USAGE_REPORT,
-      API + queryOf({ ...query, after: whole.next }),
-    )
-    whole = { ...whole, data: [...whole.data, ...data], names: { ...whole.names, ...names }, has_more, next }
-  }
-  return whole
-}
-
 /** The rows with the names of their team and key beside the IDs. */
 const named = (rows: readonly ReportRow[], names: ReadonlyMap<string, string>): readonly ReportRow[] =>
   rows.map((row) => ({
@@ -88,7 +71,7 @@ const report = async (cli: Cli, options: UsageOptions): Promise<void> => {
   const { by, bucket, tz } = options
   const dimensions = by === undefined ? [] : by.split(',').map((name) => name.trim())
   const query = { ...range(options), ...(by !== undefined && { by: dimensions.join(',') }), bucket, tz }
-  const whole = await wholeReport(gateway, query)
+  const whole = await wholeReport(cli, gateway, query)
   const names = distinctNames(whole.names)
   const rows = byCost(named(whole.data, names))
   const shown = (value: unknown): string => (typeof value === 'string' ? (names.get(value) ?? value) : '–')
@@ -119,7 +102,7 @@ const EXPORT_TIMEOUT = 60 * 60_000
 const exportRows = async (cli: Cli, options: ExportOptions): Promise<void> => {
   const gateway = await gatewayOf(cli)
   const { format, level, output } = options
-  const response = await gateway.send(`${API}/export${queryOf({ ...range(options), format, level })}`, {
+  const response = await gateway.send(`${USAGE}/export${queryOf({ ...range(options), format, level })}`, {
     headers: { accept: '*/*', ...(gateway.token && { authorization: `Bearer ${gateway.token}` }) },
     timeout: EXPORT_TIMEOUT,
   })
@@ -145,7 +128,7 @@ const reconcile = async (cli: Cli, provider: string, file: string, options: Reco
   }
   const gateway = await gatewayOf(cli)
   const body = { provider, invoice, apply: options.apply === true }
-  const whole = await gateway.read(RECONCILIATION, `${API}/reconcile`, { method: 'POST', body })
+  const whole = await gateway.read(RECONCILIATION, `${USAGE}/reconcile`, { method: 'POST', body })
   answerList(
     cli,
     options,
@@ -182,7 +165,7 @@ const reprice = async (cli: Cli, options: RepriceOptions): Promise<void> => {
     ...(provider !== undefined && { provider }),
     dry_run: dryRun === true,
   }
-  const repriced = await gateway.read(REPRICING, `${API}/reprice`, { method: 'POST', body, timeout: EXPORT_TIMEOUT })
+  const repriced = await gateway.read(REPRICING, `${USAGE}/reprice`, { method: 'POST', body, timeout: EXPORT_TIMEOUT })
   const names = await namesOf(throughGateway(gateway), 'key')
   answerList(
     cli,

@@ -1,13 +1,12 @@
 /** `headgate what-if`: the targets of all routes, and of models that are requested directly, as if providers were down. */
 import { REQUEST_STYLES } from '../../core/request-styles.ts'
 import { PLAN, ROUTE_PLANS } from '../../server/answers/explain.ts'
-import { USAGE_REPORT } from '../../server/answers/usage.ts'
-import { queryOf } from '../accounts/record-store.ts'
 import { timeOf } from '../arguments.ts'
 import { type Cli, type DefineVerb, EXIT } from '../cli.ts'
 import { type GatewayClient, gatewayOf, RefusedError } from '../gateway-client.ts'
 import { answerList, type ListingOptions, withListing } from '../listing.ts'
 import type { Cell } from '../table.ts'
+import { wholeReport } from '../usage-report.ts'
 
 type WhatIfOptions = ListingOptions & { readonly since: string }
 
@@ -67,6 +66,7 @@ const planned = async (
 
 /** The models of the providers that clients named themselves, with their requests. */
 const directModels = async (
+  cli: Cli,
   gateway: GatewayClient,
   down: readonly string[],
   since: string,
@@ -74,7 +74,7 @@ const directModels = async (
   const reports = await Promise.all(
     down.map(async (provider) => {
       const query = { from: since, by: 'model,style,route', bucket: 'none', provider }
-      const { data } = await gateway.read(USAGE_REPORT, `/admin/api/v1/usage${queryOf(query)}`)
+      const { data } = await wholeReport(cli, gateway, query)
       return data.map((row) => ({ ...row, provider }))
     }),
   )
@@ -108,7 +108,7 @@ const cells = ({ model, direct, requests, before, answers, loses }: WhatIfRow, {
 const whatIf = async (cli: Cli, down: readonly string[], options: WhatIfOptions): Promise<void> => {
   const gateway = await gatewayOf(cli)
   const since = timeOf('--since', options.since, -1)
-  const [ofRoutes, ofClients] = await Promise.all([routes(gateway, down), directModels(gateway, down, since)])
+  const [ofRoutes, ofClients] = await Promise.all([routes(gateway, down), directModels(cli, gateway, down, since)])
   const rows = [...ofRoutes, ...ofClients]
   const lost = rows.filter(({ before, answers }) => before !== null && answers === null)
   if (lost.length > 0) cli.exit(EXIT.failed)

@@ -1,7 +1,7 @@
 /** Sums of usage and cost, and their corrections. */
 import { z } from 'zod'
 import { dollars, time } from '../../records/entities/shown.ts'
-import { count, listOf } from './fields.ts'
+import { count, listOf, searchedUntil } from './fields.ts'
 
 const sums = {
   requests: count,
@@ -42,6 +42,7 @@ export const USAGE_REPORT = z
     ...listOf(USAGE_ENTRY).shape,
     from: time,
     to: time,
+    searched_until: searchedUntil,
     total: z.strictObject(sums),
     names: z.record(z.string(), z.string()).describe('Of the teams and keys in `data`, by ID; deleted ones included'),
   })

@@ -151,7 +151,7 @@ const compare = async ({ usage, gateway }: AdminDeps, provider: string, invoice:
   if (!theirs.ok) return bad(invalid([{ path: 'invoice', message: theirs.failure.message }]))
   const days = theirs.value.map(({ day }) => Date.parse(`${day}T00:00:00Z`))
   if (days.length === 0) return bad(invalid([{ path: 'invoice', message: 'The invoice has no lines.' }]))
-  const ours = await usage.usage({
+  const ours = await usage.wholeUsage({
     from: Math.min(...days),
     to: Math.max(...days) + DAY,
     by: ['model'],

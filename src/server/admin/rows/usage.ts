@@ -31,6 +31,7 @@ const REPORT = {
   next: null,
   from: '2026-11-22T00:00:00.000Z',
   to: '2026-11-23T00:00:00.000Z',
+  searched_until: null,
   total: SUMS,
   names: { team_kdvbwqhzmrtc: 'search' },
 }
@@ -40,7 +41,8 @@ export const usageRows = [
     method: 'GET',
     path: '/usage',
     summary: 'Sum usage and cost',
-    about: 'By default of the last 30 days, by day. Sums are kept when requests are deleted.',
+    about:
+      'By default of the last 30 days, by day. Sums of days in the zone of `usage.timezone` have all dimensions, those of hours provider, model, style, route and client; they are kept when requests are deleted. Other hours, days of another zone, and parts of a day are added up from requests for a second at a time: until then `data` is empty, `total` is of what is after `searched_until`, and `next` continues.',
     role: 'viewer',
     scope: 'team',
     query: USAGE_PARAMETERS,

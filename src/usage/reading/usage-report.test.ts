@@ -99,11 +99,11 @@ test('usage report: one whose time is over has its total so far, and its cursor 
     const expected = await reportOf(fast, query)
     const rows: unknown[] = []
     let parts = 0
-    let after: UsageQuery['after'] = null
+    let after = null as UsageQuery['after']
     let total: UsageReport['total'] | null = null
     do {
       // Two readers of a report add it up together.
-      const asked = { ...query, after, limit: 7 }
+      const asked: Partial<UsageQuery> = { ...query, after, limit: 7 }
       const [report]: readonly UsageReport[] = await Promise.all([reportOf(slow, asked), reportOf(slow, asked)])
       assert.ok(report)
       assert.equal(report.has_more, report.next !== null)

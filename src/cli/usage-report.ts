@@ -11,13 +11,13 @@ const MAX_PAGES = 200
 /** Answers without progress after which a report is given up. */
 const MAX_STILL = 60
 
-type Report = Shown<typeof USAGE_REPORT>
+export type ShownReport = Shown<typeof USAGE_REPORT>
 
 /**
  * The whole report: all pages as one. The gateway adds up for a second at a time, which a line on a terminal shows. Throws
  * `CliError` (failed) if it does not come further.
  */
-export const wholeReport = async (cli: Cli, gateway: GatewayClient, query: object): Promise<Report> => {
+export const wholeReport = async (cli: Cli, gateway: GatewayClient, query: object): Promise<ShownReport> => {
   const progress = progressOf(cli)
   const read = (after?: string) => gateway.read(USAGE_REPORT, USAGE + queryOf({ ...query, after }))
   let whole = await read()

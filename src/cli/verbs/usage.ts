@@ -5,14 +5,14 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { gunzipSync } from 'node:zlib'
 import type { Shown } from '../../records/entities/shown.ts'
-import { RECONCILIATION, REPRICING, type USAGE_ENTRY, type USAGE_REPORT } from '../../server/answers/usage.ts'
+import { RECONCILIATION, REPRICING, type USAGE_ENTRY } from '../../server/answers/usage.ts'
 import { namesOf, queryOf, throughGateway } from '../accounts/record-store.ts'
 import { choice, timeOf } from '../arguments.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { bodyOf, errorOf, gatewayOf } from '../gateway-client.ts'
 import { answerList, type ListingOptions, withListing } from '../listing.ts'
 import { type Cell, moneyText } from '../table.ts'
-import { USAGE, wholeReport } from '../usage-report.ts'
+import { type ShownReport, USAGE, wholeReport } from '../usage-report.ts'
 
 type RangeOptions = { readonly since: string; readonly until?: string }
 type UsageOptions = RangeOptions &
@@ -23,7 +23,6 @@ const range = ({ since, until, tz }: RangeOptions & { readonly tz?: string }) =>
   ...(until !== undefined && { to: timeOf('--until', until, -1, tz) }),
 })
 
-type Report = Shown<typeof USAGE_REPORT>
 type ReportRow = Shown<typeof USAGE_ENTRY>
 
 const count = (value: number): string => value.toLocaleString('en')
@@ -31,7 +30,7 @@ const count = (value: number): string => value.toLocaleString('en')
 /** Money whose order is that of the whole amount, not of the rounded one. */
 const money = (value: string): Cell => ({ text: moneyText(value), sort: Number(value) })
 
-const figures = (row: Report['total']): readonly Cell[] => [
+const figures = (row: ShownReport['total']): readonly Cell[] => [
   count(row.requests),
   count(row.input),
   count(row.output),
@@ -44,7 +43,7 @@ const figures = (row: Report['total']): readonly Cell[] => [
 const FIGURES = ['REQUESTS', 'INPUT', 'OUTPUT', 'COST', 'SAVED', 'ESTIMATED', 'UNPRICED']
 
 /** Names by ID. A name that several have, such as that of a deleted team, is followed by the ID. */
-const distinctNames = (names: Report['names']): ReadonlyMap<string, string> => {
+const distinctNames = (names: ShownReport['names']): ReadonlyMap<string, string> => {
   const entries = Object.entries(names)
   const owners = Map.groupBy(entries, ([, name]) => name)
   return new Map(entries.map(([id, name]) => [id, owners.get(name)?.length === 1 ? name : `${name} (${id})`]))

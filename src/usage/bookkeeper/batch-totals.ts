@@ -105,7 +105,7 @@ const NO_SUMS: AttemptSums = {
 
 /** The row of a day and the row of an hour in which a request or an attempt is counted. */
 type TotalRows = { readonly day: MutableRow<DayUsage>; readonly hour: MutableRow<HourUsage> }
-type Target = Pick<DayUsage, 'day' | 'provider' | 'model'> & Pick<HourUsage, 'hour'>
+type CountedTarget = Pick<DayUsage, 'day' | 'provider' | 'model'> & Pick<HourUsage, 'hour'>
 
 export class BatchTotals {
   readonly #dayOf: (at: number) => string
@@ -170,7 +170,7 @@ export class BatchTotals {
     return taken
   }
 
-  #rowsOf(target: Target, request: RecordValues): TotalRows {
+  #rowsOf(target: CountedTarget, request: RecordValues): TotalRows {
     const { day, hour, provider, model } = target
     const [team, key, tag] = [text(request[REQUEST.team]), text(request[REQUEST.key]), text(request[REQUEST.tag])]
     const [style, route] = [text(request[REQUEST.style]), text(request[REQUEST.route])]

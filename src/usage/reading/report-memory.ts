@@ -1,12 +1,15 @@
 /**
- * What reports from the rows of requests have added up so far: one whose time is over continues when it is asked for again, and
- * so does its next page.
+ * What reports from the rows of requests have added up so far: one whose time is over continues with the next query, and so does its
+ * next page.
  */
-import type { TimeRange } from './queries.ts'
-import type { SumsRow } from './usage-source.ts'
+import type { TotalCounts } from '../columns/usage-schema.ts'
+import type { Dimension, TimeRange } from './queries.ts'
 
 /** Reports that are kept, the groups of all of them, and ms for which they are kept. */
 const MOST = { reports: 8, groups: 100_000, age: 600_000 }
+
+/** Sums, with the group's `start` and dimensions. */
+export type SumsRow = TotalCounts & { readonly [name in Dimension]?: string } & { readonly start?: string | number }
 
 /** A part of a report. `start`: of its bucket; undefined: its rows have hours, or there are no buckets. */
 export type ReportPiece = {

@@ -20,9 +20,9 @@ import {
   type UsageReport,
   type UsageSums,
 } from './queries.ts'
-import type { KeptReport, ReportPiece, ReportPlan } from './report-memory.ts'
+import type { KeptReport, ReportPiece, ReportPlan, SumsRow } from './report-memory.ts'
 import { isoTime } from './request-shape.ts'
-import { addSums, groupsIn, HOUR_DIMENSIONS, type SummedRows, type SumsRow } from './usage-source.ts'
+import { addSums, groupsIn, HOUR_DIMENSIONS, type SummedRows } from './usage-source.ts'
 
 /** Range in ms up to which hours of totals are summed where no buckets are asked for. */
 const HOURS_UP_TO = 31 * DAY

@@ -6,12 +6,10 @@ import { HOUR } from './days.ts'
 import { usageCondition } from './filters.ts'
 import type { LedgerReads } from './ledger-source.ts'
 import { type CursorValues, DIMENSIONS, type Dimension, type TimeRange, type UsageFilter } from './queries.ts'
+import type { SumsRow } from './report-memory.ts'
 
 /** Dimensions of the totals of hours. Those of days have all. */
 export const HOUR_DIMENSIONS: readonly Dimension[] = ['provider', 'model', 'style', 'route', 'client']
-
-/** Sums, with the group's `start` and dimensions. */
-export type SumsRow = TotalCounts & { readonly [name in Dimension]?: string } & { readonly start?: string | number }
 
 /**
  * Which sums are read: days from one to another, hours from one to another, or requests that were received in a range. The end

@@ -1,6 +1,7 @@
 /** Failure kinds and how each is handled: one table row per kind. Failures are values; exceptions are bugs. */
 
 import { maskOwnKeys } from './own-keys.ts'
+import type { SkippedTarget } from './skipped-target.ts'
 
 /** Who caused a failure. `client`: the request. `gateway`: the gateway or its limits. `upstream`: the provider or the connection to it. */
 export type Side = 'client' | 'gateway' | 'upstream'
@@ -135,6 +136,8 @@ export const KINDS = {
   model_not_allowed: { ...client, status: 403, type: 'permission_error', code: 'model_not_allowed' },
   /** They exclude the API style. */
   style_not_allowed: { ...client, status: 403, type: 'permission_error', code: 'style_not_allowed' },
+  /** No target satisfies what is required of its data: region, retention, training. */
+  data_policy: { ...client, status: 403, type: 'permission_error', code: 'data_policy' },
   /** This model lacks a capability (tools, reasoning, images); another model may have it. */
   incapable: { ...client, code: 'unsupported_parameter', excludes: 'model' },
   /** This provider refuses the request; another may accept it. */
@@ -217,6 +220,8 @@ export type Failure = {
   readonly param?: string
   /** Only of `context_length`: what the refusal states. */
   readonly overflow?: ContextOverflow
+  /** Targets that were not tried, for the trail. */
+  readonly withheld?: readonly SkippedTarget[]
   /** More specific than the code of the kind. */
   readonly code?: string
   /** Every invalid member of a request to the admin API. */

@@ -1,6 +1,7 @@
 import type { Ability, Accepts, MemberLimits } from './accepts.ts'
 import type { CacheMark } from './cache-mark.ts'
 import type { UpstreamProtocolName, Usage } from './chat.ts'
+import type { DeclaredFacts } from './data-policy.ts'
 import type { EmbeddingsProtocolName } from './embeddings.ts'
 import type { ErrorTable } from './error-table.ts'
 import type { Json, JsonObject } from './json.ts'
@@ -79,6 +80,8 @@ export type Provider = {
   readonly encryptsReasoning?: RegExp
   /** Reads Claude Code's billing line in the system prompt (`billing-line.ts`). From other providers it is kept back. */
   readonly readsBillingLine?: boolean
+  /** Reads `zdr` and `data_collection` in `provider` of a request. From other providers they are kept back. */
+  readonly readsDataPolicy?: true
   /** Cache marks in content parts, for models of these names. Absent: none, unless its format has them. */
   readonly cacheMarks?: readonly { readonly models: RegExp; readonly mark: CacheMark }[]
   readonly quirks?: Quirks
@@ -221,6 +224,8 @@ export type Instance = {
   readonly aggregate?: true
   /** Headers of every request that the operator has set, by name in lower case. */
   readonly headers?: { readonly [name: string]: Secret }
+  /** Where and how it keeps data, as the operator declares it. Absent: nothing is known. */
+  readonly facts?: DeclaredFacts
   /** Client headers that are forwarded, in lower case. Absent: none beyond those of the protocol. */
   readonly forwardHeaders?: readonly string[]
   /** The name of the proxy that leads to its base URL. Absent: it is reached directly. */

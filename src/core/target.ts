@@ -1,5 +1,7 @@
+import type { Require } from './data-policy.ts'
 import type { Instance, ProviderKey } from './provider.ts'
 import type { Strategy } from './settings.ts'
+import type { Skipped } from './skipped-target.ts'
 
 /** A model of a provider instance that may serve a request. The key is chosen for each attempt. */
 export type Candidate = {
@@ -21,11 +23,11 @@ export type Plan = {
   readonly route?: string
   readonly candidates: readonly Candidate[]
   readonly skipped: readonly Skipped[]
+  /** What every target must satisfy; absent: nothing. */
+  readonly require?: Require
   /** Of a plan in the expected order: how the first target is chosen, and the share of each candidate in that choice. */
   readonly odds?: { readonly strategy: Strategy; readonly shares: ReadonlyMap<Candidate, number> }
 }
-
-export type Skipped = { readonly provider: string; readonly model: string; readonly key?: string; readonly why: string }
 
 /** ID of a deployment (instance, key and model) in health state. */
 export const deploymentId = ({ candidate, key }: Target): string =>

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { fail } from './failure.ts'
-import type { SkippedTarget, Trace, TraceEvent } from './trace.ts'
+import type { SkippedTarget } from './skipped-target.ts'
+import type { Trace, TraceEvent } from './trace.ts'
 import { attemptsOf, summarize, trail } from './trace-summary.ts'
 
 const received: TraceEvent = {

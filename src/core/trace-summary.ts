@@ -1,11 +1,13 @@
 /** Summaries of a trace: log line, trail header, the error's `attempts`, and the values for the metrics. */
+
 import type { Usage } from './chat.ts'
 import { type Failure, rowOf } from './failure.ts'
 import type { CacheResult } from './journal.ts'
 import { memoizeLast } from './memoize-last.ts'
 import type { AttemptSummary } from './protocol.ts'
 import { DEMO } from './provider.ts'
-import type { CacheOutcome, SavedUsage, SharedBy, SkippedTarget, Trace, TraceEvent } from './trace.ts'
+import type { SkippedTarget } from './skipped-target.ts'
+import type { CacheOutcome, SavedUsage, SharedBy, Trace, TraceEvent } from './trace.ts'
 
 /** One attempt and its result. `pending`: not ended yet. `abandoned`: another attempt was selected first. */
 export type AttemptRecord = {

@@ -1,7 +1,7 @@
 /** Events of one request in order. The log line, the metrics, the trail header and the cost are computed from them. */
 import type { Usage } from './chat.ts'
 import type { Failure } from './failure.ts'
-import type { Skipped } from './target.ts'
+import type { SkippedTarget } from './skipped-target.ts'
 
 export type TraceEvent =
   | {
@@ -69,13 +69,6 @@ export type TraceEvent =
       readonly isPriceAssumed?: true
     }
 
-/**
- * `why`: `circuit`, `warming` (slow start of a recovered target), `retry_budget`, `budget` (a budget of the client cannot
- * afford it), `unfit` (incompatible with the request), `window` (context window too small), or the cooldown of its key or
- * model, such as `rate_limited`.
- */
-export type SkippedTarget = Required<Skipped>
-
 /** The outcome of a request. */
 export type EndedEvent = Extract<TraceEvent, { type: 'ended' }>
 
@@ -130,6 +123,14 @@ export type GatewayEvent =
       readonly why?: string
       /** The ID of the request that caused it, if it was a failure. */
       readonly request?: string
+    }
+  /** A target was about to receive a request whose data policy it does not satisfy: a bug in the gateway. Nothing was sent. */
+  | {
+      readonly event: 'policy_breach'
+      readonly id: string
+      readonly provider: string
+      readonly model: string
+      readonly lack: string
     }
   /** An unexpected exception: a bug in the gateway. */
   | { readonly event: 'error'; readonly id?: string; readonly error: unknown }

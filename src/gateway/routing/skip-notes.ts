@@ -1,6 +1,7 @@
 /** The skipped targets of one request, for its trace: each once per reason, and an unfit model once for all its keys. */
+import type { SkippedTarget } from '../../core/skipped-target.ts'
 import { namesOf } from '../../core/target.ts'
-import type { SkippedTarget, TraceEvent } from '../../core/trace.ts'
+import type { TraceEvent } from '../../core/trace.ts'
 import type { Skip } from './choose-target.ts'
 
 /** Maximum skipped targets listed for one request; the rest are counted. The trail must fit into 1,024 characters. */

@@ -9,7 +9,8 @@ import { modelName } from '../../core/model-name.ts'
 import { nearest } from '../../core/nearest.ts'
 import type { Instance } from '../../core/provider.ts'
 import type { Settings, Strategy } from '../../core/settings.ts'
-import { type Candidate, modelId, type Plan, type Skipped } from '../../core/target.ts'
+import type { Skipped } from '../../core/skipped-target.ts'
+import { type Candidate, modelId, type Plan } from '../../core/target.ts'
 import {
   defaultModel,
   instancesNamed,

@@ -1,4 +1,5 @@
 /** Teams, keys, budgets and prices of the file beside those of the database, when the file changes. */
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { load } from '../../test/support/config.ts'
@@ -10,6 +11,7 @@ import {
   NO_LIMITS,
   type PriceRule,
 } from '../core/accounts.ts'
+import { NO_REQUIRE } from '../core/data-policy.ts'
 import { buildDirectory } from '../policy/accounts/directory.ts'
 import type { Loaded } from './configure.ts'
 import { describeChange } from './describe.ts'
@@ -26,7 +28,14 @@ type Row = {
   readonly id: string
 }
 
-const shared = { access: FULL_ACCESS, limits: NO_LIMITS, cache: null, tags: {}, managed: 'api' } as const
+const shared = {
+  access: FULL_ACCESS,
+  limits: NO_LIMITS,
+  require: NO_REQUIRE,
+  cache: null,
+  tags: {},
+  managed: 'api',
+} as const
 const idPart = (id?: string) => (id === undefined ? '' : `id: ${id}, `)
 
 const kinds: readonly Row[] = [

@@ -1,4 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: references to variables are under test
+
 import assert from 'node:assert/strict'
 import { createHash, createHmac } from 'node:crypto'
 import { test } from 'node:test'
@@ -11,6 +12,7 @@ import {
   NO_ACCOUNTS,
   NO_LIMITS,
 } from '../core/accounts.ts'
+import { NO_REQUIRE } from '../core/data-policy.ts'
 import { createKey } from '../policy/accounts/client-key.ts'
 import { describeChange } from './describe.ts'
 import { problemLine } from './problem.ts'
@@ -75,6 +77,7 @@ test('accounts: teams, keys, budgets and prices of the file', () => {
     cache: null,
     access: { ...FULL_ACCESS, models: ['openai/*', 'fast'], ips: [] },
     limits: { ...NO_LIMITS, tokensPerMinute: 200_000 },
+    require: NO_REQUIRE,
     tags: { 'cost-centre': '4711' },
   })
   assert.deepEqual([byDefault?.id, byDefault?.status], ['team_default', 'blocked'])
@@ -95,6 +98,7 @@ test('accounts: teams, keys, budgets and prices of the file', () => {
     tags: {},
     access: FULL_ACCESS,
     limits: NO_LIMITS,
+    require: NO_REQUIRE,
   })
   const digest = `s1:${createHash('sha256').update(env.DEV_KEY).digest('hex')}`
   assert.deepEqual(dev?.secrets, [{ digest, last4: '-xyz', createdAt: 0, until: null }])
@@ -407,7 +411,7 @@ const stored: AccountRecords = {
   ...NO_ACCOUNTS,
   teams: [
     ...[{ id: 'team_stored', name: 'stored', status: 'active' as const, access: FULL_ACCESS, limits: NO_LIMITS }].map(
-      (team) => ({ ...team, cache: null, tags: {}, managed: 'api' as const }),
+      (team) => ({ ...team, require: NO_REQUIRE, cache: null, tags: {}, managed: 'api' as const }),
     ),
   ],
 }
@@ -446,6 +450,7 @@ test('accounts: a secret that a key of the database has is a warning', () => {
     expiresAt: null,
     access: FULL_ACCESS,
     limits: NO_LIMITS,
+    require: NO_REQUIRE,
     defaultRoute: null,
     cache: null,
     logBodies: false,

@@ -36,6 +36,10 @@ export const alertsSchema = z.strictObject({
         .default(20)
         .describe('requests in the window below which `failedShare` sends nothing'),
       keyDead: z.boolean().default(true).describe('a provider refuses a key'),
+      policyBreach: z
+        .boolean()
+        .default(true)
+        .describe('a target was planned that does not satisfy the data policy of a request (a bug; nothing is sent)'),
       storeDown: ms(60_000, 'a database does not respond for this time'),
       ledgerLag: ms(60_000, 'recorded usage reaches the database this late'),
       estimatedShare: z

@@ -124,13 +124,14 @@ const routesFrom = (
         )
         return owner ? { ...target, provider: owner.id } : target
       })
-    const { strategy, cache } = entry
+    const { strategy, cache, require } = entry
     routes.set(name, {
       name,
       targets: read('targets'),
       fallback: read('fallback'),
       ...(strategy !== undefined && { strategy }),
       ...(cache !== undefined && { cache }),
+      ...(require !== undefined && { require }),
     })
   }
   return { routes, problems }
@@ -326,6 +327,7 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
     settings,
     instances: demo?.instances ?? upstreams.instances.map((instance) => behindProxy(instance, launch.proxies)),
     routes: demo ? new Map([...demo.routes, ...routes.routes]) : routes.routes,
+    ...(content.require && { require: content.require }),
     accounts: accounts?.accounts ?? NO_ACCOUNTS,
     alerts: accounts?.alerts ?? null,
   }

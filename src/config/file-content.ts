@@ -1,4 +1,5 @@
 /** The parsed configuration file, and the functions that read it, which are loaded only if there is a file. */
+import type { Require } from '../core/data-policy.ts'
 import type { BudgetEntry } from '../records/entities/budget.ts'
 import type { KeyEntry } from '../records/entities/key.ts'
 import type { PriceEntry } from '../records/entities/price.ts'
@@ -18,6 +19,7 @@ export type FileContent = {
   /** By their position in the list. */
   readonly prices: ReadonlyMap<number, PriceEntry>
   readonly alerts: AlertsEntry | null
+  readonly require: Require | null
 }
 
 export const emptyFile: FileContent = {
@@ -29,4 +31,5 @@ export const emptyFile: FileContent = {
   budgets: new Map(),
   prices: new Map(),
   alerts: null,
+  require: null,
 }

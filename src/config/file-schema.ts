@@ -3,11 +3,12 @@
  * generated from `fileSchema`.
  */
 import { z } from 'zod'
+import { MAX_REQUIRE, REGION } from '../core/data-policy.ts'
 import { settingsSchema } from '../core/settings.ts'
 import { BUDGET_ENTRY } from '../records/entities/budget.ts'
 import { KEY_ENTRY } from '../records/entities/key.ts'
 import { PRICE_ENTRY } from '../records/entities/price.ts'
-import { CACHE, CACHE_USE } from '../records/entities/restrictions.ts'
+import { CACHE, CACHE_USE, REQUIRE, REQUIRE_USE } from '../records/entities/restrictions.ts'
 import { TEAM_ENTRY } from '../records/entities/team.ts'
 import { alertsSchema } from './alerts-schema.ts'
 import { styleNames } from './definition.ts'
@@ -26,6 +27,22 @@ const modelSchema = z.union([
   }),
 ])
 const targetSchema = z.union([text, z.strictObject({ provider: text, model: text.optional(), weight })])
+
+const facts = {
+  region: z
+    .string()
+    .regex(REGION)
+    .optional()
+    .describe('where it processes data: a label such as eu, eu-de, us or local')
+    .meta({ allowed: 'a label such as eu, eu-de or local' }),
+  retention: z
+    .int()
+    .min(0)
+    .max(MAX_REQUIRE.days)
+    .optional()
+    .describe('days for which it keeps prompts or answers; 0: it keeps none'),
+  training: z.boolean().optional().describe('whether models are trained with the data'),
+}
 
 export const providerSchema = z.strictObject({
   kind: text
@@ -55,6 +72,16 @@ export const providerSchema = z.strictObject({
     .optional()
     .describe('names of client headers that are forwarded, instead of those that it is known to read; [] for none'),
   variables: z.record(z.string(), text).optional().describe('further values it needs, such as apiVersion for Azure'),
+  facts: z
+    .strictObject({
+      ...facts,
+      models: z
+        .record(text, z.strictObject(facts))
+        .optional()
+        .describe('facts of models that differ, by names or globs (`gpt-5-zdr*`); the longest that matches counts'),
+    })
+    .optional()
+    .describe('where and how it keeps data, for `require`. What is left out is unknown, and satisfies nothing'),
 })
 
 export const routeSchema = z.strictObject({
@@ -68,11 +95,13 @@ export const routeSchema = z.strictObject({
     .describe('provider/model, a provider alone (its default model), or with a weight'),
   fallback: z.array(targetSchema).default([]).describe('tried in order after the targets'),
   cache: CACHE.optional().describe(CACHE_USE),
+  require: REQUIRE.optional().describe(REQUIRE_USE),
 })
 
 /** The sections that only the file has. */
 const sections = {
   providers: z.record(z.string(), providerSchema).optional().describe('providers by name; tried in this order'),
+  require: REQUIRE.optional().describe(`${REQUIRE_USE}, for all requests`),
   routes: z.record(z.string().min(1), routeSchema).optional().describe('names that clients can send as `model`'),
   teams: z.record(z.string().min(1), TEAM_ENTRY).optional().describe('teams by name: groups of client keys'),
   keys: z.record(z.string().min(1), KEY_ENTRY).optional().describe('client keys by name'),

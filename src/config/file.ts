@@ -5,6 +5,7 @@ import { settingsSchema } from '../core/settings.ts'
 import { BUDGET_ENTRY } from '../records/entities/budget.ts'
 import { KEY_ENTRY } from '../records/entities/key.ts'
 import { PRICE_ENTRY } from '../records/entities/price.ts'
+import { REQUIRE } from '../records/entities/restrictions.ts'
 import { TEAM_ENTRY } from '../records/entities/team.ts'
 import { alertsSchema } from './alerts-schema.ts'
 import { allowedBy, durationHint, isSecret, jsonSchemaOf, type Schema, schemasAt } from './definition.ts'
@@ -180,7 +181,7 @@ export const readFile = (
     })
     return { content: emptyFile, problems }
   }
-  const { providers, routes, teams, keys, budgets, prices, alerts, ...written } = root
+  const { providers, routes, teams, keys, budgets, prices, alerts, require, ...written } = root
   const fileJson = fileSchemaJson()
   const settings = retyped(written, fileJson, [], tree)
   const checked = z.strictObject(settingsSchema.shape).safeParse(settings)
@@ -231,6 +232,7 @@ export const readFile = (
       budgets: entries('budgets', budgets, BUDGET_ENTRY),
       prices: items('prices', prices, PRICE_ENTRY),
       alerts: (alerts === undefined ? undefined : parse(['alerts'], alerts, alertsSchema)) ?? null,
+      require: (require === undefined ? undefined : parse(['require'], require, REQUIRE)) ?? null,
     },
     problems,
   }

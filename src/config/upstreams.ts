@@ -3,6 +3,7 @@
  * keys of both are used.
  */
 
+import type { DeclaredFacts } from '../core/data-policy.ts'
 import { nearest } from '../core/nearest.ts'
 import type { Instance, ModelLimits, ProtocolSupport, Provider, Providers, Variables } from '../core/provider.ts'
 import { Secret } from '../core/secret.ts'
@@ -42,6 +43,7 @@ type InstanceDraft = {
   readonly aggregate?: Sourced<string>
   readonly variables: Readonly<Record<string, string>>
   readonly headers?: Readonly<Record<string, Secret>>
+  readonly facts?: DeclaredFacts
   /** Client headers; absent: those that the provider is known to read. */
   readonly forwardHeaders?: readonly string[]
   /** The variable requests the machine's cloud identity instead of a key. */
@@ -229,6 +231,7 @@ const fromFile = (
       ...(aggregate && { aggregate }),
       variables,
       headers: own.headers,
+      ...(entry.facts && { facts: entry.facts }),
       ...(forwarded && { forwardHeaders: forwarded.names }),
       inFile: placeOf(path).name,
     },
@@ -377,6 +380,7 @@ const complete = (draft: InstanceDraft, wanted: boolean, ownPort: number): Compl
       keys: keys.length > 0 ? keysFrom(keys.map(({ value }) => value)) : keyless(id),
       models: draft.models,
       ...(draft.limits && { limits: draft.limits }),
+      ...(draft.facts && { facts: draft.facts }),
       speaks: spoken.speaks,
       variables,
       ...(aggregate?.value === 'true' && { aggregate: true }),

@@ -1,4 +1,5 @@
 /** Teams, client keys and budgets as plain data. Times in ms since 1970, amounts in nano-dollars. */
+import type { Require } from './data-policy.ts'
 import type { Nano } from './money.ts'
 
 /**
@@ -60,6 +61,8 @@ export type Team = {
   readonly status: 'active' | 'blocked' | 'deleted'
   readonly access: Access
   readonly limits: AccountLimits
+  /** What targets of its requests must satisfy. */
+  readonly require: Require
   /** Null: as the route. */
   readonly cache: CacheRules | null
   readonly tags: Tags
@@ -89,6 +92,8 @@ export type ClientKey = {
   readonly expiresAt: number | null
   readonly access: Access
   readonly limits: AccountLimits
+  /** What targets of its requests must satisfy, beside what its team requires. */
+  readonly require: Require
   /** Replaces the default route for `auto` and unknown model names; null: as configured for all. */
   readonly defaultRoute: string | null
   /** Null: as the team. */
@@ -118,6 +123,8 @@ export type Client = {
   readonly defaultRoute: string | null
   /** Of the key, otherwise of the team; null: as the route. */
   readonly cache: CacheRules | null
+  /** What targets must satisfy for the team and for the key; absent: nothing. */
+  readonly require?: Require
   /** Stores the bodies of its requests, redacted. */
   readonly logBodies?: true
 }

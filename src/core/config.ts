@@ -1,4 +1,5 @@
 import type { CacheRules, FileAccounts, PriceList } from './accounts.ts'
+import type { Require } from './data-policy.ts'
 import type { Instance, ModelLimits } from './provider.ts'
 import type { Secret } from './secret.ts'
 import type { Settings, Strategy } from './settings.ts'
@@ -13,6 +14,8 @@ export type Config = {
   readonly instances: readonly Instance[]
   /** By name. A Map, because client-supplied names must not reach an object prototype. */
   readonly routes: ReadonlyMap<string, Route>
+  /** What targets of all requests must satisfy; absent: nothing. */
+  readonly require?: Require
 }
 
 /** A configuration with what only the operations around requests use. */
@@ -43,6 +46,8 @@ export type Alerts = {
     readonly failedLeast: number
     /** A provider refuses a key. */
     readonly keyDead: boolean
+    /** A target was planned that does not satisfy the data policy. */
+    readonly policyBreach: boolean
     /** ms for which a store does not respond. */
     readonly storeDown: number
     /** ms by which the usage database lags behind the journal. */
@@ -63,6 +68,8 @@ export type Route = {
   readonly fallback: readonly RouteTarget[]
   /** Absent: answers are not cached, unless the team or the key has rules. */
   readonly cache?: CacheRules
+  /** What targets of its requests must satisfy; absent: nothing. */
+  readonly require?: Require
 }
 
 /** `provider` is an instance ID. `model` absent: the provider's default model. */

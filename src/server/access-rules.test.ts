@@ -10,6 +10,7 @@ import {
   NO_LIMITS,
   type Team,
 } from '../core/accounts.ts'
+import { NO_REQUIRE } from '../core/data-policy.ts'
 import { settingsSchema } from '../core/settings.ts'
 import { createKey } from '../policy/accounts/client-key.ts'
 import { buildDirectory } from '../policy/accounts/directory.ts'
@@ -28,6 +29,7 @@ const team = (rest: Partial<Team> = {}): Team => ({
   status: 'active',
   access: FULL_ACCESS,
   limits: NO_LIMITS,
+  require: NO_REQUIRE,
   cache: null,
   tags: {},
   managed: 'api',
@@ -43,6 +45,7 @@ const key = (secret: string, rest: Partial<ClientKey> = {}): ClientKey => ({
   secrets: [{ digest: plainDigest(secret), last4: secret.slice(-4), createdAt: 0, until: null }],
   access: FULL_ACCESS,
   limits: NO_LIMITS,
+  require: NO_REQUIRE,
   defaultRoute: null,
   cache: null,
   logBodies: false,

@@ -3,6 +3,7 @@ import crypto, { randomBytes } from 'node:crypto'
 import { syncBuiltinESMExports } from 'node:module'
 import { test } from 'node:test'
 import { type ClientKey, DEFAULT_TEAM, FULL_ACCESS, NO_LIMITS, type Team } from '../core/accounts.ts'
+import { NO_REQUIRE } from '../core/data-policy.ts'
 import type { Settings } from '../core/settings.ts'
 import { createKey, keyKindOf } from '../policy/accounts/client-key.ts'
 import { plainDigest } from '../records/entities/secret-digest.ts'
@@ -86,6 +87,7 @@ test('keys: one that is mistyped is compared with no stored key', (context) => {
     status: 'active',
     access: FULL_ACCESS,
     limits: NO_LIMITS,
+    require: NO_REQUIRE,
     cache: null,
     tags: {},
     managed: 'api',
@@ -101,6 +103,7 @@ test('keys: one that is mistyped is compared with no stored key', (context) => {
     secrets: [{ digest: plainDigest(secret), last4: '', createdAt: 0, until: null }],
     access: FULL_ACCESS,
     limits: NO_LIMITS,
+    require: NO_REQUIRE,
     defaultRoute: null,
     cache: null,
     logBodies: false,
@@ -139,6 +142,7 @@ test('keys: a client is found again by its ID only while its key may be used', (
       status: blocked ? 'blocked' : 'active',
       access: FULL_ACCESS,
       limits: NO_LIMITS,
+      require: NO_REQUIRE,
       cache: null,
       tags: {},
       managed: 'api',
@@ -153,6 +157,7 @@ test('keys: a client is found again by its ID only while its key may be used', (
       expiresAt: null,
       access: FULL_ACCESS,
       limits: NO_LIMITS,
+      require: NO_REQUIRE,
       defaultRoute: null,
       cache: null,
       logBodies: false,

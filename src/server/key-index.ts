@@ -13,6 +13,7 @@ import { BoundedMap } from '../core/bounded-map.ts'
 import type { Settings } from '../core/settings.ts'
 import { clientOf, keyState } from '../policy/accounts/client.ts'
 import { isWellFormedKey, keyKindOf } from '../policy/accounts/client-key.ts'
+import { combined } from '../policy/accounts/data-policy.ts'
 import { clientKeyIds } from '../records/entities/ids.ts'
 import { digestsOf } from '../records/entities/secret-digest.ts'
 import type { AdminToken } from '../records/store/record-operations.ts'
@@ -233,6 +234,7 @@ const ownerOf = (key: string): string => hash('sha256', key, 'hex').slice(0, 32)
 const defaultClient = (team: Team | undefined): Client => {
   if (!team) return ANONYMOUS
   const { id, access, limits, tags, cache } = team
+  const require = combined(team.require)
   const restricts = Object.values(access).some((list) => list !== null)
   const isLimited = Object.values(limits).some((limit) => limit !== null)
   return {
@@ -241,5 +243,6 @@ const defaultClient = (team: Team | undefined): Client => {
     limits: isLimited ? [{ id, limits }] : [],
     tags,
     cache,
+    ...(require && { require }),
   }
 }

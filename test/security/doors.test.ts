@@ -1,6 +1,8 @@
 /** Who may read the pages of operators: local requests, proxies, rebound names, keys and tokens of one team. */
+
 import assert from 'node:assert/strict'
 import { DEFAULT_TEAM, FULL_ACCESS, NO_ACCOUNTS, NO_LIMITS, type Team } from '../../src/core/accounts.ts'
+import { NO_REQUIRE } from '../../src/core/data-policy.ts'
 import { buildDirectory } from '../../src/policy/accounts/directory.ts'
 import { namesCredential } from '../../src/policy/accounts/named-credentials.ts'
 import { plainDigest } from '../../src/records/entities/secret-digest.ts'
@@ -16,6 +18,7 @@ const team = (id: string): Team => ({
   status: 'active',
   access: FULL_ACCESS,
   limits: NO_LIMITS,
+  require: NO_REQUIRE,
   cache: null,
   tags: {},
   managed: 'api',

@@ -2,10 +2,12 @@
  * Clients that search the text of an error for a reason to retry find none in a refusal for a key, its access or its
  * budgets, whatever teams, keys, models and budgets are called, and whatever is left of them when.
  */
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { type Client, FULL_ACCESS, NO_ACCOUNTS, NO_LIMITS } from '../../src/core/accounts.ts'
+import { NO_REQUIRE } from '../../src/core/data-policy.ts'
 import type { IncomingRequest } from '../../src/core/http-exchange.ts'
 import { MAX_NANO } from '../../src/core/money.ts'
 import { RETRY_TRIGGERS } from '../../src/core/retry-triggers.ts'
@@ -179,7 +181,14 @@ test(`refusals: ${CASES} wrong, blocked and foreign keys leave no reason to retr
   const settings = settingsSchema.parse({ auth: { keys: ['a-configured-key-of-a-client'], admin: 'an-admin-token' } })
   for (const [at, { key, team, requestId, model }] of sampleOf(cases, CASES).entries()) {
     const status = at % 2 === 0 ? 'blocked' : 'active'
-    const more = { access: FULL_ACCESS, limits: NO_LIMITS, cache: null, tags: {}, managed: 'api' } as const
+    const more = {
+      access: FULL_ACCESS,
+      limits: NO_LIMITS,
+      require: NO_REQUIRE,
+      cache: null,
+      tags: {},
+      managed: 'api',
+    } as const
     const directory = buildDirectory(NO_ACCOUNTS, { ...NO_ACCOUNTS, teams: [{ ...team, status, ...more }] })
     const source = {
       directory: () => directory,

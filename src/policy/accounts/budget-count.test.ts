@@ -9,6 +9,7 @@ import {
   NO_ACCOUNTS,
   NO_LIMITS,
 } from '../../core/accounts.ts'
+import { NO_REQUIRE } from '../../core/data-policy.ts'
 import { budgetOverlap } from './budget-count.ts'
 import { buildDirectory } from './directory.ts'
 
@@ -22,6 +23,7 @@ const key: ClientKey = {
   expiresAt: null,
   access: FULL_ACCESS,
   limits: NO_LIMITS,
+  require: NO_REQUIRE,
   defaultRoute: null,
   cache: null,
   logBodies: false,

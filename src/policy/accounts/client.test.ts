@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type ClientKey, FULL_ACCESS, NO_LIMITS, type Team } from '../../core/accounts.ts'
+import { NO_REQUIRE } from '../../core/data-policy.ts'
 import { clientOf, isCurrent, type KeyState, keyState } from './client.ts'
 
 const team: Team = {
@@ -10,6 +11,7 @@ const team: Team = {
   managed: 'api',
   access: { ...FULL_ACCESS, models: ['openai/*'] },
   limits: { ...NO_LIMITS, concurrent: 50 },
+  require: NO_REQUIRE,
   cache: null,
   tags: { app: 'search', cost_center: '7' },
 }
@@ -25,6 +27,7 @@ const key: ClientKey = {
   access: FULL_ACCESS,
   defaultRoute: 'fast',
   limits: { ...NO_LIMITS, requestsPerMinute: 60 },
+  require: NO_REQUIRE,
   cache: null,
   logBodies: false,
   tags: { app: 'chat', created_for: 'alice@example.com' },

@@ -1,5 +1,6 @@
 /** The client that a key and its team make. */
 import type { Client, ClientKey, KeySecret, Team } from '../../core/accounts.ts'
+import { combined } from './data-policy.ts'
 
 /** Whether a key may be used. All but `active` and `team_blocked` have the same response: an unknown key. */
 export type KeyState = 'active' | 'blocked' | 'revoked' | 'expired' | 'team_blocked'
@@ -17,6 +18,7 @@ export const isCurrent = ({ until }: KeySecret, now: number): boolean => until =
 /** The client of a key. Access and limits of the team come first; both apply. */
 export const clientOf = (key: ClientKey, team: Team): Client => {
   const tags = { ...team.tags, ...key.tags }
+  const require = combined(team.require, key.require)
   return {
     id: key.id,
     owner: key.id,
@@ -31,6 +33,7 @@ export const clientOf = (key: ClientKey, team: Team): Client => {
     tags,
     defaultRoute: key.defaultRoute,
     cache: key.cache ?? team.cache,
+    ...(require && { require }),
     ...(key.logBodies && { logBodies: true }),
   }
 }

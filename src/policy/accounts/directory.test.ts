@@ -10,6 +10,7 @@ import {
   NO_LIMITS,
   type Team,
 } from '../../core/accounts.ts'
+import { NO_REQUIRE } from '../../core/data-policy.ts'
 import { buildDirectory, changeDirectory } from './directory.ts'
 
 const team = (id: string, name: string, rest: Partial<Team> = {}): Team => ({
@@ -18,6 +19,7 @@ const team = (id: string, name: string, rest: Partial<Team> = {}): Team => ({
   status: 'active',
   access: FULL_ACCESS,
   limits: NO_LIMITS,
+  require: NO_REQUIRE,
   cache: null,
   tags: {},
   managed: 'api',
@@ -33,6 +35,7 @@ const key = (id: string, name: string, rest: Partial<ClientKey> = {}): ClientKey
   access: FULL_ACCESS,
   secrets: [{ digest: `s1:${id}`, last4: 'abcd', createdAt: 0, until: null }],
   limits: NO_LIMITS,
+  require: NO_REQUIRE,
   defaultRoute: null,
   cache: null,
   logBodies: false,

@@ -1,4 +1,5 @@
 /** One directory from the records of headgate.yaml and of the database. */
+
 import {
   type AccountRecords,
   type Budget,
@@ -11,6 +12,7 @@ import {
   NO_LIMITS,
   type Team,
 } from '../../core/accounts.ts'
+import { NO_REQUIRE } from '../../core/data-policy.ts'
 
 /** The default team if neither the file nor the database has one. */
 const PLAIN_DEFAULT_TEAM: Team = {
@@ -18,6 +20,7 @@ const PLAIN_DEFAULT_TEAM: Team = {
   status: 'active',
   access: FULL_ACCESS,
   limits: NO_LIMITS,
+  require: NO_REQUIRE,
   cache: null,
   tags: {},
   managed: 'api',

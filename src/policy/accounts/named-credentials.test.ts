@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { testBudget } from '../../../test/support/accounts.ts'
 import { DEFAULT_TEAM, FULL_ACCESS, NO_ACCOUNTS, NO_LIMITS, type Team } from '../../core/accounts.ts'
+import { NO_REQUIRE } from '../../core/data-policy.ts'
 import { buildDirectory } from './directory.ts'
 import { namesCredential } from './named-credentials.ts'
 
@@ -11,6 +12,7 @@ const team = (id: string, managed: Team['managed']): Team => ({
   status: 'active',
   access: FULL_ACCESS,
   limits: NO_LIMITS,
+  require: NO_REQUIRE,
   cache: null,
   tags: {},
   managed,

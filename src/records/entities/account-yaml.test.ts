@@ -1,4 +1,5 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: references of the file are under test
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
@@ -16,6 +17,7 @@ import {
   type PriceRule,
   type Team,
 } from '../../core/accounts.ts'
+import { NO_REQUIRE } from '../../core/data-policy.ts'
 import { buildDirectory } from '../../policy/accounts/directory.ts'
 import { accountsYaml } from './account-yaml.ts'
 
@@ -59,6 +61,11 @@ const cache = fc.option(
   }),
   { nil: null },
 )
+const require = fc.record({
+  region: fc.option(fc.uniqueArray(fc.constantFrom('eu', 'eu-de', 'local', 'no')), { nil: null }),
+  retention: fc.option(fc.integer({ min: 0, max: 36_500 }), { nil: null }),
+  training: fc.constantFrom(false as const, null),
+})
 const digest = fc.stringMatching(/^s1:[0-9a-f]{64}$/)
 
 const teams: fc.Arbitrary<readonly Team[]> = fc.uniqueArray(name, { maxLength: 4 }).chain((names) =>
@@ -69,6 +76,7 @@ const teams: fc.Arbitrary<readonly Team[]> = fc.uniqueArray(name, { maxLength: 4
         name: fc.constant(one),
         access,
         limits,
+        require,
         cache,
         tags,
         status: fc.constantFrom('active' as const, 'blocked' as const),
@@ -89,6 +97,7 @@ const keysOf = (of: readonly Team[]): fc.Arbitrary<readonly ClientKey[]> =>
             name: fc.constant(one),
             access,
             limits,
+            require,
             cache,
             tags,
             team: fc.constantFrom(DEFAULT_TEAM.id, ...of.map(({ id }) => id)),
@@ -240,6 +249,7 @@ test('account YAML: revoked keys are left out, and two keys of one name are refu
     secrets: [{ digest: `s1:${'9f'.repeat(32)}`, last4: '', createdAt: 0, until: null }],
     access: FULL_ACCESS,
     limits: NO_LIMITS,
+    require: NO_REQUIRE,
     defaultRoute: null,
     cache: null,
     logBodies: false,

@@ -4,12 +4,13 @@ import { entryId, instant, memberReader, NAME, TEXT, TIME } from './member.ts'
 import { entryStatus, RESTRICTIONS } from './restrictions.ts'
 import { SECRETS, shownAs } from './shown.ts'
 
-const { access, limits, cache, tags } = RESTRICTIONS
+const { access, limits, require, cache, tags } = RESTRICTIONS
 
 /** In every form: the body, the file, the row and the answers. */
 export const KEY_MEMBERS = {
   access,
   limits,
+  require,
   defaultRoute: TEXT.nullable().default(null).describe('route for `auto` and for unknown model names'),
   cache,
   logBodies: z.boolean().default(false).describe('store the bodies of its requests, redacted'),

@@ -1,5 +1,6 @@
 /** What teams and keys have in common: access, limits, cache and tags. In every form: the body, the file, the row, the answers. */
 import { z } from 'zod'
+import { MAX_REQUIRE, REGION } from '../../core/data-policy.ts'
 import { accessList } from './member.ts'
 import { tags } from './tags.ts'
 
@@ -42,6 +43,34 @@ export const CACHE = z.strictObject({
 /** Which cache applies. */
 export const CACHE_USE = 'cache of answers; unset: off for a route, as the route for a team, as the team for a key'
 
+/** What targets must satisfy: of a team or a key; also of a route and of all requests, which only the file has. */
+export const REQUIRE = z.strictObject({
+  region: z
+    .array(z.string().regex(REGION).meta({ allowed: 'a label such as eu, eu-de or local' }))
+    .max(MAX_REQUIRE.regions)
+    .nullable()
+    .default(null)
+    .describe(
+      'regions in which the provider processes data; eu includes eu-de. Unset: not required, []: none is allowed',
+    ),
+  retention: z
+    .int()
+    .min(0)
+    .max(MAX_REQUIRE.days)
+    .nullable()
+    .default(null)
+    .describe('most days for which the provider keeps prompts or answers; unset: not required, 0: none'),
+  training: z
+    .literal(false)
+    .nullable()
+    .default(null)
+    .describe('false: only providers that do not train models with the data; unset: not required')
+    .meta({ allowed: 'false' }),
+})
+
+/** Which requirements apply. */
+export const REQUIRE_USE = 'what the `facts` of a provider must satisfy to receive a request'
+
 export const RESTRICTIONS = {
   access: z
     .strictObject({
@@ -64,6 +93,7 @@ export const RESTRICTIONS = {
     })
     .prefault({})
     .describe('limits of its own; those of the team and of the key both apply'),
+  require: REQUIRE.prefault({}).describe(`${REQUIRE_USE}; those of the team and of the key both apply`),
   cache: CACHE.nullable().default(null).describe(CACHE_USE),
   tags: tags.prefault({}).describe('names and values, for budgets and reports'),
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { CONTROL_ENGINES, type ControlEngine, connectTo, readPlace } from '../../../test/support/control-engines.ts'
 import { FULL_ACCESS, NO_ACCOUNTS, NO_LIMITS } from '../../core/accounts.ts'
+import { NO_REQUIRE } from '../../core/data-policy.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { isWellFormedKey } from '../../policy/accounts/client-key.ts'
 import { plainDigest } from '../entities/secret-digest.ts'
@@ -90,6 +91,7 @@ for (const { name, skip, start } of CONTROL_ENGINES)
         expires_at: null,
         access: FULL_ACCESS,
         limits: { ...NO_LIMITS, concurrent: 5 },
+        require: NO_REQUIRE,
         defaultRoute: null,
         cache: null,
         logBodies: false,
@@ -191,10 +193,12 @@ for (const { name, skip, start } of CONTROL_ENGINES)
       const { key, ok, error } = await given()
       const { id } = await key('a', {
         limits: { concurrent: 5, requestsPerMinute: 7 },
+        require: NO_REQUIRE,
         access: { models: ['openai/*'] },
       })
       const patch = {
         limits: { concurrent: 6, requestsPerMinute: null },
+        require: NO_REQUIRE,
         access: { models: null, routes: [] },
         name: 'b',
       }
@@ -363,6 +367,7 @@ for (const { name, skip, start } of CONTROL_ENGINES)
         status: 'active',
         access: FULL_ACCESS,
         limits: NO_LIMITS,
+        require: NO_REQUIRE,
         cache: null,
         tags: {},
         managed: 'file',

@@ -2,6 +2,7 @@
 import { ANONYMOUS, type Client, DEFAULT_TEAM, type Directory } from '../../core/accounts.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import { clientOf, keyState } from '../../policy/accounts/client.ts'
+import { combined } from '../../policy/accounts/data-policy.ts'
 
 /** The name of the client key that sets its limits and budgets, and its ID where there is no such key. */
 export const DASHBOARD = 'dashboard'
@@ -16,6 +17,7 @@ export const dashboardClient = ({ keys, teams }: Directory, source: string, now:
     const client = clientOf(key, team)
     return good({ ...client, tags: { ...client.tags, source } })
   }
+  const require = combined(team?.require)
   return good({
     ...ANONYMOUS,
     id: DASHBOARD,
@@ -23,6 +25,7 @@ export const dashboardClient = ({ keys, teams }: Directory, source: string, now:
     name: DASHBOARD,
     ...(team && { access: [team.access], limits: [{ id: team.id, limits: team.limits }], cache: team.cache }),
     tags: { ...team?.tags, source },
+    ...(require && { require }),
   })
 }
 

@@ -88,6 +88,8 @@ const refusalOf = ({ kind, limit }: Failure): string | undefined => {
     case 'model_not_allowed':
     case 'style_not_allowed':
       return 'access'
+    case 'data_policy':
+      return 'policy'
     case 'unauthenticated':
       return 'auth'
     default:

@@ -144,11 +144,15 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
       if (answer.ok) return json(reply, 200, answer.value)
       refuse(reply, answer.failure, received)
     },
-    models: ({ client }, reply) => json(reply, 200, modelsPage(gateway, client, started)),
+    models: (received, reply) => {
+      const page = modelsPage(gateway, received, started)
+      return page.ok ? json(reply, 200, page.value) : refuse(reply, page.failure, received)
+    },
     model: (received, reply, id) => {
-      const page = modelPage(gateway, received.client, id, started)
-      if ('entry' in page) return json(reply, 200, page.entry)
-      const [near] = nearest(id, page.names.slice(0, 2_000))
+      const page = modelPage(gateway, received, id, started)
+      if (!page.ok) return refuse(reply, page.failure, received)
+      if ('entry' in page.value) return json(reply, 200, page.value.entry)
+      const [near] = nearest(id, page.value.names.slice(0, 2_000))
       const hint = near === undefined ? 'GET /v1/models lists the models.' : `Did you mean "${near}"?`
       refuse(reply, fail('unknown_model', `Unknown model. ${hint}`, { param: 'model' }), received)
     },

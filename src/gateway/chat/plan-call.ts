@@ -100,7 +100,9 @@ const planTurn = (
     return null
   }
   const { turn, responseWriter } = started?.value ?? { turn: undefined, responseWriter: call.responseWriter }
-  const plan = planFor(gateway, config, { model: request.model, style: protocol.style, client: received.client })
+  const { client, headers } = received
+  const wanted = { model: request.model, style: protocol.style, client, headers, members: parsed.body }
+  const plan = planFor(gateway, config, wanted)
   if (!plan.ok) {
     writeAndRecordError({ ...call, responseWriter }, plan.failure, null)
     return null

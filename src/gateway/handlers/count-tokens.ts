@@ -56,9 +56,9 @@ export const countTokens = (
     if (blocked) return writeAndRecordError(call, blocked, 0)
     const whole = withHistory ? await withHistory(parsed.value) : parsed
     if (!whole.ok) return writeAndRecordError(call, whole.failure, null)
-    const { client } = received
+    const { client, headers } = received
     const { model } = whole.value.request
-    const plan = planFor(gateway, config, { model, style: protocol.style, client })
+    const plan = planFor(gateway, config, { model, style: protocol.style, client, headers, members: body })
     if (!plan.ok) return writeAndRecordError(call, plan.failure, null)
 
     const { account } = recorder

@@ -20,6 +20,7 @@ import { pathSegment } from '../../core/path-segment.ts'
 import type { Loss } from '../../core/protocol.ts'
 import type { Embeds, EmbedsLimits } from '../../core/provider.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
+import { withoutPolicyMembers } from '../../policy/accounts/data-policy.ts'
 import { bodyBypass } from '../../policy/response-cache.ts'
 import { estimateText } from '../../policy/routing/estimate-tokens.ts'
 import { draftEmbeddings } from '../../policy/routing/plan-embeddings.ts'
@@ -71,6 +72,8 @@ export const serveEmbeddings = (
       model: request.model,
       style: EMBEDDINGS,
       client: received.client,
+      headers: received.headers,
+      members: parsed.value.body,
       drafting: draftEmbeddings,
     })
     if (!plan.ok) return writeAndRecordError(call, plan.failure, null)
@@ -177,12 +180,12 @@ export const prepareEmbeddings = (
   { instance, model }: Candidate,
   most?: number,
 ): JsonRequest<Embedded> | null => {
-  const { embeds, quirks, auth } = instance.provider
+  const { embeds, quirks, auth, readsDataPolicy } = instance.provider
   if (!embeds) return null
   const format = embeddingsProtocols[embeds.protocol]
   const path = (embeds.path ?? format.path).replace('{model}', () => pathSegment(model))
   const losses: Loss[] = []
-  const encode = encoderFor(parsed, { embeds, model }, losses)
+  const encode = encoderFor(parsed, { embeds, model, readsDataPolicy }, losses)
   const batches = batchesOf(parsed, limitsOf(embeds, model, most))
   const parts = batches.map(encode)
   return {
@@ -217,7 +220,11 @@ export const prepareEmbeddings = (
 /** Encodes the request with some of its inputs. Losses are reported by the client's paths. */
 const encoderFor = (
   { request, body, source, members }: ParsedEmbeddings,
-  { embeds, model }: { readonly embeds: Embeds; readonly model: string },
+  {
+    embeds,
+    model,
+    readsDataPolicy,
+  }: { readonly embeds: Embeds; readonly model: string; readonly readsDataPolicy: true | undefined },
   losses: Loss[],
 ): ((inputs: readonly EmbeddingInput[]) => EncodedText) => {
   const format = embeddingsProtocols[embeds.protocol]
@@ -232,7 +239,8 @@ const encoderFor = (
       losses.push(...encoded.losses)
       return { text: JSON.stringify(adjusted(encoded.body, encoded.from)) }
     }
-  const renamed = body.model === model ? body : { ...body, model }
+  const own = readsDataPolicy ? body : withoutPolicyMembers(body)
+  const renamed = own.model === model ? own : { ...own, model }
   return (inputs) => {
     const some = inputs === request.inputs ? renamed : { ...renamed, input: inputs.map(sentValue) }
     return rewrite(source, members, body, adjusted(some))

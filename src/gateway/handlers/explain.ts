@@ -85,11 +85,13 @@ const explainText = (
 ): Outcome<JsonObject> => {
   const { protocol } = inbound
   const config = assumedConfig(gateway.config(), assume)
-  const { client } = received
+  const { client, headers } = received
   const plan = planFor(gateway, config, {
     model: inbound.request.model,
     style: protocol.style,
     client,
+    headers,
+    members: inbound.body,
     isExpected: true,
   })
   if (!plan.ok) return plan
@@ -119,29 +121,34 @@ const costOf = (
 }
 
 const parseForEmbeddings = (gateway: ModelCallDeps, { received, audience }: Asking): Outcome<Explain> => {
-  const { body, client } = received
+  const { body, client, headers } = received
   const parsed = parseEmbeddings(body, gateway.config().settings.limit)
   if (!parsed.ok) return parsed
   const asked = parsed.value.request.model
-  return good((assume, model = asked) => explainEmbeddings(gateway, parsed.value, { model, client, assume, audience }))
+  return good((assume, model = asked) =>
+    explainEmbeddings(gateway, parsed.value, { model, client, headers, assume, audience }),
+  )
 }
 
 type ExplainedEmbeddings = Pick<Asking, 'audience'> & {
   readonly model: string
   readonly client: IncomingRequest['client']
+  readonly headers: IncomingRequest['headers']
   readonly assume: Assumption
 }
 
 const explainEmbeddings = (
   gateway: ModelCallDeps,
   parsed: ParsedEmbeddings,
-  { model, client, assume, audience }: ExplainedEmbeddings,
+  { model, client, headers, assume, audience }: ExplainedEmbeddings,
 ): Outcome<JsonObject> => {
   const config = assumedConfig(gateway.config(), assume)
   const plan = planFor(gateway, config, {
     model,
     style: EMBEDDINGS,
     client,
+    headers,
+    members: parsed.body,
     drafting: draftEmbeddings,
     isExpected: true,
   })

@@ -1,11 +1,12 @@
 /** Response bodies of `/providers/status`, `/health` and `/v1/models`. */
-import type { Client } from '../../core/accounts.ts'
 import type { ModelFacts } from '../../core/config.ts'
+import { good, type Outcome } from '../../core/failure.ts'
+import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { type JsonObject, parseObject } from '../../core/json.ts'
 import type { Instance } from '../../core/provider.ts'
 import { restrictionsOf } from '../../policy/accounts/key-access.ts'
 import { defaultModel, type ListedModel, listModels } from '../../policy/routing/models.ts'
-import type { ModelCallDeps } from '../routing/planner.ts'
+import { type ModelCallDeps, requireOf } from '../routing/planner.ts'
 import type { Asking } from './explain.ts'
 import { providersStatus, standing } from './status.ts'
 
@@ -80,33 +81,44 @@ export const healthPage = (
  * The body of `/v1/models`, for all clients: the members of OpenAI and of Anthropic, and the empty `models` that Codex
  * expects. `started`: s since 1970.
  */
-export const modelsPage = (gateway: ModelCallDeps, client: Client, started: number): JsonObject => {
-  const data = modelsFor(gateway, client).map((model) => modelEntry(model, started))
-  return {
+export const modelsPage = (gateway: ModelCallDeps, reader: ModelsReader, started: number): Outcome<JsonObject> => {
+  const models = modelsFor(gateway, reader)
+  if (!models.ok) return models
+  const data = models.value.map((model) => modelEntry(model, started))
+  return good({
     object: 'list',
     data,
     has_more: false,
     first_id: data[0]?.id ?? null,
     last_id: data.at(-1)?.id ?? null,
     models: [],
-  }
+  })
 }
 
 /** The body of `/v1/models/{id}`, or the names of the other models if it is unknown. */
 export const modelPage = (
   gateway: ModelCallDeps,
-  client: Client,
+  reader: ModelsReader,
   id: string,
   started: number,
-): { readonly entry: JsonObject } | { readonly names: readonly string[] } => {
-  const models = modelsFor(gateway, client)
-  const model = models.find((listed) => listed.id === id)
-  return model ? { entry: modelEntry(model, started) } : { names: models.map((listed) => listed.id) }
+): Outcome<{ readonly entry: JsonObject } | { readonly names: readonly string[] }> => {
+  const models = modelsFor(gateway, reader)
+  if (!models.ok) return models
+  const model = models.value.find((listed) => listed.id === id)
+  return good(model ? { entry: modelEntry(model, started) } : { names: models.value.map((listed) => listed.id) })
 }
 
-/** The models that this client may use. */
-const modelsFor = (gateway: ModelCallDeps, client: Client): readonly ListedModel[] =>
-  listModels(gateway.config(), gateway.lists(), gateway.catalogue, restrictionsOf(client))
+/** Who reads the list of models. */
+type ModelsReader = Pick<IncomingRequest, 'client' | 'headers'>
+
+/** The models that this client may use, and that satisfy the data policy. Fails if what the request requires is not valid. */
+const modelsFor = (gateway: ModelCallDeps, { client, headers }: ModelsReader): Outcome<readonly ListedModel[]> => {
+  const config = gateway.config()
+  const require = requireOf(config, { client, headers, members: {} })
+  if (!require.ok) return require
+  const limits = { rules: restrictionsOf(client), require: require.value }
+  return good(listModels(config, gateway.lists(), gateway.catalogue, limits))
+}
 
 const modelEntry = ({ id, owner, facts }: ListedModel, started: number) => ({
   id,

@@ -7,6 +7,7 @@ import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts
 import { rewrite } from '../../core/json-text.ts'
 import type { RelayRow } from '../../core/relay.ts'
 import { inTurns, type TurnScheduler } from '../../core/steps.ts'
+import { withoutPolicyMembers } from '../../policy/accounts/data-policy.ts'
 import { tokensOfBytes } from '../../policy/accounts/estimate.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
 import { estimateText } from '../../policy/routing/estimate-tokens.ts'
@@ -70,7 +71,10 @@ const parseJsonBody = async (
     source: mended,
     mended: paths,
     tokens: tokensOf(row, body, { file: 0, all: source.bytes?.length ?? source.text.length }),
-    bodyFor: (name) => rewrite(mended, spans, body, body[row.model] === name ? body : { ...body, [row.model]: name }),
+    bodyFor: (name) => {
+      const own = withoutPolicyMembers(body)
+      return rewrite(mended, spans, body, own[row.model] === name ? own : { ...own, [row.model]: name })
+    },
     withTexts: (replace) =>
       withTexts(request, replace, { turn, parse: (changed) => parseJsonBody(row, changed, limits, turn) }),
   }

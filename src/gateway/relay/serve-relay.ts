@@ -69,6 +69,8 @@ const serve = async (
     model,
     style: name,
     client: received.client,
+    headers: received.headers,
+    members,
     drafting: DRAFTS[name],
   })
   if (!plan.ok) return writeAndRecordError(call, plan.failure, null)

@@ -25,12 +25,21 @@ export const compact = async (
   const { limit } = gateway.config().settings
   const parsed = await parseInTurns(openaiResponses, received, limit, gateway.world.turn)
   if (!parsed.ok) return refuse(parsed.failure)
-  const { model, input, instructions, previous_response_id, prompt_cache_key } = parsed.value.body
+  const { model, input, instructions, previous_response_id, prompt_cache_key, provider } = parsed.value.body
   const { user, safety_identifier, metadata } = parsed.value.body
   const items: readonly Json[] =
     typeof input === 'string' ? [{ type: 'message', role: 'user', content: input }] : list(input)
   const body: JsonObject = {
-    ...defined({ model, instructions, previous_response_id, prompt_cache_key, user, safety_identifier, metadata }),
+    ...defined({
+      model,
+      instructions,
+      previous_response_id,
+      prompt_cache_key,
+      provider,
+      user,
+      safety_identifier,
+      metadata,
+    }),
     input: [...items, { type: 'message', role: 'user', content: COMPACT }],
     store: false,
   }

@@ -119,8 +119,9 @@ const answerInBackground = async (call: ResponseCall): Promise<void> => {
   const parsed = await parseInTurns(openaiResponses, received, deps.limits, deps.loopTurn)
   if (!parsed.ok) return refuse(parsed.failure)
   const { model } = parsed.value.request
-  const { client } = received
-  const planned = planFor(gateway, gateway.config(), { model, style: openaiResponses.style, client })
+  const { client, headers } = received
+  const wanted = { model, style: openaiResponses.style, client, headers, members: parsed.value.body }
+  const planned = planFor(gateway, gateway.config(), wanted)
   // Otherwise only the stored response would contain the error.
   const plan = planned.ok ? planned.value : null
   const limited = await gateway.accounts.refusal(received, openaiResponses.style, { members: parsed.value.body, plan })

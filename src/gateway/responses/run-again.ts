@@ -2,6 +2,7 @@
  * Runs background responses of processes that have ended. Their requests are stored while they are in progress, without
  * credentials: the client is looked up again, and one that may not call models any more gets no answer.
  */
+import { REQUIRE_HEADER } from '../../core/data-policy.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
@@ -21,7 +22,7 @@ import { turnDeps } from './turn-deps.ts'
 const { 'openai-responses': openaiResponses } = protocols
 
 /** Headers that are stored: what a call reads of its client, and never a credential. */
-const KEPT = ['openai-beta', 'traceparent', 'user-agent'] as const
+const KEPT = ['openai-beta', 'traceparent', 'user-agent', REQUIRE_HEADER] as const
 
 /** The first line of a stored request; its body follows. */
 type StoredHead = {

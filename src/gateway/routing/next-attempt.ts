@@ -2,6 +2,7 @@
  * Prepares the next attempt of a request in three steps: choose a target and reserve for it, encode the request, record the
  * attempt. Each returns the choice or why there is none; a step that does not wait returns no promise.
  */
+import { lackOf, lackText } from '../../policy/accounts/data-policy.ts'
 import { type Eventual, whenKnown } from '../accounts/authority.ts'
 import type { AttemptPermit } from '../health/upstream-health.ts'
 import type { Compatibility } from '../upstream/outbound-request.ts'
@@ -32,7 +33,7 @@ export type EncodedAttempt<Ready> = Choice<Ready> | typeof CHOOSE_AGAIN
 type Recorded<Ready> = EncodedAttempt<Ready> | typeof UNRECORDED
 
 type RequestParts<Ready extends Compatibility> = {
-  readonly world: RoutingDeps['world']
+  readonly deps: Pick<RoutingDeps, 'world' | 'emit'>
   readonly context: RouteContext
   readonly spec: AttemptSpec<Ready>
   readonly chooser: TargetChooser<Ready>
@@ -124,8 +125,8 @@ export class NextAttempt<Ready extends Compatibility> {
     { target, prepared, wait }: DelayedTarget<Ready>,
     admit: () => AttemptPermit | null,
   ): Promise<Choice<Ready> | null> {
-    const { world, context, chooser } = this.#parts
-    await context.stop.sleep(world, wait)
+    const { deps, context, chooser } = this.#parts
+    await context.stop.sleep(deps.world, wait)
     if (context.stop.reason) return null
     const permit = admit()
     if (!permit) return null
@@ -156,8 +157,20 @@ export class NextAttempt<Ready extends Compatibility> {
 
   /** Records the attempt before it is sent. */
   record(choice: Choice<Ready>, hedge: boolean): Eventual<Recorded<Ready>> {
+    this.#assertPolicy(choice)
     const recording = this.#parts.context.account.attempts.record(hedge)
     return recording ? recording.then((isRecorded) => this.#onRecorded(isRecorded, choice)) : choice
+  }
+
+  /** The plan has only targets that satisfy the data policy. If one does not, a bug has added it: nothing is sent. */
+  #assertPolicy({ target: { candidate }, permit }: Choice<Ready>): void {
+    const { deps, context } = this.#parts
+    const lack = context.plan.require && lackOf(context.plan.require, candidate)
+    if (!lack) return
+    this.discard(permit)
+    const { instance, model } = candidate
+    deps.emit({ event: 'policy_breach', id: context.id, provider: instance.id, model, lack: lackText(lack) })
+    throw new Error(`data policy: ${instance.id}/${model} was planned and does not satisfy it (${lackText(lack)})`)
   }
 
   #onRecorded(isRecorded: boolean, choice: Choice<Ready>): Recorded<Ready> {

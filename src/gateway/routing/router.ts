@@ -87,7 +87,7 @@ class RoutingRun<Ready extends Compatibility> {
     const progress = this.#progress
     const chooser = new TargetChooser(deps, context, spec, progress)
     this.#chooser = chooser
-    this.#next = new NextAttempt({ world: deps.world, context, spec, chooser, progress })
+    this.#next = new NextAttempt({ deps, context, spec, chooser, progress })
     this.#running = new RunningAttempts(deps.world, context.note)
   }
 

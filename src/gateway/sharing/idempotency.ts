@@ -7,6 +7,7 @@
  */
 
 import type { Config } from '../../core/config.ts'
+import { REQUIRE_HEADER } from '../../core/data-policy.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { IncomingRequest, RequestBody, ResponseWriter } from '../../core/http-exchange.ts'
 import { type JsonObject, parseObject, text } from '../../core/json.ts'
@@ -111,7 +112,7 @@ class ResponseSharing<Deps extends SharingDeps> {
     let claimed: string | null = null
     if (key !== undefined) {
       const name = `key ${received.client.owner} ${key}`
-      const place = JSON.stringify([style, received.path, received.query])
+      const place = JSON.stringify(placeOf(style, received))
       const print = this.#fingerprint(`${place}\n${printedBody(received, this.#fingerprint)}`)
       for (let asking = this.#asking.get(name); asking; asking = this.#asking.get(name)) await asking
       const found = this.#responses.find(name)
@@ -310,7 +311,7 @@ class ResponseSharing<Deps extends SharingDeps> {
     if (!body) return null
     const forwarded = forwardedValues(this.#gateway.config(), received.headers)
     const print = this.#fingerprint(
-      `${JSON.stringify([style, received.path, received.query, forwarded])}\n${canonicalJson(body)}`,
+      `${JSON.stringify([...placeOf(style, received), forwarded])}\n${canonicalJson(body)}`,
     )
     return `${DUPLICATE}${received.client.owner} ${print}`
   }
@@ -329,6 +330,12 @@ class ResponseSharing<Deps extends SharingDeps> {
     const { protocol, responseWriter } = call
     writeAndRecordError({ protocol, responseWriter, recorder: this.#recorderOf(call).recorder }, failure, null)
   }
+}
+
+/** What distinguishes two requests with the same body: only one that requires the same of its data may have the answer. */
+const placeOf = (style: string, { path, query, headers }: ShareableCall['received']): readonly unknown[] => {
+  const require = headers(REQUIRE_HEADER)
+  return require === undefined ? [style, path, query] : [style, path, query, { require }]
 }
 
 /** A character for each byte. */

@@ -12,6 +12,7 @@ import type { ClientProtocol, EncodeTarget, Loss, SameFormat, UpstreamProtocol }
 import type { Auth, Identity, Instance, ModelLimits, ProtocolSupport, ProviderKey } from '../../core/provider.ts'
 import { PIECE, type Steps } from '../../core/steps.ts'
 import type { Candidate } from '../../core/target.ts'
+import { isPolicyOnly, withoutPolicyMembers } from '../../policy/accounts/data-policy.ts'
 import { type Doubt, doubts } from '../../policy/routing/capabilities.ts'
 import { protocolsInOrder } from '../../policy/routing/choose-protocol.ts'
 import { fittingOutput } from '../../policy/routing/output-room.ts'
@@ -138,7 +139,8 @@ const prepareAs = (
 ): Omit<OutboundRequest, 'doubts'> => {
   const { instance, model } = candidate
   const protocol = upstreamProtocols[wire.protocol]
-  const { acceptsReasoning, supportsCustomTools, encryptsReasoning, readsBillingLine, cacheMarks } = instance.provider
+  const { acceptsReasoning, supportsCustomTools, encryptsReasoning, readsBillingLine, readsDataPolicy, cacheMarks } =
+    instance.provider
   const { accepts, lacks } = wire
   const isTranslated = protocol.name !== inbound.protocol.name
   // The catalogue may be out of date: a client of the same format knows the model, and its request is tried as it is.
@@ -166,7 +168,8 @@ const prepareAs = (
   const recordLoss = (path: string, essential = false, because?: string) =>
     bodyLosses.push({ path, essential, ...(because !== undefined && { because }) })
   const adjust = (body: JsonObject) => {
-    const stateless = wire.stateless ? withoutKeeping(body, inbound.protocol.name, recordLoss) : body
+    const own = readsDataPolicy ? body : withoutPolicyMembers(body)
+    const stateless = wire.stateless ? withoutKeeping(own, inbound.protocol.name, recordLoss) : own
     const accepted = acceptedBody(stateless, accepts, limits, recordLoss)
     const fitted = quirk?.(accepted, model, recordLoss, protocol.name) ?? accepted
     return inbound.refused ? withoutRefusedPaths(fitted, inbound.refused, recordLoss) : fitted
@@ -215,10 +218,9 @@ const prepareAs = (
   const removed = (inbound.reencode?.without ?? []).map((path) => ({ path, essential: false }))
   const outputLosses = lowered === undefined ? NONE : pathOfOutputLimit(request)
   const replaced = [...portable.losses, ...marked.losses]
-  const losses = sorted(
-    [...lacking, ...outputLosses, ...replaced, ...encoded.losses, ...atClientPaths, ...removed],
-    inbound,
-  )
+  const applied = isPolicyOnly(inbound.body) ? 'provider' : null
+  const unsent = encoded.losses.filter(({ path: lost }) => lost !== applied)
+  const losses = sorted([...lacking, ...outputLosses, ...replaced, ...unsent, ...atClientPaths, ...removed], inbound)
   const isLong = inbound.source.text.length > PIECE
   const body = isLong ? new LateBody(() => writeLarge(after)) : { text: JSON.stringify(after) }
   return { protocol, url, auth, body, stream, ...losses }

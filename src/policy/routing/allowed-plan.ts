@@ -1,5 +1,9 @@
-/** Removes the targets from a plan that the client's key may not use. */
-import { type Failure, fail } from '../../core/failure.ts'
+/** Removes the targets from a plan that the client's key may not use, and those that do not satisfy the data policy. */
+import type { Require } from '../../core/data-policy.ts'
+import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
+import type { SkippedTarget } from '../../core/skipped-target.ts'
+import type { Candidate } from '../../core/target.ts'
+import { lackOf, lackText, requireText } from '../accounts/data-policy.ts'
 import { allowsTarget, type KeyAccessRules } from '../accounts/key-access.ts'
 import { nearestModels, type PlanDraft, quoted } from './plan.ts'
 
@@ -15,12 +19,72 @@ export const allowedDraft = (draft: PlanDraft, rules: KeyAccessRules, requested:
   const name = draft.by === 'default' ? null : requested
   const allows = (provider: string, model: string, own: boolean) =>
     allowsTarget(rules, { requested: own ? name : null, provider, model })
+  const left = filtered(draft, ({ instance, model }, own) => allows(instance.id, model, own))
+  return left && { ...left, skipped: draft.skipped.filter(({ provider, model }) => allows(provider, model, false)) }
+}
+
+/** The draft with some of its candidates; null: none is left that the name refers to. */
+const filtered = (
+  draft: PlanDraft,
+  stays: (candidate: Candidate, own: PlanDraft['groups'][number]['own']) => boolean,
+): PlanDraft | null => {
   const groups = draft.groups.map((group) => ({
     ...group,
-    candidates: group.candidates.filter(({ instance, model }) => allows(instance.id, model, group.own)),
+    candidates: group.candidates.filter((one) => stays(one, group.own)),
   }))
-  if (!groups.some(({ own, candidates }) => own && candidates.length > 0)) return null
-  return { ...draft, groups, skipped: draft.skipped.filter(({ provider, model }) => allows(provider, model, false)) }
+  // A request that names no model has asked for none of them.
+  const isLeft = groups.some(({ own, candidates }) => (own || draft.by === 'default') && candidates.length > 0)
+  return isLeft ? { ...draft, groups } : null
+}
+
+/**
+ * The draft with the targets that satisfy the requirement. Fails with `data_policy` if none is left that the name refers to, also
+ * if targets for failover would satisfy it: a request is not answered by a model that it did not name only because of the policy.
+ */
+export const satisfyingDraft = (draft: PlanDraft, require: Require, requested: string): Outcome<PlanDraft> => {
+  const withheld: { readonly candidate: Candidate; readonly lack: string }[] = []
+  const left = filtered(draft, (candidate) => {
+    const lack = lackOf(require, candidate)
+    if (lack) withheld.push({ candidate, lack: lackText(lack) })
+    return lack === null
+  })
+  if (!left) return bad(refusedByPolicy(require, requested, withheld))
+  if (withheld.length === 0) return good(draft)
+  const skipped = withheld.map(({ candidate: { instance, model }, lack }) => ({
+    provider: instance.id,
+    model,
+    why: `policy: ${lack}`,
+  }))
+  return good({ ...left, skipped: [...draft.skipped, ...skipped] })
+}
+
+/** Targets that a message names, and that the trail lists. */
+const MAX_NAMED = { message: 3, trail: 12 }
+
+const refusedByPolicy = (
+  require: Require,
+  requested: string,
+  withheld: readonly { readonly candidate: Candidate; readonly lack: string }[],
+): Failure => {
+  const named = withheld
+    .slice(0, MAX_NAMED.message)
+    .map(({ candidate: { instance, model }, lack }) => `${instance.id}/${model} (${lack})`)
+  const others = withheld.length > MAX_NAMED.message ? ` and ${withheld.length - MAX_NAMED.message} more` : ''
+  return fail(
+    'data_policy',
+    `No target of ${quoted(requested)} satisfies ${requireText(require)}: ${named.join(', ')}${others}. GET /v1/models lists the models that do.`,
+    {
+      param: 'model',
+      withheld: withheld.slice(0, MAX_NAMED.trail).map(
+        ({ candidate: { instance, model } }): SkippedTarget => ({
+          provider: instance.id,
+          model,
+          key: instance.keys[0]?.id ?? '',
+          why: 'policy',
+        }),
+      ),
+    },
+  )
 }
 
 /** The failure of a model that the key may not use. `names`: the models it may use. */

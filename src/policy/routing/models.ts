@@ -1,7 +1,10 @@
 /** Which provider instance has which model: from its own list, the configuration and the catalogue. */
+
 import { type Catalogue, type Config, factsOf, type ModelFacts, type Route } from '../../core/config.ts'
+import type { Require } from '../../core/data-policy.ts'
 import { modelName } from '../../core/model-name.ts'
 import type { Instance } from '../../core/provider.ts'
+import { combined, lackOf } from '../accounts/data-policy.ts'
 import { allowsName, allowsTarget, type KeyAccessRules } from '../accounts/key-access.ts'
 
 /** The model lists fetched from providers, by instance id. Absent: not fetched yet, or the provider has no list. */
@@ -96,17 +99,23 @@ export type ListedModel = {
 /** The owner of routes in the list. */
 const GATEWAY = 'headgate'
 
+/** What restricts the names of a client: the access of its key, and what is required of its data. Null: nothing. */
+export type NameLimits = { readonly rules: KeyAccessRules | null; readonly require: Require | null }
+
+const ALL_NAMES: NameLimits = { rules: null, require: null }
+
 /**
  * All names that a plan accepts, without duplicates: routes, then models as `instance/model`, then models without the
- * instance. The owner of a bare name is the first instance that would be tried. `rules`: only names that a key with this
- * access may use; null: all.
+ * instance. The owner of a bare name is the first instance that would be tried. `limits`: only names that a client with these
+ * may use.
  */
 export const listModels = (
   config: Config,
   lists: ModelLists,
   catalogue: Catalogue,
-  rules: KeyAccessRules | null = null,
+  limits: NameLimits = ALL_NAMES,
 ): readonly ListedModel[] => {
+  const { rules, require } = limits
   const sources = { config, lists, catalogue }
   const instances = usableInstances(config)
   const found = new Map<string, ListedModel>()
@@ -114,11 +123,11 @@ export const listModels = (
     if (id !== '' && !found.has(id)) found.set(id, { id, owner, ...(facts && { facts }) })
   }
   for (const route of config.routes.values())
-    if (!rules || mayUseRoute(sources, rules, route)) add(route.name, GATEWAY, undefined)
+    if (mayUseRoute(sources, limits, route)) add(route.name, GATEWAY, undefined)
   if (rules?.routesOnly) return [...found.values()]
   const all = instances.flatMap((instance) =>
     [...modelsOf(sources, instance)]
-      .filter((model) => !rules || allowsTarget(rules, { requested: null, provider: instance.id, model }))
+      .filter((model) => mayUse({ rules, require }, { requested: null, instance, model }))
       .map((model) => ({ instance, model, facts: factsOf(catalogue, instance, model) })),
   )
   for (const { instance, model, facts } of all) add(`${instance.id}/${model}`, instance.id, facts)
@@ -128,18 +137,33 @@ export const listModels = (
   return [...found.values()]
 }
 
-/** Whether the access allows a route and one of its targets. */
-const mayUseRoute = (sources: ModelSources, rules: KeyAccessRules, { name, targets, fallback }: Route): boolean =>
-  allowsName(rules.routes, name) &&
-  [...targets, ...fallback].some(({ provider, model }) =>
+/** Whether a route and one of its targets may be used. */
+const mayUseRoute = (sources: ModelSources, { rules, require: own }: NameLimits, route: Route): boolean => {
+  const { name, targets, fallback } = route
+  const require = combined(own, route.require)
+  if (!rules && !require) return true
+  if (rules && !allowsName(rules.routes, name)) return false
+  return [...targets, ...fallback].some(({ provider, model }) =>
     instancesNamed(usableInstances(sources.config), provider).some((instance) =>
-      allowsTarget(rules, {
-        requested: name,
-        provider: instance.id,
-        model: model ?? defaultModel(sources, instance) ?? name,
-      }),
+      mayUse(
+        { rules, require },
+        { requested: name, instance, model: model ?? defaultModel(sources, instance) ?? name },
+      ),
     ),
   )
+}
+
+/** Whether a target may be used under the name. */
+const mayUse = (
+  { rules, require }: NameLimits,
+  {
+    requested,
+    instance,
+    model,
+  }: { readonly requested: string | null; readonly instance: Instance; readonly model: string },
+): boolean =>
+  (!rules || allowsTarget(rules, { requested, provider: instance.id, model })) &&
+  (!require || lackOf(require, { instance, model }) === null)
 
 /** The part of a model name before the first slash; undefined if there is none or it is empty. */
 export const prefixOf = (name: string): string | undefined => {

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import type { Outcome } from '../../../core/failure.ts'
 import type { Settings } from '../../../core/settings.ts'
 import { clientOf } from '../../../policy/accounts/client.ts'
+import { combined } from '../../../policy/accounts/data-policy.ts'
 import { restrictionsOf } from '../../../policy/accounts/key-access.ts'
 import { listModels } from '../../../policy/routing/models.ts'
 import type { RecordKind } from '../../../records/entities/bodies.ts'
@@ -162,9 +163,12 @@ const unusableKey = (
   const made = keys.get(String(created.value.body.id))
   const team = made && teams.get(made.team)
   if (!team) return null
-  const rules = restrictionsOf(clientOf(made, team))
-  if (!rules || listModels(gateway.config(), gateway.lists(), gateway.catalogue, rules).length > 0) return null
-  return 'the access of this key and its team permits no model and no route that is configured now, so its calls are refused; headgate models lists the names'
+  const client = clientOf(made, team)
+  const config = gateway.config()
+  const limits = { rules: restrictionsOf(client), require: combined(config.require, client.require) }
+  if (!limits.rules && !limits.require) return null
+  if (listModels(config, gateway.lists(), gateway.catalogue, limits).length > 0) return null
+  return 'what this key and its team may use and require permits no model and no route that is configured now, so its calls are refused; headgate models lists the names'
 }
 
 const change = ({ kind, path, noun, writes, shown, patch, example, patchBody }: RecordArea): AdminRow[] =>

@@ -169,7 +169,9 @@ export const explainRows = [
       // `explainPlan` returns plain JSON without the types of its members.
       const shown = explained.value as unknown as z.input<typeof PLAN>
       const { style, model } = shown
-      const planned = planFor(gateway, gateway.config(), { model, style, client, isExpected: true })
+      const { headers } = received
+      const wanted = { model, style, client, headers, members: body.request ?? {}, isExpected: true }
+      const planned = planFor(gateway, gateway.config(), wanted)
       const plan = planned.ok ? planned.value : null
       const failure = await gateway.accounts.refusal(received, style, { members: body.request ?? {}, plan })
       const isActive = state === null || state === 'active'

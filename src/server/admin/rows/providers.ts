@@ -281,7 +281,9 @@ export const providerRows = [
       },
     },
     handle({ gateway, process }, { query }) {
-      const { data } = modelsPage(gateway, ANONYMOUS, Math.floor(process.startedAt / 1000))
+      const reader = { client: ANONYMOUS, headers: () => undefined }
+      const page = modelsPage(gateway, reader, Math.floor(process.startedAt / 1000))
+      const data = page.ok ? page.value.data : []
       const wanted = query.q?.toLowerCase()
       // `modelsPage` returns plain JSON without the types of its members.
       const models = (isList(data) ? data.filter(isObject) : []) as unknown as readonly NamedModel[]

@@ -129,8 +129,8 @@ scrape_configs:
 | \`client\` | the ID of the client key; \`-\` without one |
 | \`model\` | the provider's name of the model; \`other\` if neither the catalogue nor a list knows it |
 | \`reason\` | the [code of the error](errors.md) that ended the answer |
-| \`why\` of skipped targets | \`circuit\`, \`warming\` (slow start), \`retry_budget\`, \`budget\`, \`window\` (the request is too long), \`unfit\`, or the state of the key: \`rate_limited\`, \`quota_exhausted\`, \`suspended\` and others |
-| \`why\` of refused requests | \`budget\`, \`access\`, \`auth\`, or the limit: \`requests\`, \`tokens\`, \`concurrent\` |
+| \`why\` of skipped targets | \`circuit\`, \`warming\` (slow start), \`retry_budget\`, \`budget\`, \`window\` (the request is too long), \`unfit\`, \`policy\` (the data policy), or the state of the key: \`rate_limited\`, \`quota_exhausted\`, \`suspended\` and others |
+| \`why\` of refused requests | \`budget\`, \`access\`, \`policy\` (the data policy), \`auth\`, or the limit: \`requests\`, \`tokens\`, \`concurrent\` |
 | \`why\` of shed requests | \`concurrent\`, \`connections\`, \`address\`, \`buffered\`, \`share\`, \`unread\`, \`event_loop\`, \`heap\`, or the code of the error (\`draining\`) |
 | \`how\` | \`joined\` or \`stored\` (the same \`Idempotency-Key\`), \`coalesced\`, \`cache\`, \`left\` |
 | \`what\` | the kind of circuit: \`deployment\` (a key at a model), \`model\`, \`endpoint\` (a base URL), \`proxy\`, \`answers\` (a model that answers without content), or \`provider\` for a rest that an operator began or ended |

@@ -87,6 +87,10 @@ export const logEntryOf = (event: GatewayEvent): LogEntry => {
       const { provider, key, from, to, until } = event
       return { level: to === 'active' ? 'info' : 'warn', event: 'key', fields: { provider, key, from, to, until } }
     }
+    case 'policy_breach': {
+      const { id, provider, model, lack } = event
+      return { level: 'error', event: 'policy_breach', fields: { id, provider, model, lack } }
+    }
     case 'error':
       return { level: 'error', event: 'error', fields: { id: event.id, ...errorFields(event.error) } }
     default:

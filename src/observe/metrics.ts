@@ -332,6 +332,9 @@ class GatewayMetrics implements Metrics {
         return this.#instruments.transitions.add({ what: event.what, from: event.from, to: event.to })
       case 'key':
         return this.#instruments.keyChanges.add({ provider: event.provider, from: event.from, to: event.to })
+      case 'policy_breach':
+        // The exception that follows is counted.
+        return
       case 'error':
         return this.#instruments.errors.add({})
       default:

@@ -54,10 +54,11 @@ const parameters: readonly (readonly [string, readonly string[]])[] = [
   ['GET /v1/responses/{id}', ['path id', 'query stream', 'query starting_after']],
   ['GET /responses/{id}/input_items', ['path id', 'query limit', 'query order', 'query after', 'query before']],
   ['GET /v1/usage', Object.keys(parametersIn(CLIENT_USAGE_PARAMETERS)?.shape ?? {}).map((name) => `query ${name}`)],
-  ['POST /v1/route', ['query style']],
-  ['POST /v1/chat/completions', ['header Idempotency-Key', 'header x-headgate-metadata']],
-  ['POST /v1/embeddings', ['header Idempotency-Key']],
-  ['POST /v1/messages/count_tokens', []],
+  ['GET /v1/models', ['header x-headgate-require']],
+  ['POST /v1/route', ['query style', 'header x-headgate-require']],
+  ['POST /v1/chat/completions', ['header Idempotency-Key', 'header x-headgate-metadata', 'header x-headgate-require']],
+  ['POST /v1/embeddings', ['header Idempotency-Key', 'header x-headgate-require']],
+  ['POST /v1/messages/count_tokens', ['header x-headgate-require']],
 ]
 for (const [name, expected] of parameters)
   test(`openapi: the parameters of ${name}`, () => {

@@ -1,6 +1,7 @@
 /** The API description (OpenAPI 3.1), generated from the table of routes, so that the two cannot differ. */
 import { z } from 'zod'
 import type { ClientProtocolName } from '../core/chat.ts'
+import { REQUIRE_HEADER } from '../core/data-policy.ts'
 import { isList, isObject, type Json, type JsonObject, list, object } from '../core/json.ts'
 import type { ClientProtocol } from '../core/protocol.ts'
 import { RELAY_ROWS, RELAYS, type RelayName, type RelayRow } from '../core/relay.ts'
@@ -375,6 +376,18 @@ const METADATA: JsonObject = {
   schema: { type: 'string', enum: ['body'] },
 }
 
+/** Routes that show a plan, or what a plan would accept. */
+const PLANNED: ReadonlySet<RouteName> = new Set(['models', 'model', 'explain'])
+
+const REQUIRE: JsonObject = {
+  name: REQUIRE_HEADER,
+  in: 'header',
+  required: false,
+  description:
+    'What providers must satisfy to receive the request, beside what its key and route require. Only facts that the operator declares count.',
+  schema: { type: 'string', examples: ['region=eu,local; retention=0; training=no'] },
+}
+
 const anyObject = (): JsonObject => ({ 'application/json': { schema: { type: 'object' } } })
 
 /** The body of a relayed endpoint: the members that the gateway reads, and those of the provider. */
@@ -438,6 +451,7 @@ const allParameters = (name: RouteName, path: string): readonly JsonObject[] => 
   ...parametersOf(operationOf(name).query, 'query'),
   ...(SHARED.has(name) ? [KEY] : []),
   ...(statesCost(name) ? [METADATA] : []),
+  ...(ROUTES[name].model || PLANNED.has(name) ? [REQUIRE] : []),
 ]
 
 const operation = (name: RouteName, path: string): JsonObject => {

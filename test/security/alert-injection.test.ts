@@ -12,6 +12,7 @@ const rules = {
   failedWindow: 300_000,
   failedLeast: 20,
   keyDead: false,
+  policyBreach: false,
   storeDown: 0,
   ledgerLag: 0,
   estimatedShare: 0,

@@ -63,6 +63,7 @@ const alertsFor = (url: string, more: Partial<Alerts> = {}): Alerts => ({
     failedWindow: 300_000,
     failedLeast: 20,
     keyDead: true,
+    policyBreach: true,
     storeDown: 0,
     ledgerLag: 0,
     estimatedShare: 50,
@@ -492,6 +493,7 @@ test('alerting: the views of several processes become one', () => {
     openCircuits: [],
     closedRoutes: [],
     deadKeys: [],
+    breaches: [],
     brokenStores: [],
     ledgerLag: 5,
   }
@@ -501,6 +503,7 @@ test('alerting: the views of several processes become one', () => {
     openCircuits: ['openai'],
     closedRoutes: ['fast'],
     deadKeys: [dead],
+    breaches: [{ provider: 'openai', model: 'm', lack: 'region us' }],
     brokenStores: [{ store: 'usage', reason: 'disk_full' }],
     ledgerLag: 7,
   }

@@ -8,6 +8,11 @@ import { FailedShare } from './failed-share.ts'
 const PARTS = 12
 const PART = 300_000
 
+/** Breaches that are kept: one is a bug, and the log has all. */
+const MAX_BREACHES = 20
+
+type PolicyBreach = NonNullable<AlertView['breaches']>[number]
+
 /** Answers of the last hour, by parts of it. */
 class AnswerCount {
   #parts: { readonly number: number; all: number; estimated: number }[] = []
@@ -33,14 +38,23 @@ class AnswerCount {
 }
 
 /** The counts of one process. Plain JSON data, since workers exchange them. */
-export type ProcessCounts = Pick<AlertView, 'answers' | 'requests'>
+export type ProcessCounts = Pick<AlertView, 'answers' | 'requests' | 'breaches'>
 
 export class RequestCounts {
   readonly #answers = new AnswerCount()
   readonly #requests = new FailedShare()
+  /** The last breaches of the data policy, and their time. */
+  #breaches: readonly { readonly at: number; readonly breach: PolicyBreach }[] = []
 
-  /** Counts failed requests, and answers with estimated usage. */
+  /** Counts failed requests, breaches of the data policy, and answers with estimated usage. */
   observe(event: GatewayEvent): void {
+    if (event.event === 'policy_breach') {
+      const { provider, model, lack } = event
+      this.#breaches = [
+        ...this.#breaches.slice(1 - MAX_BREACHES),
+        { at: Date.now(), breach: { provider, model, lack } },
+      ]
+    }
     if (event.event !== 'request') return
     this.#requests.add(Date.now(), summaryOf(event.trace))
     const used = event.trace.findLast((one) => one.type === 'usage')
@@ -50,6 +64,7 @@ export class RequestCounts {
   /** Answers of the last hour, and requests of the last `window` ms. */
   sums(window: number): ProcessCounts {
     const now = Date.now()
-    return { answers: this.#answers.sum(now), requests: this.#requests.sum(now, window) }
+    const breaches = this.#breaches.filter(({ at }) => at > now - PARTS * PART).map(({ breach }) => breach)
+    return { answers: this.#answers.sum(now), requests: this.#requests.sum(now, window), breaches }
   }
 }

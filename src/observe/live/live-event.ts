@@ -71,6 +71,10 @@ export const liveEventOf = (event: GatewayEvent, view: LiveView): Omit<LiveEvent
       const teams = [teamIdOf(client, view)]
       return made('log', 'log', teams, { at, level: 'warn', event: 'fallback', request: id, from, to, kind })
     }
+    case 'policy_breach': {
+      const { id, provider, model, lack } = event
+      return made('log', 'log', [], { at, level: 'error', event: 'policy_breach', request: id, provider, model, lack })
+    }
     case 'error': {
       const { id = null, error } = event
       const name = error instanceof Error ? error.name : typeof error

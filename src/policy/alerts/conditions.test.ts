@@ -11,6 +11,7 @@ const rules: Alerts['rules'] = {
   failedWindow: 300_000,
   failedLeast: 20,
   keyDead: true,
+  policyBreach: true,
   storeDown: 60_000,
   ledgerLag: 60_000,
   estimatedShare: 20,
@@ -23,6 +24,7 @@ const NO_RULES: Alerts['rules'] = {
   failedWindow: 300_000,
   failedLeast: 20,
   keyDead: false,
+  policyBreach: false,
   storeDown: 0,
   ledgerLag: 0,
   estimatedShare: 0,
@@ -94,6 +96,11 @@ const cases: readonly (readonly [name: string, view: Partial<AlertView>, expecte
     'a dead key',
     { deadKeys: [{ provider: 'openai', key: 'a1f3', why: 'suspended' }] },
     ['key.dead critical openai#a1f3  '],
+  ],
+  [
+    'a breach of the data policy',
+    { breaches: [{ provider: 'openai', model: 'm', lack: 'region us' }] },
+    ['policy.breach critical openai m '],
   ],
   [
     'a broken store',

@@ -55,6 +55,8 @@ export type AlertView = {
   readonly answers: { readonly all: number; readonly estimated: number }
   /** Requests in the window of the rule `failedShare`; without those that the gateway refused or whose client left. */
   readonly requests: { readonly all: number; readonly failed: number }
+  /** Targets that were about to receive a request whose data policy they do not satisfy, in the last hour. Absent: none. */
+  readonly breaches?: readonly { readonly provider: string; readonly model: string; readonly lack: string }[]
   readonly keys: readonly Pick<ClientKey, 'id' | 'name' | 'status' | 'expiresAt'>[]
 }
 
@@ -79,6 +81,7 @@ const found = (rules: Alerts['rules'], view: AlertView): AlertCondition[] => [
       ]),
   ...failedConditions(rules, view),
   ...(rules.keyDead ? view.deadKeys.map(keyDeadCondition) : []),
+  ...(rules.policyBreach ? (view.breaches ?? []).map(breachCondition) : []),
   ...(rules.storeDown === 0 ? [] : view.brokenStores.map((broken) => storeCondition(rules, broken))),
   ...(rules.ledgerLag === 0 || view.ledgerLag < rules.ledgerLag ? [] : [lagCondition(rules, view)]),
   ...estimatedConditions(rules, view),
@@ -196,6 +199,18 @@ const keyDeadCondition = ({ provider, key, why }: AlertView['deadKeys'][number])
   object: { kind: 'provider_key', id: `${provider}#${key}`, name: `${provider}#${key}` },
   after: 0,
   message: `The provider ${provider} refuses the key ${key} (${why}).`,
+})
+
+const breachCondition = ({ provider, model, lack }: NonNullable<AlertView['breaches']>[number]): AlertCondition => ({
+  ...EPISODE,
+  rule: 'policyBreach',
+  type: 'policy.breach',
+  severity: 'critical',
+  object: { kind: 'provider', id: provider, name: provider },
+  // Of several models one alert each.
+  threshold: model,
+  after: 0,
+  message: `A request was planned for ${quotedName(`${provider}/${model}`)}, which does not satisfy its data policy (${lack}). Nothing was sent; this is a bug of the gateway.`,
 })
 
 const storeCondition = (

@@ -30,6 +30,7 @@ const key = (members: Partial<KeyRecord> = {}): KeyRecord => ({
   expires_at: null,
   access: { models: null, routes: null, providers: null, styles: null, ips: null },
   limits: { requestsPerMinute: null, tokensPerMinute: null, concurrent: null },
+  require: { region: null, retention: null, training: null },
   defaultRoute: null,
   cache: null,
   logBodies: false,

@@ -57,8 +57,9 @@ import { type BodyKeeperOptions, RequestBodies } from '../usage/bodies/body-keep
 import { journalFolder, UsageLedger, type UsageLedgerOptions } from '../usage/bookkeeper/usage-ledger.ts'
 import { HintBatch } from './fleet/notice.ts'
 import { openIncidents } from './incidents.ts'
-import { ledgerLog, logControlState, logSnapshotState, logStoreChange } from './log-problems.ts'
+import { logControlState, logSnapshotState, logStoreChange } from './log-problems.ts'
 import { type Current, logFormatOf, paint, type Runtime, type StartOptions } from './runtime.ts'
+import { ledgerLog } from './workers/ledger-log.ts'
 
 /** Creates everything that the server needs. */
 export const build = async ({ home, version, loaded, worker, ...options }: StartOptions): Promise<Runtime> => {
@@ -308,7 +309,10 @@ const openLedger = (
     settings: () => current.config.settings,
     worker: worker && { number: worker.number, bookkeeper: worker.accounts },
     ...on,
-    report: ledgerLog(log, settings.database.url === undefined ? dir : null, journalFolder(settings)),
+    report: ledgerLog(log, {
+      folder: settings.database.url === undefined ? dir : null,
+      journal: journalFolder(settings),
+    }),
   })
 }
 

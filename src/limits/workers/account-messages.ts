@@ -16,6 +16,8 @@ export type SharedLedgerAnswer = { readonly value: Adjusted | string | null }
 export type AccountsFromWorker =
   /** The worker records usage. `process`: its name in the journal. */
   | { readonly type: 'ledger'; readonly process: string; readonly options: SharedLedgerOptions }
+  /** Why the worker cannot write its journal; null: it can again. */
+  | { readonly type: 'journal_problem'; readonly problem: string | null }
   | { readonly type: 'ledger_query'; readonly id: number; readonly query: SharedLedgerQuery }
   /** The budgets of the configuration, at the start and when they have changed. */
   | ({ readonly type: 'budgets'; readonly id: number } & SentBudgetRules)

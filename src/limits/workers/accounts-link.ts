@@ -62,6 +62,10 @@ export class AccountsLink implements SharedBookkeeper {
     this.#send({ type: 'ledger', ...ledger })
   }
 
+  journalProblem(problem: string | null): void {
+    this.#send({ type: 'journal_problem', problem })
+  }
+
   /**
    * Sends the budgets if they have changed. Resolves when what was spent of them earlier is counted, with the reason if it
    * cannot be.

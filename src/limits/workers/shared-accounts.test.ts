@@ -7,8 +7,8 @@ import { DatabaseSync } from 'node:sqlite'
 import { after, test } from 'node:test'
 import { testBudget } from '../../../test/support/accounts.ts'
 import { answered, askOf, freeOf, newLease } from '../../policy/accounts/held-lease.ts'
+import type { LedgerEvent } from '../../usage/bookkeeper/ledger-problems.ts'
 import { USAGE_FILE } from '../../usage/journal/file.ts'
-import type { MalformedSegment } from '../../usage/journal/malformed-segment.ts'
 import { processName, segmentFile } from '../../usage/journal/segment-files.ts'
 import type { AccountsFromSupervisor, AccountsFromWorker } from './account-messages.ts'
 import { SharedAccounts, type SharedAccountsOptions } from './shared-accounts.ts'
@@ -37,13 +37,12 @@ const BUDGETS: AccountsFromWorker = {
   whenUnknown: 'serve',
 }
 /** A supervisor with one worker. */
-const given = (onMalformed: SharedAccountsOptions['onMalformed'] = () => {}) => {
+const given = (report: SharedAccountsOptions['report'] = () => {}) => {
   const waiting = new Map<string, (message: AccountsFromSupervisor) => void>()
   const worker = { send: (message: AccountsFromSupervisor) => waiting.get(message.type)?.(message) }
   const shared = new SharedAccounts({
     serving: () => [worker],
-    report: () => {},
-    onMalformed,
+    report,
     onRestored: () => {},
     onTime: () => {},
     onLimits: () => {},
@@ -118,11 +117,38 @@ test('unreadable lines of a journal are reported', async () => {
   mkdirSync(join(folder, 'journal'), { recursive: true })
   const segment = segmentFile(processName({ start: 1, pid: 1, worker: 1 }), 1)
   writeFileSync(join(folder, 'journal', segment), 'no record\n')
-  const { promise, resolve } = Promise.withResolvers<MalformedSegment>()
-  const { shared, send } = given(resolve)
+  const { promise, resolve } = Promise.withResolvers<LedgerEvent>()
+  const { shared, send } = given((event) => event.event === 'malformed' && resolve(event))
   send(LEDGER)
-  const { lines, segment: found } = await promise
-  assert.deepEqual([found, lines], [segment, 1])
+  const event = await promise
+  assert.deepEqual(event.event === 'malformed' && [event.segment, event.lines], [segment, 1])
+  await shared.close()
+})
+
+test('journals that workers cannot write are one report, until all of them can', async () => {
+  const events: LedgerEvent[] = []
+  let onStored = () => {}
+  const { shared, worker, send } = given((event) => {
+    events.push(event)
+    onStored()
+  })
+  const stored = new Promise<void>((resolve) => (onStored = resolve))
+  const others = [1, 2].map(() => ({ send() {} }))
+  const report = (problem: string | null) => (one: typeof worker | (typeof others)[number]) =>
+    shared.onMessage(one, { type: 'journal_problem', problem })
+  // It may be known before the bookkeeper is loaded.
+  report('no space')(worker)
+  send(LEDGER)
+  for (const one of others) report('no space')(one)
+  await stored
+  assert.deepEqual(events, [{ event: 'unwritable', reason: 'no space' }])
+  report(null)(worker)
+  const [first, second] = others
+  report(null)(first ?? worker)
+  assert.equal(events.length, 1)
+  // The last one has ended.
+  shared.onExit(second ?? worker)
+  assert.deepEqual(events.slice(1), [{ event: 'ok' }])
   await shared.close()
 })
 

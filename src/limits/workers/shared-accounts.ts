@@ -7,11 +7,11 @@ import type { CounterSpend } from '../../core/journal.ts'
 import type { LeaseReply } from '../../gateway/accounts/counter-store.ts'
 import type { LeaseAsk } from '../../policy/accounts/lease.ts'
 import type { LedgerClient } from '../../usage/bookkeeper/ledger-client.ts'
+import type { LedgerEvent } from '../../usage/bookkeeper/ledger-problems.ts'
 import type { LedgerSum } from '../../usage/bookkeeper/ledger-store.ts'
 import type { CountedPeriodOf } from '../../usage/bookkeeper/period-count.ts'
 import { type BookkeeperProgress, COMMIT, NO_PROGRESS } from '../../usage/bookkeeper/progress.ts'
 import type { SharedLedgerOptions, SharedLedgerState } from '../../usage/bookkeeper/usage-ledger.ts'
-import type { MalformedSegment } from '../../usage/journal/malformed-segment.ts'
 import { sharedName, storedNames } from '../../usage/journal/node-name.ts'
 import type { CommonCounters } from '../common-counters.ts'
 import { CounterMemory } from '../counter-memory.ts'
@@ -26,6 +26,7 @@ import type {
   SharedLimitsStore,
 } from './account-messages.ts'
 import { WorkerLeases } from './worker-leases.ts'
+import { WorkerProblems } from './worker-problems.ts'
 
 /** A worker that can receive messages. */
 type AccountsWorker = { send(message: AccountsFromSupervisor): void }
@@ -33,10 +34,8 @@ type AccountsWorker = { send(message: AccountsFromSupervisor): void }
 export type SharedAccountsOptions = {
   /** The workers that serve requests. */
   readonly serving: () => readonly AccountsWorker[]
-  /** Why usage cannot be stored; null: it is stored again. */
-  readonly report: (problem: string | null) => void
-  /** A segment of the journal has unreadable lines. */
-  readonly onMalformed: (found: MalformedSegment) => void
+  /** The state of the ledger of all workers has changed. */
+  readonly report: (event: LedgerEvent, ledger: Pick<SharedLedgerOptions, 'folder' | 'journal' | 'database'>) => void
   /** Earlier usage of budgets counts, which could not be read before. */
   readonly onRestored: () => void
   readonly onTime: (store: 'usage' | 'limits', op: string, ms: number) => void
@@ -58,6 +57,7 @@ export class SharedAccounts {
   readonly #processes = new Map<AccountsWorker, string>()
   #names = storedNames('', false)
   #limits: SharedLedgerOptions['limits'] | null = null
+  readonly #problems = new WorkerProblems<AccountsWorker>()
   #state: SharedLedgerState = { problem: null, lagMs: 0, unknown: null }
   #progress = NO_PROGRESS
 
@@ -93,8 +93,12 @@ export class SharedAccounts {
       case 'ledger':
         this.#processes.set(worker, message.process)
         return this.#openLedger(worker, message.options)
+      case 'journal_problem':
+        return this.#problems.onJournal(worker, message.problem)
       case 'ledger_query':
-        return void this.#answer(worker, message.id, message.query)
+        return void this.#run(message.query).then((answer) =>
+          worker.send({ type: 'ledger_answer', id: message.id, answer }),
+        )
       case 'budgets':
         return void this.#setBudgets(message).then((problem) => {
           this.#changed({ ...this.#state, unknown: problem })
@@ -125,6 +129,7 @@ export class SharedAccounts {
   onExit(worker: AccountsWorker): void {
     const process = this.#processes.get(worker)
     this.#processes.delete(worker)
+    this.#problems.onJournal(worker, null)
     void this.#store.then((store) => this.#leases.onExit(store, worker, this.#spentBy(process)))
   }
 
@@ -198,6 +203,7 @@ export class SharedAccounts {
       import('../../usage/bookkeeper/ledger-client.ts'),
       import('../../usage/journal/segment-files.ts'),
     ])
+    const report = (event: LedgerEvent) => this.#options.report(event, options)
     const ledger = new LedgerClient({
       ...options,
       process: thisProcess(),
@@ -205,15 +211,17 @@ export class SharedAccounts {
       report: (event) => {
         if (event.event === 'degraded') this.#changed({ ...this.#state, problem: event.reason })
         else if (event.event === 'ok') this.#changed({ ...this.#state, problem: null })
-        else this.#options.onMalformed(event)
+        else report(event)
       },
       onProgress: (progress) => {
         this.#progress = progress
         for (const ms of progress.commits) this.#options.onTime('usage', COMMIT, ms)
         this.#changed({ ...this.#state, lagMs: progress.lagMs })
+        this.#problems.onBookkeeper(this.#state)
       },
     })
     ledger.start()
+    this.#problems.open(report)
     return ledger
   }
 
@@ -221,12 +229,8 @@ export class SharedAccounts {
     const { problem, lagMs, unknown } = this.#state
     if (state.problem === problem && state.lagMs === lagMs && state.unknown === unknown) return
     this.#state = state
-    if (state.problem !== problem) this.#options.report(state.problem)
+    this.#problems.onBookkeeper(state)
     for (const worker of this.#options.serving()) worker.send({ type: 'ledger_state', ...state })
-  }
-
-  async #answer(worker: AccountsWorker, id: number, query: SharedLedgerQuery): Promise<void> {
-    worker.send({ type: 'ledger_answer', id, answer: await this.#run(query) })
   }
 
   async #run(query: SharedLedgerQuery): Promise<SharedLedgerAnswer> {

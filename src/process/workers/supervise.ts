@@ -18,8 +18,8 @@ import { storeTimes } from '../../observe/store-times.ts'
 import { doubled } from '../../policy/retry/backoff.ts'
 import { closeParts, LONGEST_END } from '../../runtime/closing.ts'
 import { removeRunFile, writeRunFile } from '../../runtime/run-file.ts'
-import { malformedMessage } from '../../usage/journal/malformed-segment.ts'
 import { atomicLines } from './atomic-lines.ts'
+import { ledgerLog } from './ledger-log.ts'
 import { LiveRelay } from './live-relay.ts'
 import type { Watch } from './pulse.ts'
 import { SupervisorFleet } from './supervisor-fleet.ts'
@@ -87,8 +87,9 @@ class Supervisor {
     this.#workers = Array.from({ length: options.workers }, (_, at) => new WorkerProcess(at + 1))
     this.#accounts = new SharedAccounts({
       serving: () => this.#serving(),
-      report: (problem) => this.#reportLedger(problem),
-      onMalformed: (found) => this.#log?.error('ledger', { status: 'malformed', message: malformedMessage(found) }),
+      report: (event, { folder, journal, database }) => {
+        if (this.#log) ledgerLog(this.#log, { folder: database ? null : folder, journal })(event)
+      },
       onRestored: () => this.#log?.info('ledger', { message: EARLIER_USAGE_COUNTS }),
       onTime: (store, op, ms) => this.#storeTimes.record({ store, op }, ms / 1000),
       onLimits: (problem) => this.#limits.report(problem),
@@ -165,6 +166,7 @@ class Supervisor {
       case 'pong':
         return
       case 'ledger':
+      case 'journal_problem':
       case 'ledger_query':
       case 'budgets':
       case 'lease':
@@ -263,11 +265,6 @@ class Supervisor {
       else worker.clearTimer()
     }
     if (this.#allEnded()) void this.#finish()
-  }
-
-  #reportLedger(problem: string | null): void {
-    if (problem === null) this.#log?.info('ledger', { status: 'ok', message: 'Usage is stored again.' })
-    else this.#log?.error('ledger', { status: 'degraded', message: `Usage cannot be stored: ${problem}.` })
   }
 
   async #finish(): Promise<void> {

@@ -24,8 +24,6 @@ export type LedgerParts = {
 export type LedgerProblemsOptions = {
   readonly date: () => number
   readonly report: (event: LedgerEvent) => void
-  /** Of several workers one reports that the bookkeeper is behind. */
-  readonly reportsLag: boolean
 }
 
 /** ms by which the bookkeeper is behind the journal, and for how long, before that is a problem. */
@@ -68,7 +66,6 @@ export class LedgerProblems {
   #worst({ writer, own, shared, lagMs }: LedgerParts): LedgerEvent {
     if (writer !== null) return { event: 'unwritable', reason: writer }
     if (own !== null) return { event: 'degraded', reason: own }
-    const isBehind = shared === null && this.problem !== null
-    return isBehind && this.#options.reportsLag ? { event: 'behind', lagMs } : { event: 'ok' }
+    return shared === null && this.problem !== null ? { event: 'behind', lagMs } : { event: 'ok' }
   }
 }

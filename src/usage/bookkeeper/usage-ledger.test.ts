@@ -19,7 +19,7 @@ const givenUnwritable = (t: TestContext): UsageLedger => {
     settings: () => settings,
     worker: {
       number: 1,
-      bookkeeper: { openLedger() {}, flush: async () => null, adjust: async () => 'not used' },
+      bookkeeper: { openLedger() {}, journalProblem() {}, flush: async () => null, adjust: async () => 'not used' },
     },
     date: () => 1_000,
     report() {},

@@ -22,6 +22,7 @@ export type UsageLedgerOptions = {
   /** Present where several processes serve the port. */
   readonly worker?: { readonly number: number; readonly bookkeeper: SharedBookkeeper } | undefined
   readonly date: () => number
+  /** Not called in a worker: the process of the bookkeeper reports for all. */
   readonly report: (event: LedgerEvent) => void
   /** Times of the bookkeeper of this process. */
   readonly onTime?: OnStoreTime
@@ -31,6 +32,8 @@ export type UsageLedgerOptions = {
 export type SharedBookkeeper = {
   /** This worker writes a journal from now on, or the retention has changed. `process`: its name in the journal. */
   readonly openLedger: (ledger: { readonly process: string; readonly options: SharedLedgerOptions }) => void
+  /** Why this worker cannot write its journal; null: it can again. */
+  readonly journalProblem: (problem: string | null) => void
   /** Stores everything that is in the journals now. Returns why it cannot, or null. */
   readonly flush: () => Promise<string | null>
   /** Stores an adjustment; a text is the problem. */
@@ -85,7 +88,7 @@ export class UsageLedger implements Journal {
   constructor(options: UsageLedgerOptions) {
     this.#options = options
     const { date, report, worker } = options
-    this.#problems = new LedgerProblems({ date, report, reportsLag: (worker?.number ?? 1) === 1 })
+    this.#problems = new LedgerProblems({ date, report: worker ? () => {} : report })
   }
 
   /** Why usage cannot be recorded or stored, or null. */
@@ -215,7 +218,10 @@ export class UsageLedger implements Journal {
       sync: ledger.sync,
       whenUnwritable: ledger.whenUnwritable,
       spoolBytes: ledger.spoolMegabytes * MIB,
-      changed: () => this.#follow(),
+      changed: () => {
+        worker?.bookkeeper.journalProblem(writer.problem)
+        this.#follow()
+      },
     })
     this.#process = processName(process)
     const client = worker

@@ -82,6 +82,28 @@ describe('usage and cost', { skip: skipBrowser, concurrency: false }, () => {
         await page.waitForURL(/\/dashboard\/requests\?.*model=/)
       }))
 
+  test('a report that is added up in parts shows its total so far, and is read to its end', () =>
+    withDashboard(browser, { url: gateway.url }, async ({ page, open, check, shot }) => {
+      const searched_until = '2026-11-20T10:00:00.000Z'
+      const { promise: isSeen, resolve: seen } = Promise.withResolvers<void>()
+      await page.route('**/admin/api/v1/usage?*by=key*bucket=day*', async (route) => {
+        if (route.request().url().includes('after=')) await isSeen
+        const response = await route.fetch()
+        const report = await response.json()
+        const part = { ...report, data: [], has_more: true, next: 'W10', searched_until }
+        await route.fulfill({ response, json: route.request().url().includes('after=') ? report : part })
+      })
+      await open('/dashboard/usage')
+      await page.getByText('Added up back to').waitFor()
+      await page.locator('.figures').getByText('$1.50').first().waitFor()
+      assert.equal(await page.getByRole('rowheader').count(), 0)
+      await check()
+      await shot('usage-part')
+      seen()
+      await page.getByRole('rowheader', { name: 'ci' }).waitFor()
+      await page.getByText('Added up back to').waitFor({ state: 'detached' })
+    }))
+
   test('the table is copied as CSV, and its days are downloaded with the same filter', () =>
     withDashboard(browser, { url: gateway.url }, async ({ page, open, check, shot }) => {
       // The policy of the page allows writing to the clipboard, and no reading.

@@ -17,7 +17,6 @@ import {
 } from '../attention.ts'
 import { changeTitle, isMarked, isProbe } from '../change-text.ts'
 import { count, duration, money, percent } from '../format.ts'
-import type { Listed } from '../key-records.ts'
 import { everyUnlessHeld, useReloadOn } from '../live.ts'
 import type { ChartMark } from '../marks.ts'
 import { outcomeSeries } from '../outcome-series.ts'
@@ -35,7 +34,8 @@ import { EVERY, type ProviderData, rangeKey, rangeQuery, useProviders, whyNoActi
 import type { ListedChange, ProviderRow } from '../provider-row.ts'
 import { useRunning } from '../running.ts'
 import { current, gatewayNow, go, isTight, now, pageHref } from '../store.ts'
-import { DAY, type DayForecast, dayForecast, recentCost, type UsageRow } from '../usage-figures.ts'
+import { DAY, type DayForecast, dayForecast, recentCost } from '../usage-figures.ts'
+import { readReport } from '../usage-report.ts'
 import { en } from '../words/en.ts'
 import { overviewWords as w } from '../words/overview.ts'
 import { providerWords } from '../words/providers.ts'
@@ -487,7 +487,7 @@ const useToday = (budgets: Resource<ApiList<ListedBudget>>): CostToday | undefin
   const hours = useResource(
     `hours ${start}`,
     () =>
-      read<Listed<UsageRow>>('/usage', {
+      readReport({
         from: new Date(start - FORECAST_DAYS * DAY).toISOString(),
         to: new Date(start).toISOString(),
         bucket: 'hour',

@@ -1,5 +1,6 @@
 /** What requests cost, by whom, and what the month will cost. */
 import { useSignal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
 import type { EndUserReport } from '../../../src/usage/reading/queries.ts'
 import { placePath, toPage, valuesOf, withParam } from '../address.ts'
 import { apiPath, read, useResource } from '../api.ts'
@@ -14,7 +15,7 @@ import { Menu } from '../parts/menu.tsx'
 import { rangeText } from '../parts/range.tsx'
 import { Sparkline } from '../parts/sparkline.tsx'
 import { SpentBar } from '../parts/spent-bar.tsx'
-import { Amount, copyText, Empty, Failed, Loading, PageHead, Unknown } from '../parts/states.tsx'
+import { Amount, copyText, Empty, Failed, Loading, PageHead, Time, Unknown } from '../parts/states.tsx'
 import type { ListedChange } from '../provider-row.ts'
 import { current, currentRange, go, now, pageHref } from '../store.ts'
 import {
@@ -33,12 +34,12 @@ import {
   withEveryStart,
   withOther,
 } from '../usage-figures.ts'
+import { type ReportOfUsage, readReport } from '../usage-report.ts'
 import { en } from '../words/en.ts'
 import { keysWords } from '../words/keys.ts'
 import { usageWords } from '../words/usage.ts'
 
-type Names = { readonly [id: string]: string }
-type Report = Listed<UsageRow> & { readonly total: UsageTotals; readonly names: Names }
+type Names = ReportOfUsage['names']
 
 const EVERY = 30_000
 const ROWS = 10_000
@@ -61,6 +62,29 @@ const rangeOf = () => {
   return { from: new Date(from).toISOString(), to: new Date(to).toISOString() }
 }
 
+/** What is added up of the report that is read; null: it is complete. `goesOn`: while the page shows the report of this name. */
+const usePart = (name: string) => {
+  const part = useSignal<ReportOfUsage | null>(null)
+  const shown = useRef('')
+  shown.current = name
+  useEffect(() => {
+    part.value = null
+    return () => {
+      shown.current = ''
+    }
+  }, [name])
+  const goesOn = (found: ReportOfUsage): boolean => {
+    const isShown = shown.current === name
+    if (isShown) part.value = found
+    return isShown
+  }
+  const whole = (report: ReportOfUsage): ReportOfUsage => {
+    if (shown.current === name) part.value = null
+    return report
+  }
+  return { part, goesOn, whole }
+}
+
 /** The reports of the page: of the range, of the one before, and of the last weeks. */
 const useReports = (group: UsageGroup) => {
   const place = current.value
@@ -70,13 +94,17 @@ const useReports = (group: UsageGroup) => {
   const iso = (at: number) => new Date(at).toISOString()
   const name = JSON.stringify([place.from, place.to, filter, group])
   const range = rangeOf()
+  const { part, goesOn, whole } = usePart(name)
   const report = useResource(
     `usage ${name}`,
-    () => read<Report>('/usage', { ...filter, ...range, by: [group], bucket: isHours ? 'hour' : 'day', limit: ROWS }),
+    () => {
+      const query = { ...filter, ...range, by: [group], bucket: isHours ? 'hour' : 'day', limit: ROWS }
+      return readReport(query, goesOn).then(whole)
+    },
     { every: EVERY },
   )
   const before = useResource(`usage before ${name}`, () =>
-    read<Report>('/usage', {
+    readReport({
       ...filter,
       from: iso(2 * from - to),
       to: iso(from),
@@ -86,19 +114,20 @@ const useReports = (group: UsageGroup) => {
     }),
   )
   const past = useResource(`usage past ${JSON.stringify(filter)}`, () =>
-    read<Report>('/usage', { ...filter, from: iso(now.value - PAST * DAY), bucket: 'day' }),
+    readReport({ ...filter, from: iso(now.value - PAST * DAY), bucket: 'day' }),
   )
   const priced = useResource(`usage unpriced ${name}`, () =>
-    read<Report>('/usage', { ...filter, ...range, by: ['provider', 'model'], bucket: 'none', limit: ROWS }),
+    readReport({ ...filter, ...range, by: ['provider', 'model'], bucket: 'none', limit: ROWS }),
   )
-  return { report, before, past, priced, isHours }
+  return { report, part: part.value, before, past, priced, isHours }
 }
 
 export const Page = () => {
   const group = groupOf()
   const chosen = useOwnerNames({ keys: valuesOf(current.value, 'key'), teams: valuesOf(current.value, 'team') })
-  const { report, before, past, priced, isHours } = useReports(group)
+  const { report, part, before, past, priced, isHours } = useReports(group)
   const { value } = report
+  const shown = value ?? part
   const names = distinctNames({ ...chosen, ...value?.names })
   const { starts, lines } = withEveryStart(usageLines(value?.data ?? [], group), isHours, currentRange())
   const nameOf = (id: string) => (id === '' ? usageWords.without[group] : (names[id] ?? id))
@@ -117,8 +146,9 @@ export const Page = () => {
       <p class="printed">{printedText(group, nameOf)}</p>
       <Controls group={group} names={names} />
       {report.problem && <Failed problem={report.problem} retry={report.reload} shownSince={report.at} />}
-      {!value && report.isLoading && <Loading />}
-      {value && <Figures total={value.total} before={before.value?.total ?? null} past={past.value?.data ?? []} />}
+      {!value && !part && report.isLoading && <Loading />}
+      <AddedUp part={part} />
+      {shown && <Figures total={shown.total} before={before.value?.total ?? null} past={past.value?.data ?? []} />}
       {value && value.data.length === 0 && (
         <Empty title={isFiltered ? usageWords.emptyFiltered : usageWords.empty}>
           <p>{usageWords.emptyText}</p>
@@ -141,6 +171,14 @@ export const Page = () => {
     </div>
   )
 }
+
+/** How far a report came that is not complete: its figures are of what is added up. */
+const AddedUp = ({ part }: { readonly part: ReportOfUsage | null }) =>
+  part?.searched_until ? (
+    <p class="dim small" role="status">
+      {usageWords.addedUp} <Time at={part.searched_until}>{new Date(part.searched_until).toLocaleString()}</Time>
+    </p>
+  ) : null
 
 /** What is printed above the figures: the range, the group and the filters in words. */
 const printedText = (group: UsageGroup, nameOf: (id: string) => string): string =>

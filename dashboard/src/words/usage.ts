@@ -3,6 +3,7 @@ import { counted, words } from './words.ts'
 
 export const usageWords = words({
   total: 'Cost',
+  addedUp: 'Added up back to',
   forecast: 'Forecast for this month',
   by: (day: string) => `by ${day}`,
   range: (low: string, high: string) => `range ${low}–${high}`,

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 
-/** The processes that lease, by the time of their last exchange, and a text that differs after the store was emptied. */
+/** The processes that lease, by the time of their last exchange, and a text that is another one after the store was emptied. */
 export const BEAT_KEYS = ['hg:{peers}', 'hg:{peers}:epoch'] as const
 
 /** IDs that the gateway has generated, numbers and the words of this code. Others may be names that a client has sent. */

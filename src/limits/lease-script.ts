@@ -2,6 +2,9 @@
  * The scripts of leases in Redis: `policy/accounts/lease.ts` for counters in hashes. They use commands that Redis 6, Redis 7 and
  * Valkey have. A counter is a hash with its sum and a field for each process, of which a script reads its own, and a sorted set
  * of the processes by their last question. Both have the same hash tag; no two counters share one.
+ *
+ * A counter is that of the server process which began it: one that was started again, or a replica that has taken over, may have
+ * it as it was earlier, and begins it from the ledger.
  */
 import { createHash } from 'node:crypto'
 import { LEASE_GRACE, LEASE_PAUSE, LEASE_SHORT } from '../policy/accounts/lease.ts'
@@ -11,7 +14,14 @@ export type RedisScript = { readonly text: string; readonly sha: string }
 const CLOCK = `
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local function server()
+  local info = redis.pcall('INFO', 'server')
+  return type(info) == 'string' and string.match(info, 'run_id:(%w+)') or ''
+end
 `
+
+/** ms after the last question for which a counter is certainly that of this server: to ask for its name costs as much as a question. */
+const SAME_SERVER = 1_000
 
 /**
  * KEYS: the counter, its processes. ARGV: process, boot, seq, id, kind, limit, refill, granted, used, held, need, want, lapse,
@@ -39,9 +49,11 @@ local function partOf(name)
   for n = 23, #ARGV, 2 do if ARGV[n] == name then return tonumber(ARGV[n + 1]) end end
   return -1
 end
-local c = redis.call('HMGET', KEYS[1], 'id', 'sum', 'used', 'held', 'at', 'since', 'quiet', 'short')
-if not c[1] then
+local c = redis.call('HMGET', KEYS[1], 'id', 'sum', 'used', 'held', 'at', 'since', 'quiet', 'short', 'server')
+if not c[1] or (now - c[5] > ${SAME_SERVER} and c[9] ~= server()) then
   if seeded == '' then return {'unseeded'} end
+  redis.call('DEL', KEYS[1], KEYS[2])
+  redis.call('HSET', KEYS[1], 'server', server())
   c = {ARGV[18], spent, spent, 0, now, now, now + tonumber(ARGV[19]), 0}
   record()
   seeded = ''
@@ -106,7 +118,7 @@ if now - since >= math.min(lapse, ${LEASE_GRACE}) then
     end
   end
 end
-local users = redis.call('ZCARD', KEYS[2]) + (own and 0 or 1)
+local users = math.max(1, redis.call('ZCARD', KEYS[2]) + (own and 0 or 1))
 local free, room = math.max(0, granted - used - held), math.max(0, limit - sum)
 local share = math.floor((room + free) / (2 * users))
 local wanted = now < short and 0 or math.min(want, share)
@@ -135,7 +147,7 @@ const BEAT = `${CLOCK}
 redis.call('ZADD', KEYS[1], now, ARGV[1])
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', '(' .. string.format('%.0f', now - ARGV[3]))
 redis.call('SETNX', KEYS[2], ARGV[2])
-return {redis.call('GET', KEYS[2]), string.format('%.0f', redis.call('ZCARD', KEYS[1]))}
+return {redis.call('GET', KEYS[2]) .. ' ' .. server(), string.format('%.0f', redis.call('ZCARD', KEYS[1]))}
 `
 
 const script = (text: string): RedisScript => ({ text, sha: createHash('sha1').update(text).digest('hex') })

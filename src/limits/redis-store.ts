@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { CounterTotals, LeaseReply } from '../gateway/accounts/counter-store.ts'
 import type { LeaseAnswer, LeaseAsk, LeaseHolder } from '../policy/accounts/lease.ts'
-import { connectRedis, type RedisConnection } from '../storage/redis/redis-connection.ts'
+import { connectRedis, type RedisConnection, redisCode } from '../storage/redis/redis-connection.ts'
 import type { CommonCounters } from './common-counters.ts'
 import { BEAT_KEYS, counterKeys, digestOf } from './counter-keys.ts'
 import { GONE } from './counter-memory.ts'
@@ -89,7 +89,7 @@ export class RedisStore implements CommonCounters {
     try {
       return await this.#redis.evalsha(sha, keys.length, ...keys, ...args)
     } catch (error) {
-      if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
+      if (!(error instanceof Error) || redisCode(error) !== 'NOSCRIPT') throw error
       return this.#redis.eval(text, keys.length, ...keys, ...args)
     }
   }
@@ -131,10 +131,10 @@ const connectionProblem = (error: Error): string => {
   return code ? `Redis cannot be reached (${code})` : commandProblem(error, 'Redis cannot be reached', 0)
 }
 
-/** Only the first word of a message: the rest may contain an address. */
+/** Only the code of a message: the rest may contain an address. */
 const commandProblem = (error: unknown, connection: string, timeout: number): string => {
-  const message = error instanceof Error ? error.message : ''
-  if (message.includes('timed out')) return `Redis does not answer within ${timeout} ms`
-  const [code] = /^[A-Z]{3,}(?= )/.exec(message) ?? []
+  if (!(error instanceof Error)) return connection
+  if (error.message.includes('timed out')) return `Redis does not answer within ${timeout} ms`
+  const code = redisCode(error)
   return code ? `Redis refuses commands (${code})` : connection
 }

@@ -61,7 +61,7 @@ export class SeededStore implements CommonCounters {
     const statusOf = (at: number) => reply.answers[at]?.status
     const unknown = asks.filter((_, at) => statusOf(at) === 'unseeded' || statusOf(at) === 'restarted')
     if (unknown.length === 0) return reply
-    // What a process has used without the store, or before it has started again, must be in the sums.
+    // What a process has used before must be in the sums.
     const isFresh = unknown.some(isBudgetUsed) || reply.answers.some(({ status }) => status === 'restarted')
     const problem = unknown.some(({ kind }) => kind === 'budget')
       ? ((await adding) ?? (await this.#options.sums.known(reply.epoch, isFresh)))
@@ -131,7 +131,9 @@ export class SeededStore implements CommonCounters {
 
   #seeded(ask: LeaseAsk, problem: string | null): readonly LeaseAsk[] {
     const charge = chargeIn(ask.counter)
-    const quiet = Math.max(0, this.#emptiedAt + QUIET + this.#options.timeout - this.#options.now())
+    // Who has known the counter finds that it is lost, also if only a part of the store was emptied.
+    const since = ask.id === '' ? this.#emptiedAt : this.#options.now()
+    const quiet = Math.max(0, since + QUIET + this.#options.timeout - this.#options.now())
     if (charge === null) return [{ ...ask, id: '', seed: { ...NOTHING, quiet } }]
     if (problem === null) return [{ ...ask, id: '', seed: { ...this.#known(charge), by: 'begin', quiet } }]
     if (!this.#options.servesUnknown()) return []
@@ -210,7 +212,8 @@ export class SeededStore implements CommonCounters {
 type Seeded = Pick<LeaseAsk, 'counter' | 'lapse'>
 const namedBy = (charge: string): Seeded => ({ counter: counterOf(charge), lapse: ADDED.lapse })
 
-const isBudgetUsed = ({ kind, used }: LeaseAsk): boolean => kind === 'budget' && used !== 0
+const isBudgetUsed = ({ kind, id, used, before }: LeaseAsk): boolean =>
+  kind === 'budget' && (id !== '' || used !== 0 || before !== 0)
 
 const NOTHING = { spent: 0, recorded: [], by: 'begin', quiet: 0 } as const
 const UNSEEDED = { status: 'unseeded' } as const

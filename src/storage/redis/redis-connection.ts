@@ -54,7 +54,11 @@ const TIMES = { first: 50, probe: 1_000 }
 const retryAfter = (times: number): number => (times === 1 ? TIMES.first : TIMES.probe * (0.75 + Math.random() / 2))
 
 /** The server was the primary, and is a replica now: its address names another one, or will. */
-const isDemoted = ({ message }: Error): boolean => message.startsWith('READONLY')
+const isDemoted = (error: Error): boolean => redisCode(error) === 'READONLY'
+
+/** The code of an error, such as `OOM`; null: it has none. Redis 6 has that of a command in a script in the middle of the message. */
+export const redisCode = ({ message }: Error): string | null =>
+  (/ -([A-Z]{3,20}) /.exec(message) ?? /^([A-Z]{3,20}) /.exec(message))?.[1] ?? null
 
 /** Limits in ms. `pipelines`: commands of one turn are sent together; false for a connection that waits in a command. */
 export type RedisLimits = { readonly connect: number; readonly command: number; readonly pipelines: boolean }

@@ -65,6 +65,7 @@ const REQUEST: ShownRequest = {
   usage: USAGE,
   cost: '0.000251000',
   saved: '0.000000000',
+  require: null,
   trace: null,
   decision: null,
   attempts: [FIRST, attempt(1, {})],

@@ -220,8 +220,8 @@ export type Failure = {
   readonly param?: string
   /** Only of `context_length`: what the refusal states. */
   readonly overflow?: ContextOverflow
-  /** Targets that were not tried, for the trail. */
-  readonly withheld?: readonly SkippedTarget[]
+  /** Only of `data_policy`: what was required, and targets that do not satisfy it, for the trail. */
+  readonly withheld?: { readonly require: string; readonly targets: readonly SkippedTarget[] }
   /** More specific than the code of the kind. */
   readonly code?: string
   /** Every invalid member of a request to the admin API. */

@@ -136,6 +136,8 @@ export type RequestEnded = CallNumber & {
   readonly overheadUs: number | null
   /** What an answer from the cache would have cost. */
   readonly saved: number
+  /** What was required of its data, as `x-headgate-require` states it; null: nothing. */
+  readonly require: string | null
   /** `traceparent` of the request. */
   readonly trace: string | null
   /** The kind of client (`clientOf`). */

@@ -7,13 +7,16 @@ import { test } from 'node:test'
 import { ANONYMOUS, type Client } from '../../src/core/accounts.ts'
 import type { Config, Route } from '../../src/core/config.ts'
 import { type DeclaredFacts, NO_REQUIRE, REQUIRE_HEADER, type Require } from '../../src/core/data-policy.ts'
+import { good } from '../../src/core/failure.ts'
 import type { IncomingRequest } from '../../src/core/http-exchange.ts'
 import type { Instance, Provider } from '../../src/core/provider.ts'
 import type { Gateway } from '../../src/gateway/gateway.ts'
 import { createResponse } from '../../src/gateway/responses/create-response.ts'
 import { memoryResponseStore } from '../../src/gateway/responses/memory-response-store.ts'
 import { runAgain } from '../../src/gateway/responses/run-again.ts'
+import { Replays } from '../../src/server/admin/replay.ts'
 import { handlersFor } from '../../src/server/handlers.ts'
+import type { StoredBodies } from '../../src/usage/bodies/recorded-calls.ts'
 import {
   CapturedReply,
   chatAnswer,
@@ -153,7 +156,7 @@ const given = (
     await done
     return reply
   }
-  return { ...made, gateway, client, received, send }
+  return { ...made, gateway, client, handlers, received, send }
 }
 type Given = ReturnType<typeof given>
 
@@ -437,4 +440,23 @@ test('data leaves the region: a target that a bug has added is sent nothing', as
   assert.deepEqual(breach?.event === 'policy_breach' && [breach.provider, breach.lack], ['local', 'region us'])
   // Its permit was returned, so the target is not occupied.
   assert.equal(all.gateway.health.load.busy(moved), 0)
+})
+
+test('data leaves the region: a replay requires what its request required', async () => {
+  for (const [require, expected] of [
+    [null, ['us']],
+    [HEADER, ['eu']],
+  ] as const) {
+    const all = given(null, answers)
+    const replays = new Replays(all.handlers, () => good(all.client), assert.fail)
+    const kept = { text: JSON.stringify(chat('fast').body), truncated: false, media: 0 }
+    // The other members are not read.
+    const bodies = { path: '/v1/chat/completions', request: kept } as unknown as StoredBodies
+    const replayed = replays.prepare({ bodies, require }, {})
+    assert.ok(replayed.ok)
+    replays.start(replayed.value)
+    await all.world.advance(0)
+    assert.deepEqual(reached(all), expected)
+    assert.equal(replays.prepare({ bodies, require: 'region=a,b,c,…' }, {}).ok, false)
+  }
 })

@@ -15,6 +15,7 @@ import type { Trace } from '../../core/trace.ts'
 import { recordedCache, recordedTarget, summaryOf } from '../../core/trace-summary.ts'
 import { recordedCode } from '../../policy/accounts/attempt-end.ts'
 import type { PricedUsage } from '../../policy/accounts/cost.ts'
+import { requireText } from '../../policy/accounts/data-policy.ts'
 import type { AccountRules } from './accounts-state.ts'
 import type { BudgetCell } from './budget-counters.ts'
 import { decisionOf, messageOf } from './decision.ts'
@@ -117,11 +118,15 @@ export const endedRecord = (
     firstContentMs: summary.firstContentMs === null ? null : Math.round(summary.firstContentMs),
     overheadUs: Math.round(summary.overheadMs * 1_000),
     saved,
+    require: requiredOf(plan, summary.failure),
     trace: parent,
     client: program,
     clientRequestId,
   }
 }
+
+const requiredOf = (plan: CallDemand['plan'], failure: Failure | undefined): string | null =>
+  plan?.require ? requireText(plan.require) : (failure?.withheld?.require ?? null)
 
 const tagOf = ({ tags }: Client, { rollupTag }: AccountRules): string | null =>
   rollupTag !== undefined && Object.hasOwn(tags, rollupTag) ? (tags[rollupTag] ?? null) : null

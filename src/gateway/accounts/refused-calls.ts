@@ -112,6 +112,7 @@ const recordOf = (call: RefusedCall, number: number, at: number, unlisted: numbe
     firstContentMs: null,
     overheadUs: null,
     saved: 0,
+    require: null,
     trace: traceParent(headers?.('traceparent')),
     client: programOf(headers?.('user-agent') ?? '').family,
     clientRequestId: ownId === undefined ? null : id,

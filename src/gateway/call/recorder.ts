@@ -222,7 +222,7 @@ export const writeAndRecordError = (
   failure: Failure,
   availableIn: number | null,
 ): void => {
-  if (failure.withheld) recorder.note({ type: 'skipped', targets: failure.withheld, more: 0 })
+  if (failure.withheld) recorder.note({ type: 'skipped', targets: failure.withheld.targets, more: 0 })
   const attempts = attemptsOf(recorder.trace)
   const response = errorResponse(protocol, failure, { requestId: recorder.id, availableIn, attempts })
   recorder.responseStarted = true

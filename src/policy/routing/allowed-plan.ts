@@ -70,19 +70,23 @@ const refusedByPolicy = (
     .slice(0, MAX_NAMED.message)
     .map(({ candidate: { instance, model }, lack }) => `${instance.id}/${model} (${lack})`)
   const others = withheld.length > MAX_NAMED.message ? ` and ${withheld.length - MAX_NAMED.message} more` : ''
+  const text = requireText(require)
   return fail(
     'data_policy',
-    `No target of ${quoted(requested)} satisfies ${requireText(require)}: ${named.join(', ')}${others}. GET /v1/models lists the models that do.`,
+    `No target of ${quoted(requested)} satisfies ${text}: ${named.join(', ')}${others}. GET /v1/models lists the models that do.`,
     {
       param: 'model',
-      withheld: withheld.slice(0, MAX_NAMED.trail).map(
-        ({ candidate: { instance, model } }): SkippedTarget => ({
-          provider: instance.id,
-          model,
-          key: instance.keys[0]?.id ?? '',
-          why: 'policy',
-        }),
-      ),
+      withheld: {
+        require: text,
+        targets: withheld.slice(0, MAX_NAMED.trail).map(
+          ({ candidate: { instance, model } }): SkippedTarget => ({
+            provider: instance.id,
+            model,
+            key: instance.keys[0]?.id ?? '',
+            why: 'policy',
+          }),
+        ),
+      },
     },
   )
 }

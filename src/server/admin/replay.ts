@@ -1,9 +1,11 @@
 /** Sends kept requests again, through the handlers of the gateway. */
 import type { Client } from '../../core/accounts.ts'
+import { REQUIRE_HEADER } from '../../core/data-policy.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import type { ResponseWriter } from '../../core/http-exchange.ts'
 import { isObject, type JsonObject } from '../../core/json.ts'
 import { mergePatch } from '../../core/merge-patch.ts'
+import { parseRequire } from '../../policy/accounts/data-policy.ts'
 import type { StoredBodies } from '../../usage/bodies/recorded-calls.ts'
 import { newRequestId } from '../request-id.ts'
 import { findRoute, type Handlers, handlerOf } from '../routes.ts'
@@ -14,6 +16,9 @@ const MOST = 4
 /** Changes of a replayed request. `edit`: a JSON Merge Patch of its body. */
 export type ReplayChanges = { readonly model?: string | undefined; readonly edit?: JsonObject | undefined }
 
+/** A request whose bodies are kept. `require`: what was required of its data, which holds for its replays too; null: nothing. */
+export type KeptRequest = { readonly bodies: StoredBodies; readonly require: string | null }
+
 /** A replay that can be sent. */
 export type ReplayedRequest = {
   readonly id: string
@@ -22,6 +27,7 @@ export type ReplayedRequest = {
   readonly path: string
   readonly text: string
   readonly client: Client
+  readonly require: string | null
 }
 
 export class Replays {
@@ -37,9 +43,11 @@ export class Replays {
   }
 
   /** The replay with this ID, or why it cannot be sent now. */
-  prepare(bodies: StoredBodies, changes: ReplayChanges, id = newRequestId()): Outcome<ReplayedRequest> {
+  prepare({ bodies, require }: KeptRequest, changes: ReplayChanges, id = newRequestId()): Outcome<ReplayedRequest> {
     const body = replayedBody(bodies, changes)
     if (!body.ok) return body
+    if (require !== null && !parseRequire(require).ok)
+      return bad(notReplayable('what it required of its data is too long to be kept as a whole'))
     const found = findRoute(bodies.path)
     const route = 'kind' in found ? undefined : found.routes.find(({ method, model }) => method === 'POST' && model)
     if (!route) return bad(notReplayable('its path is no model call'))
@@ -49,7 +57,7 @@ export class Replays {
       )
     const client = this.#client()
     if (!client.ok) return client
-    return good({ id, name: route.name, path: bodies.path, text: body.value, client: client.value })
+    return good({ id, name: route.name, path: bodies.path, text: body.value, client: client.value, require })
   }
 
   start(replayed: ReplayedRequest): void {
@@ -57,14 +65,15 @@ export class Replays {
     void this.#run(replayed)
   }
 
-  async #run({ id, name, path, text, client }: ReplayedRequest): Promise<void> {
+  async #run({ id, name, path, text, client, require }: ReplayedRequest): Promise<void> {
     const received = {
       id,
       method: 'POST',
       path,
       query: '',
       body: { text },
-      headers: (header: string) => (header === 'content-type' ? 'application/json' : undefined),
+      headers: (header: string) =>
+        header === 'content-type' ? 'application/json' : header === REQUIRE_HEADER ? (require ?? undefined) : undefined,
       // Its bodies are kept for a comparison.
       client: { ...client, logBodies: true as const },
     }

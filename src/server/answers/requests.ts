@@ -84,6 +84,7 @@ export const REQUEST = z
     usage: z.strictObject(tokens),
     cost: dollars.nullable(),
     saved: dollars,
+    require: z.string().nullable().describe('what was required of its data: `region=eu; retention=0`; null: nothing'),
     trace: z.string().nullable(),
     node: z.string().optional(),
     decision: decision.nullable(),
@@ -98,6 +99,7 @@ export const ENDED_REQUEST = REQUEST.omit({ attempts: true }).partial({
   message: true,
   trail: true,
   saved: true,
+  require: true,
   trace: true,
   decision: true,
 })
@@ -227,6 +229,7 @@ export const REQUEST_EXAMPLE = {
   usage: { input: 812, output: 58, cache_read: 0, cache_write: 0, reasoning: 0, source: 'exact' },
   cost: '0.000251000',
   saved: '0.000000000',
+  require: null,
   trace: null,
   node: 'local',
   decision: {

@@ -61,6 +61,8 @@ type EndedRow = {
   readonly total_ms: number | null
   readonly overhead_us: number | null
   readonly saved: number
+  /** What was required of its data, at most 100 characters. */
+  readonly require: string | null
   readonly trace: string | null
 }
 
@@ -164,6 +166,7 @@ export const ENDED_COLUMNS = columnsOf<EndedRow>()([
   'total_ms',
   'overhead_us',
   'saved',
+  'require',
   'trace',
 ])
 
@@ -366,7 +369,7 @@ const requestTable = ({ text, integer }: SqlTypes, rest: string): string => `CRE
     asked ${text} NOT NULL, route ${text}, provider ${text}, model ${text},
     key ${text}, team ${text}, person ${text}, end_user ${text}, client ${text}, tags ${text}, tag ${text},
     outcome ${text} NOT NULL, status ${integer} NOT NULL, code ${text}, message ${text}, trail ${text}, decision ${text}, cache ${text} NOT NULL,
-    first_content_ms ${integer}, total_ms ${integer}, overhead_us ${integer}, saved ${integer} NOT NULL, trace ${text}, node ${text} NOT NULL,
+    first_content_ms ${integer}, total_ms ${integer}, overhead_us ${integer}, saved ${integer} NOT NULL, require ${text}, trace ${text}, node ${text} NOT NULL,
     attempts ${integer} NOT NULL, failed_attempts ${integer} NOT NULL, input ${integer} NOT NULL, output ${integer} NOT NULL,
     cache_read ${integer} NOT NULL, cache_write ${integer} NOT NULL, reasoning ${integer} NOT NULL, usage_source ${text} NOT NULL,
     cost ${integer}, charged ${integer} NOT NULL, attempt_list ${text},

@@ -82,6 +82,7 @@ test('journal record: a request that ends has its row and those of its attempts'
     total_ms: 110,
     overhead_us: 121,
     saved: 9,
+    require: 'region=eu; retention=0',
     trace: '00-f',
   })
   assert.deepEqual(named(LISTED, attempts[0]), {

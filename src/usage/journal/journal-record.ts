@@ -27,6 +27,7 @@ const [OPENED, CLOSED, ENDED, INCIDENT] = ['o', 'c', 'e', 'i'] as const
 const MAX_TEXT = 512
 const MAX_TAGS = 1_024
 const MAX_DECISION = 8_192
+const MAX_REQUIRE = 100
 /** Names of an incident, and characters of each. */
 const MAX_LISTED = 50
 const MAX_NAME = 100
@@ -254,6 +255,7 @@ const endedList = (record: RequestEnded) => [
   Math.max(0, record.at - record.received),
   record.overheadUs,
   written(record.saved) ?? 0,
+  optional(record.require, MAX_REQUIRE),
   optional(record.trace),
 ]
 

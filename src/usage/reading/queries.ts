@@ -297,6 +297,7 @@ export type RequestEntry = {
   readonly usage: TokenCounts
   readonly cost: string | null
   readonly saved: string
+  readonly require: string | null
   readonly trace: string | null
   readonly node?: string
   /** Null: nothing was planned and nothing failed. */

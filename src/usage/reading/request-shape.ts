@@ -44,6 +44,7 @@ export const requestEntry = (row: RequestRow, full = true): RequestEntry => ({
   },
   cost: dollars(row.cost),
   saved: formatDollars(row.saved),
+  require: row.require,
   trace: row.trace,
   ...(full && { node: row.node }),
   decision: decisionOf(row.decision, full),

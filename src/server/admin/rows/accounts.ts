@@ -1,5 +1,6 @@
 /** Teams, client keys, prices and admin tokens. */
 import { z } from 'zod'
+import { NO_REQUIRE } from '../../../core/data-policy.ts'
 import type { Outcome } from '../../../core/failure.ts'
 import type { Settings } from '../../../core/settings.ts'
 import { clientOf } from '../../../policy/accounts/client.ts'
@@ -42,6 +43,7 @@ const TEAM_SHOWN = {
   name: 'search',
   access: { ...UNRESTRICTED, models: ['openai/*'] },
   limits: { ...UNLIMITED, requestsPerMinute: 600 },
+  require: { ...NO_REQUIRE, region: ['eu'] },
   cache: null,
   tags: {},
   ...COMMON,
@@ -54,6 +56,7 @@ const KEY_SHOWN = {
   expires_at: null,
   access: UNRESTRICTED,
   limits: UNLIMITED,
+  require: NO_REQUIRE,
   defaultRoute: null,
   cache: null,
   logBodies: false,

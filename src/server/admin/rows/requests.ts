@@ -148,7 +148,7 @@ export const requestRows = [
     example: { params: { id: REQUEST_EXAMPLE.id }, answer: { object: 'request.bodies', bodies: null } },
     async handle(deps, call) {
       const bodies = await readBodies(deps, call)
-      return bodies.ok ? good({ body: { object: 'request.bodies' as const, bodies: bodies.value } }) : bodies
+      return bodies.ok ? good({ body: { object: 'request.bodies' as const, bodies: bodies.value.bodies } }) : bodies
     },
   }),
   row({
@@ -174,8 +174,10 @@ export const requestRows = [
     async handle(deps, call) {
       const bodies = await readBodies(deps, call)
       if (!bodies.ok) return bodies
-      if (!bodies.value) return bad(notReplayable('its bodies are not kept (bodies.sample, or logBodies of its key)'))
-      const replayed = deps.replays.prepare(bodies.value, call.body, repeatableId(call))
+      if (!bodies.value.bodies)
+        return bad(notReplayable('its bodies are not kept (bodies.sample, or logBodies of its key)'))
+      const kept = { ...bodies.value, bodies: bodies.value.bodies }
+      const replayed = deps.replays.prepare(kept, call.body, repeatableId(call))
       if (!replayed.ok) return replayed
       const { id: started } = replayed.value
       const noted = await noteReplay(deps, call)
@@ -225,12 +227,14 @@ const requestOf = async ({ usage }: AdminDeps, { params, teams }: RequestCall): 
   return found.value ? good(found.value) : bad(NO_REQUEST)
 }
 
-/** The kept bodies of a request; null: not kept. A read is an entry of the audit log. */
-const readBodies = async (deps: AdminDeps, call: RequestCall): Promise<Outcome<StoredBodies | null>> => {
+type ReadBodies = { readonly bodies: StoredBodies | null; readonly require: string | null }
+
+/** The kept bodies of a request; null: not kept. What was required of its data. A read is an entry of the audit log. */
+const readBodies = async (deps: AdminDeps, call: RequestCall): Promise<Outcome<ReadBodies>> => {
   const request = await requestOf(deps, call)
   if (!request.ok) return request
-  const { id, team } = request.value
-  if (!team) return good(null)
+  const { id, team, require } = request.value
+  if (!team) return good({ bodies: null, require })
   const found = await deps.bodies.read({ id, team: team.id })
   if ('problem' in found)
     return bad(
@@ -241,7 +245,7 @@ const readBodies = async (deps: AdminDeps, call: RequestCall): Promise<Outcome<S
       ),
     )
   if (found.value) await noteAudit(deps.control, call, { action: 'body.read', object: id, details: { team: team.id } })
-  return good(found.value)
+  return good({ bodies: found.value, require })
 }
 
 const NO_REQUEST = fail(

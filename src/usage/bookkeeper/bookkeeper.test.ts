@@ -14,7 +14,7 @@ import { PostgresPool } from '../../storage/sql/postgres/pool.ts'
 import { USAGE_FILE } from '../journal/file.ts'
 import { listSegments, processName, segmentFile, thisProcess } from '../journal/segment-files.ts'
 import { Bookkeeper, type BookkeeperEvent } from './bookkeeper.ts'
-import { MERGE_AFTER } from './ledger-store.ts'
+import { MERGE_AFTER } from './ledger-steps.ts'
 
 const KILLS = Number(process.env.LEDGER_KILLS ?? (isLong ? 1_000 : 24))
 /** More of them get more of a busy machine. */

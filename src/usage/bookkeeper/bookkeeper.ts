@@ -24,12 +24,12 @@ import type {
   Adjusted,
   Adjustment,
   CompleteGone,
+  CountedPeriodOf,
   LedgerStore,
   LedgerSum,
   LedgerWriter,
   UsageLimits,
 } from './ledger-store.ts'
-import type { CountedPeriodOf } from './period-count.ts'
 import { type BookkeeperProgress, NO_PROGRESS } from './progress.ts'
 import { SqliteLedger } from './sqlite-ledger.ts'
 import { daysIn } from './zone-days.ts'

@@ -5,9 +5,8 @@
 import type { CounterSpend } from '../../core/journal.ts'
 import { ThreadClient } from '../../storage/thread/connect-thread.ts'
 import type { BookkeeperEvent, BookkeeperOptions } from './bookkeeper.ts'
-import type { Adjusted, Adjustment, LedgerSum, UsageLimits } from './ledger-store.ts'
+import type { Adjusted, Adjustment, CountedPeriodOf, LedgerSum, UsageLimits } from './ledger-store.ts'
 import type { program } from './ledger-thread.ts'
-import type { CountedPeriodOf } from './period-count.ts'
 import { type BookkeeperProgress, NO_PROGRESS } from './progress.ts'
 
 export type LedgerClientOptions = BookkeeperOptions & {

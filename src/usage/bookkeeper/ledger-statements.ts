@@ -2,7 +2,6 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { runAll, type SqlValue } from '../../storage/sql/database.ts'
 import {
-  type AdjustmentRow,
   COUNT_COLUMNS,
   columnsOf,
   DAY_USAGE_KEY,
@@ -22,20 +21,6 @@ import type { LedgerBatch } from './fold.ts'
 export const DELETED = 2_000
 /** Distinct values listed per facet. */
 const FACET_VALUES = 1_000
-/** Incidents that are kept. */
-const INCIDENTS = 10_000
-
-export const ADJUSTMENT_COLUMNS = columnsOf<AdjustmentRow>()([
-  'id',
-  'at',
-  'budget',
-  'counter',
-  'period_start',
-  'key',
-  'amount',
-  'reason',
-  'actor',
-])
 const INCIDENT_COLUMNS = columnsOf<IncidentRow>()(['id', 'began', 'ended', 'ended_by', 'node', 'process', 'details'])
 const OPEN_CALL_COLUMNS = columnsOf<OpenCallRow>()(['process', 'call', 'started', 'team', 'running', 'records'])
 const FACET_COLUMNS = columnsOf<FacetRow>()(['team', 'name', 'value', 'last_seen'])
@@ -43,7 +28,7 @@ const DAY_COLUMNS: readonly (keyof DayUsage)[] = [...DAY_USAGE_KEY, ...COUNT_COL
 const HOUR_COLUMNS: readonly (keyof HourUsage)[] = [...HOUR_USAGE_KEY, ...COUNT_COLUMNS]
 
 /** The values of a row in the order of columns. */
-export const valuesOf = <Row>(columns: readonly (keyof Row)[], row: Row): SqlValue[] =>
+const valuesOf = <Row>(columns: readonly (keyof Row)[], row: Row): SqlValue[] =>
   // Rows contain texts, numbers and null.
   columns.map((column) => row[column] as SqlValue)
 
@@ -66,9 +51,6 @@ export const prepareStatements = (database: DatabaseSync) => ({
       running = excluded.running, records = excluded.records`,
   ),
   removeOpenCall: database.prepare('DELETE FROM open_call WHERE process = ? AND call = ?'),
-  openCalls: database.prepare(
-    'SELECT process, call, started, team, running, records FROM open_call WHERE process >= ? AND process < ?',
-  ),
   addDays: database.prepare(addTo('usage_day', DAY_USAGE_KEY)),
   addHours: database.prepare(addTo('usage_hour', HOUR_USAGE_KEY)),
   addSum: database.prepare(
@@ -89,23 +71,6 @@ export const prepareStatements = (database: DatabaseSync) => ({
     `${insertInto('journal', ['segment', 'position', 'malformed'])}
       ON CONFLICT (segment) DO UPDATE SET position = excluded.position, malformed = excluded.malformed`,
   ),
-  removePosition: database.prepare('DELETE FROM journal WHERE segment = ?'),
-  positions: database.prepare('SELECT segment, position, malformed FROM journal WHERE segment >= ? AND segment < ?'),
-  sums: database.prepare(
-    'SELECT counter, period_start, spent FROM budget_sum WHERE period_start >= ? ORDER BY counter, period_start',
-  ),
-  processSums: database.prepare(
-    'SELECT process, counter, period_start, spent FROM process_sum WHERE period_start >= ?',
-  ),
-  spentBy: database.prepare('SELECT counter, period_start, spent FROM process_sum WHERE process = ?'),
-  processes: database.prepare('SELECT DISTINCT process FROM process_sum WHERE process >= ? AND process < ?'),
-  removeSumsOf: database.prepare(
-    `DELETE FROM process_sum WHERE process = ?1 AND (counter, period_start) IN
-      (SELECT counter, period_start FROM process_sum WHERE process = ?1 ORDER BY counter, period_start LIMIT ${DELETED})`,
-  ),
-  insertAdjustment: database.prepare(`${insertInto('adjustment', ADJUSTMENT_COLUMNS)} ON CONFLICT DO NOTHING`),
-  adjustment: database.prepare('SELECT amount FROM adjustment WHERE id = ?'),
-  spent: database.prepare('SELECT spent FROM budget_sum WHERE counter = ? AND period_start = ?'),
   /** A time at or before which at most a batch was received. */
   batchEnd: database.prepare(
     `SELECT max(received) AS until FROM (SELECT received FROM request ORDER BY received LIMIT ${DELETED}) AS oldest`,
@@ -114,10 +79,6 @@ export const prepareStatements = (database: DatabaseSync) => ({
     `DELETE FROM request WHERE (received, id) IN
       (SELECT received, id FROM request WHERE received < ? ORDER BY received LIMIT ${DELETED})`,
   ),
-  oldestHour: database.prepare(
-    'DELETE FROM usage_hour WHERE hour = (SELECT hour FROM usage_hour WHERE hour < ? ORDER BY hour LIMIT 1)',
-  ),
-  oldFacets: database.prepare('DELETE FROM facet WHERE last_seen < ?'),
   setIncident: database.prepare(
     `${insertInto('incident', INCIDENT_COLUMNS)} ON CONFLICT (id) DO UPDATE SET began = excluded.began,
       ended = excluded.ended, ended_by = excluded.ended_by, details = excluded.details`,
@@ -125,32 +86,22 @@ export const prepareStatements = (database: DatabaseSync) => ({
   endIncidents: database.prepare(
     "UPDATE incident SET ended = max(began, ?), ended_by = 'restart' WHERE process = ? AND ended IS NULL",
   ),
-  oldIncidents: database.prepare(
-    `DELETE FROM incident WHERE began < ? OR began <
-      (SELECT min(began) FROM (SELECT began FROM incident ORDER BY began DESC LIMIT ${INCIDENTS}) AS newest)`,
-  ),
 })
-
-type BatchPlace = {
-  readonly positions: readonly JournalRow[]
-  /** How names of processes and segments are stored. */
-  readonly stored: (name: string) => string
-}
 
 /** Writes a batch and the positions that it was read up to, within a transaction. */
 export const writeBatch = (
   statements: ReturnType<typeof prepareStatements>,
   batch: LedgerBatch,
-  { positions, stored }: BatchPlace,
+  positions: readonly JournalRow[],
 ): void => {
   const now = Date.now()
   runAll(
     statements.setOpenCall,
-    batch.open.map((row) => valuesOf(OPEN_CALL_COLUMNS, { ...row, process: stored(row.process) })),
+    batch.open.map((row) => valuesOf(OPEN_CALL_COLUMNS, row)),
   )
   runAll(
     statements.removeOpenCall,
-    batch.complete.map(({ process, call }) => [stored(process), call]),
+    batch.complete.map(({ process, call }) => [process, call]),
   )
   runAll(
     statements.addDays,
@@ -160,7 +111,7 @@ export const writeBatch = (
     statements.addHours,
     batch.hours.map((row) => valuesOf(HOUR_COLUMNS, row)),
   )
-  const sums = batch.sums.map((row): SqlValue[] => [row.counter, row.period_start, row.spent, stored(row.process)])
+  const sums = batch.sums.map((row): SqlValue[] => [row.counter, row.period_start, row.spent, row.process])
   runAll(
     statements.addSum,
     sums.map(([counter = null, start = null, spent = null]) => [counter, start, spent]),
@@ -172,14 +123,14 @@ export const writeBatch = (
   )
   runAll(
     statements.setIncident,
-    batch.incidents.map((row) => valuesOf(INCIDENT_COLUMNS, { ...row, process: stored(row.process) })),
+    batch.incidents.map((row) => valuesOf(INCIDENT_COLUMNS, row)),
   )
   runAll(
     statements.endIncidents,
-    batch.ended.map((process) => [now, stored(process)]),
+    batch.ended.map((process) => [now, process]),
   )
   runAll(
     statements.setPosition,
-    positions.map(({ segment, position, malformed }) => [stored(segment), position, malformed]),
+    positions.map(({ segment, position, malformed }) => [segment, position, malformed]),
   )
 }

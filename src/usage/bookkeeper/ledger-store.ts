@@ -1,12 +1,12 @@
 /** A database that contains the ledger. Functions throw the error of the database or of the file system. */
 
+import type { Budget } from '../../core/accounts.ts'
 import type { CounterSpend } from '../../core/journal.ts'
 import type { RecordedPart } from '../../policy/accounts/lease.ts'
 import type { AdjustmentRow, JournalRow, OpenCallRow } from '../columns/usage-schema.ts'
 import type { RecordValues } from '../journal/journal-record.ts'
 import type { JournalProcess } from '../journal/segment-files.ts'
 import type { LedgerBatch } from './fold.ts'
-import type { CountedPeriodOf } from './period-count.ts'
 
 export type LedgerStore = {
   /** The database must be opened again: its path leads to another file, or the connection is lost. */
@@ -47,11 +47,8 @@ export type CompleteGone = (
   rows: RecordValues[],
 ) => LedgerBatch
 
-/**
- * ms after its start from which a process adds up what earlier ones of its gateway have spent. Before that, shared counters may still
- * need their parts: such a process has stated less than it has spent, until its lease lapses, after an hour.
- */
-export const MERGE_AFTER = 7_200_000
+/** A budget, and the start of the period that is counted (ms since 1970). */
+export type CountedPeriodOf = { readonly budget: Budget; readonly start: number }
 
 /** Retention. `keepDays`: rows of requests; `keepHours`: days after which the hours of totals are summed up. */
 export type UsageLimits = { readonly keepDays: number; readonly keepHours: number; readonly maxMegabytes: number }

@@ -1,8 +1,7 @@
 /** Runs the bookkeeper in a thread: at intervals, on request, and until everything is stored. */
 import type { Emit } from '../../storage/thread/thread-program.ts'
 import { Bookkeeper, type BookkeeperEvent, type BookkeeperOptions } from './bookkeeper.ts'
-import type { Adjustment, UsageLimits } from './ledger-store.ts'
-import type { CountedPeriodOf } from './period-count.ts'
+import type { Adjustment, CountedPeriodOf, UsageLimits } from './ledger-store.ts'
 import { type BookkeeperProgress, isSameProgress, NO_PROGRESS } from './progress.ts'
 
 type LedgerThreadOptions = BookkeeperOptions & {

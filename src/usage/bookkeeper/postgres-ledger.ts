@@ -3,36 +3,41 @@
  * rows are inserted into the partition of their day, and sums are added in one order.
  */
 import type { CounterSpend } from '../../core/journal.ts'
-import { PostgresPool, type PostgresSession } from '../../storage/sql/postgres/pool.ts'
+import { PostgresPool, type PostgresSession, type TransactionOptions } from '../../storage/sql/postgres/pool.ts'
 import { PostgresError } from '../../storage/sql/postgres/postgres-error.ts'
 import { openShared } from '../../storage/sql/postgres/shared-schema.ts'
 import type { SharedDatabase } from '../../storage/sql/shared-database.ts'
 import { Partitions } from '../columns/partitions.ts'
-import { type JournalRow, type OpenCallRow, REQUEST_COLUMNS, SHARED_USAGE } from '../columns/usage-schema.ts'
+import { type JournalRow, REQUEST_COLUMNS, SHARED_USAGE } from '../columns/usage-schema.ts'
 import type { RecordValues } from '../journal/journal-record.ts'
 import { type StoredNames, storedNames } from '../journal/node-name.ts'
-import { endedProcesses, isOfRun, type JournalProcess } from '../journal/segment-files.ts'
-import { counterSums } from './counter-sums.ts'
+import { isOfRun, type JournalProcess } from '../journal/segment-files.ts'
 import type { LedgerBatch } from './fold.ts'
 import {
-  type Adjusted,
-  type Adjustment,
-  type CompleteGone,
-  type LedgerStore,
-  type LedgerSum,
-  type LedgerWriter,
-  MERGE_AFTER,
-  type StoredState,
-  type UsageLimits,
+  adjust,
+  EndedSums,
+  type LedgerSteps,
+  spentBy,
+  statement,
+  storedState,
+  sumsSince,
+  sweepTotals,
+} from './ledger-steps.ts'
+import type {
+  Adjusted,
+  Adjustment,
+  CompleteGone,
+  CountedPeriodOf,
+  LedgerStore,
+  LedgerSum,
+  LedgerWriter,
+  StoredState,
+  UsageLimits,
 } from './ledger-store.ts'
-import { type CountedPeriodOf, RunningCounts } from './period-count.ts'
-import { countInPostgres } from './postgres-period-count.ts'
+import { PeriodCounts, type StateQuery } from './period-count.ts'
 import { BatchStatements, CHECKS, NOW, readColumnTypes } from './postgres-statements.ts'
-import { addSum, sweepTotals } from './postgres-sums.ts'
 
 const DAY = 86_400_000
-/** Rows of sums that are merged per transaction. */
-const MERGED = 2_000
 /**
  * ms after which a gateway that stores nothing is gone. Another one decides that when it has been connected for `wait`, so
  * that after an outage of the database all come back first.
@@ -47,9 +52,8 @@ const PROBLEMS: { readonly [code: string]: string } = {
 
 export class PostgresLedger implements LedgerStore {
   readonly #pool: PostgresPool
-  /** Connects once more. */
-  readonly #reading: () => PostgresPool
-  readonly #counts = new RunningCounts()
+  readonly #counts: PeriodCounts
+  readonly #endedSums: EndedSums
   readonly #partitions: Partitions
   readonly #names: StoredNames
   readonly #process: JournalProcess
@@ -58,14 +62,14 @@ export class PostgresLedger implements LedgerStore {
   #rows: RecordValues[] = []
   /** Positions in the database, by segment. */
   #positions = new Map<string, number>()
-  /** Processes that had ended before the first sweep and have sums of their own; null: not known yet. */
-  #endedProcesses: string[] | null = null
 
+  /** `reading`: connects once more. */
   private constructor(pool: PostgresPool, { node, process }: LedgerWriter, reading: () => PostgresPool) {
     this.#pool = pool
-    this.#reading = reading
+    this.#counts = new PeriodCounts({ run: (steps) => this.#run(steps), inState: (read) => readState(reading(), read) })
     this.#partitions = new Partitions(pool)
     this.#names = storedNames(node, true)
+    this.#endedSums = new EndedSums(this.#names, process)
     this.#process = process
   }
 
@@ -84,7 +88,7 @@ export class PostgresLedger implements LedgerStore {
 
   async begin(earlier: () => readonly JournalRow[]): Promise<StoredState> {
     await this.#partitions.makeAhead(Date.now())
-    const { node, stored, range, own } = this.#names
+    const { node, stored } = this.#names
     const state = await this.#pool.transaction(async (tx) => {
       // Waits for the transaction of an earlier connection, which has changed the row first.
       const { rows } = await tx.query(
@@ -100,16 +104,7 @@ export class PostgresLedger implements LedgerStore {
             malformed,
           ])
       this.#statements = new BatchStatements(await readColumnTypes(tx))
-      const found = await tx.query(
-        'SELECT segment, position, malformed FROM journal WHERE segment >= $1 AND segment < $2',
-        range,
-      )
-      const positions = found.rows.map(({ segment, position, malformed }) => ({
-        segment: own(String(segment)) ?? '',
-        position: Number(position),
-        malformed: Number(malformed),
-      }))
-      return { positions, open: await openCalls(tx, this.#names) }
+      return driven(tx, storedState(this.#names))
     })
     this.#positions = new Map(state.positions.map(({ segment, position }) => [segment, position]))
     return state
@@ -141,36 +136,17 @@ export class PostgresLedger implements LedgerStore {
   }
 
   async sums(since: number, counted: readonly CountedPeriodOf[], at: number): Promise<readonly LedgerSum[]> {
-    const database = { pool: this.#pool, reading: this.#reading }
-    const process = this.#names.stored('')
-    for (const one of counted) await this.#counts.run(one, () => countInPostgres(database, one, { at, process }))
-    return this.#sums(since)
+    for (const one of counted) await this.#counts.count(one, at)
+    const isOwn = (stored: string) => isOfRun(this.#names.own(stored) ?? '', this.#process)
+    return this.#run(() => sumsSince(since, isOwn), { readOnly: true, isolation: 'repeatable read' })
   }
 
-  adjust({ amount, process, ...adjustment }: Adjustment): Promise<Adjusted> {
-    const { id, at, budget, counter, period_start, key, reason, actor } = adjustment
-    return this.#pool.transaction(async (tx) => {
-      const known = async () => (await tx.query('SELECT amount FROM adjustment WHERE id = $1', [id])).rows[0]
-      const spent = async () => {
-        const found = await tx.query(
-          'SELECT spent FROM budget_sum WHERE counter = $1 AND period_start = $2 FOR UPDATE',
-          [counter, period_start],
-        )
-        return Number(found.rows[0]?.spent ?? 0)
-      }
-      const value = amount === 'reset' ? -(await spent()) : amount
-      const { changes } = await tx.query(
-        `INSERT INTO adjustment (id, at, budget, counter, period_start, key, amount, reason, actor)
-          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
-        [id, at, budget, counter, period_start, key, value, reason, actor],
-      )
-      if (changes === 0) return { amount: Number((await known())?.amount), isNew: false }
-      if (counter !== null && period_start !== null) {
-        const stored = this.#names.stored(process)
-        await addSum(tx, { process: stored, counter, periodStart: period_start, spent: value })
-      }
-      return { amount: value, isNew: true }
-    })
+  spentBy(process: string): Promise<readonly CounterSpend[]> {
+    return this.#run(() => spentBy(this.#names.stored(process)), { readOnly: true })
+  }
+
+  adjust({ process, ...adjustment }: Adjustment): Promise<Adjusted> {
+    return this.#run(() => adjust(adjustment, process === '' ? null : this.#names.stored(process)))
   }
 
   /** A commit that waits for the disk has those before it there too. */
@@ -179,19 +155,8 @@ export class PostgresLedger implements LedgerStore {
   }
 
   async removePosition(segment: string): Promise<void> {
-    await this.#pool.query('DELETE FROM journal WHERE segment = $1', [this.#names.stored(segment)])
+    await this.#run(() => statement('DELETE FROM journal WHERE segment = $1', this.#names.stored(segment)))
     this.#positions.delete(segment)
-  }
-
-  async spentBy(process: string): Promise<readonly CounterSpend[]> {
-    const { rows } = await this.#pool.query('SELECT counter, period_start, spent FROM process_sum WHERE process = $1', [
-      this.#names.stored(process),
-    ])
-    return rows.map(({ counter, period_start, spent }) => ({
-      counter: String(counter),
-      periodStart: Number(period_start),
-      spent: Number(spent),
-    }))
   }
 
   closeGone(complete: CompleteGone): Promise<boolean> {
@@ -205,7 +170,7 @@ export class PostgresLedger implements LedgerStore {
       const [row] = found.rows
       if (!row) return false
       const names = storedNames(String(row.node), true)
-      const open = await openCalls(tx, names)
+      const { open } = await driven(tx, storedState(names))
       const { node, stored } = names
       const now = Date.now()
       if (open.length > 0) {
@@ -225,11 +190,10 @@ export class PostgresLedger implements LedgerStore {
 
   async sweep(limits: UsageLimits, now: number): Promise<boolean> {
     await this.#partitions.makeAhead(now)
-    const hoursUntil = now - limits.keepHours * DAY
     const isLeft = [
       await this.#partitions.dropOld(limits, now),
-      now - this.#process.start > MERGE_AFTER && (await this.#mergeSums()),
-      await this.#pool.transaction((tx) => sweepTotals(tx, hoursUntil)),
+      await this.#run(() => this.#endedSums.remove(now)),
+      await this.#run(() => alone(sweepTotals(limits, now))),
     ]
     return isLeft.includes(true)
   }
@@ -238,64 +202,34 @@ export class PostgresLedger implements LedgerStore {
     return this.#pool.close()
   }
 
-  async #sums(since: number): Promise<readonly LedgerSum[]> {
-    const [sums, parts] = await this.#pool.batch(
-      [
-        {
-          text: 'SELECT counter, period_start, spent FROM budget_sum WHERE period_start >= $1 ORDER BY counter, period_start',
-          values: [since],
-        },
-        {
-          text: 'SELECT process, counter, period_start, spent FROM process_sum WHERE period_start >= $1',
-          values: [since],
-        },
-      ],
-      { readOnly: true, isolation: 'repeatable read' },
-    )
-    return counterSums(sums?.rows ?? [], parts?.rows ?? [], (stored) => {
-      const own = this.#names.own(stored)
-      return own !== null && own !== '' && isOfRun(own, this.#process)
-    })
+  #run<T>(steps: () => LedgerSteps<T>, options?: TransactionOptions): Promise<T> {
+    return this.#pool.transaction((tx) => driven(tx, steps()), options)
   }
+}
 
-  /** A batch of what a process has spent that has ended: no counters contain it any more. Returns whether more is left. */
-  async #mergeSums(): Promise<boolean> {
-    const { stored, own, range } = this.#names
-    if (this.#endedProcesses === null) {
-      const text = 'SELECT DISTINCT process FROM process_sum WHERE process >= $1 AND process < $2'
-      const names = (await this.#pool.query(text, range)).rows.flatMap(({ process }) => own(String(process)) || [])
-      // Counters of this process contain what its own workers have spent, also of those that have ended.
-      const others = new Set(names.filter((name) => !isOfRun(name, this.#process)))
-      this.#endedProcesses = [...endedProcesses(others, this.#process)]
-    }
-    const [process] = this.#endedProcesses
-    if (process === undefined) return false
-    const { changes } = await this.#pool.query(
-      `WITH part AS (
-          DELETE FROM process_sum WHERE process = $2 AND (counter, period_start) IN
-            (SELECT counter, period_start FROM process_sum WHERE process = $2 ORDER BY counter, period_start LIMIT ${MERGED})
-          RETURNING counter, period_start, spent)
-        INSERT INTO process_sum (process, counter, period_start, spent) SELECT $1::text, counter, period_start, spent FROM part
-        ON CONFLICT (process, counter, period_start) DO UPDATE SET spent = process_sum.spent + excluded.spent`,
-      [stored(''), stored(process)],
-    )
-    if (changes < MERGED) this.#endedProcesses.shift()
-    return this.#endedProcesses.length > 0
+const driven = async <T>(tx: PostgresSession, steps: LedgerSteps<T>): Promise<T> => {
+  let step = steps.next()
+  while (!step.done) step = steps.next(await tx.query(step.value.text, step.value.values))
+  return step.value
+}
+
+/** One gateway sweeps at a time; the others leave it to that one. */
+function* alone(sweep: LedgerSteps<boolean>): LedgerSteps<boolean> {
+  const lock = yield* statement("SELECT pg_try_advisory_xact_lock(hashtext('headgate sweep')) AS is_ours")
+  return lock.rows[0]?.is_ours === true && (yield* sweep)
+}
+
+const readState = async <T>(pool: PostgresPool, read: (query: StateQuery) => Promise<T>): Promise<T> => {
+  try {
+    return await pool.transaction((tx) => read(({ text, values }) => tx.query(text, values)), {
+      readOnly: true,
+      isolation: 'repeatable read',
+    })
+  } finally {
+    await pool.close()
   }
 }
 
 function* receiptsOf(rows: readonly RecordValues[]): Generator<number> {
   for (const row of rows) yield Number(row[RECEIVED])
-}
-
-const openCalls = async (tx: PostgresSession, { own, range }: StoredNames): Promise<readonly OpenCallRow[]> => {
-  const { rows } = await tx.query(
-    'SELECT process, call, started, team, running, records FROM open_call WHERE process >= $1 AND process < $2',
-    range,
-  )
-  return rows.map((found) => {
-    // Only this program writes the table.
-    const row = found as unknown as OpenCallRow
-    return { ...row, process: own(row.process) ?? '' }
-  })
 }

@@ -12,8 +12,7 @@ import { USAGE_FILE } from '../journal/file.ts'
 import type { JournalWriter } from '../journal/journal-writer.ts'
 import type { LedgerClient, LedgerClientOptions } from './ledger-client.ts'
 import { type LedgerEvent, type LedgerProblem, LedgerProblems } from './ledger-problems.ts'
-import type { Adjusted, Adjustment, LedgerSum, UsageLimits } from './ledger-store.ts'
-import type { CountedPeriodOf } from './period-count.ts'
+import type { Adjusted, Adjustment, CountedPeriodOf, LedgerSum, UsageLimits } from './ledger-store.ts'
 import { type BookkeeperProgress, COMMIT, NO_PROGRESS } from './progress.ts'
 
 export type UsageLedgerOptions = {

@@ -43,6 +43,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'policy/health': ['policy/retry'],
   'policy/reply': [],
   'policy/retry': [],
+  'policy/sign-in': [],
   'policy/routing': ['policy/accounts', 'policy/health', 'policy/retry'],
 
   // The formats, each of which has a folder.

@@ -1,4 +1,4 @@
-/** Teams, client keys, budgets, prices and alerts of the file: checked, and converted to records. */
+/** Teams, client keys, budgets, prices, alerts and single sign-on of the file: checked, and converted to records. */
 import {
   type AccountRecords,
   type Budget,
@@ -14,6 +14,7 @@ import type { Alerts } from '../core/config.ts'
 import { nearest } from '../core/nearest.ts'
 import { Secret } from '../core/secret.ts'
 import type { Settings } from '../core/settings.ts'
+import type { SignInSettings } from '../core/sign-in.ts'
 import { budgetOverlap, MAX_BUDGETS } from '../policy/accounts/budget-count.ts'
 import { buildDirectory } from '../policy/accounts/directory.ts'
 import { matchesGlob, parseGlob } from '../policy/accounts/glob.ts'
@@ -28,6 +29,7 @@ import { AccountValues } from './account-values.ts'
 import type { FileContent } from './file-content.ts'
 import { NamedAccounts, oneOf, SECTIONS } from './named-accounts.ts'
 import { type Problem, quote } from './problem.ts'
+import { signInFrom } from './sso.ts'
 
 /** What the sections of the file are read with. */
 export type AccountSources = {
@@ -43,6 +45,7 @@ export type AccountSources = {
 export type ReadAccounts = {
   readonly accounts: FileAccounts
   readonly alerts: Alerts | null
+  readonly sso: SignInSettings | null
   readonly problems: readonly Problem[]
   readonly warnings: readonly string[]
 }
@@ -77,6 +80,7 @@ class AccountsReader {
       prices: [...content.prices].map(([index, entry]) => this.#price(entry, index)),
     }
     const alerts = this.#alerts()
+    const sso = content.sso && signInFrom(content.sso, this.#report)
     const isEmpty = Object.values(records).every((list) => list.length === 0)
     const accounts = isEmpty ? NO_ACCOUNTS : { ...records, places: this.#names.places }
     const { stored } = this.#sources
@@ -84,7 +88,7 @@ class AccountsReader {
     this.#secrets.warnOfTaken(accounts.keys, stored?.keys ?? [])
     if (stored) this.#names.refuseStored(accounts, stored)
     if (stored && this.#report.problems.length === 0) this.#refuseOverlap(accounts, stored)
-    return { accounts, alerts, problems: this.#report.problems, warnings: this.#report.warnings }
+    return { accounts, alerts, sso, problems: this.#report.problems, warnings: this.#report.warnings }
   }
 
   // ── Records ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -41,6 +41,11 @@ const strip = (config: FullConfig): unknown => ({
     url: config.alerts.url.reveal(),
     secret: config.alerts.secret?.reveal(),
   },
+  sso: config.sso && {
+    ...config.sso,
+    secrets: config.sso.secrets.map((one) => one.reveal()),
+    providers: config.sso.providers.map((one) => ({ ...one, clientSecret: one.clientSecret?.reveal() })),
+  },
 })
 
 const assertEqual = (env: Env, yaml: string): string => {
@@ -150,6 +155,16 @@ const file = fc.record({
       ),
     }),
   ),
+  sso: optional(
+    fc.constant({
+      publicUrl: 'https://ai.corp.example',
+      secret: ['${SSO_ONE}', 'another-secret-of-forty-characters-0123'],
+      providers: { okta: { issuer: 'https://corp.okta.com', clientId: 'a', clientSecret: 'client-secret-0123' } },
+      roles: [{ group: 'admins', role: 'admin' }],
+      teams: [{ team: 'default' }],
+      session: { idle: 3_600_000 },
+    }),
+  ),
 })
 const environment = fc.record(
   {
@@ -167,7 +182,14 @@ const environment = fc.record(
 test('what runs is written as a file that configures the same', () => {
   fc.assert(
     fc.property(environment, settings, file, (variables, set, content) => {
-      const env = { ...variables, SHARED: 'sk-shared-0123456789', HOOK: 'https://hooks.example/x', M: 'm', ESC: 'e' }
+      const env = {
+        ...variables,
+        SHARED: 'sk-shared-0123456789',
+        HOOK: 'https://hooks.example/x',
+        M: 'm',
+        ESC: 'e',
+        SSO_ONE: 'a-secret-of-more-than-32-characters-0123',
+      }
       const yaml = stringify(JSON.parse(JSON.stringify({ ...set, ...content })))
       // Some settings exclude each other.
       fc.pre(load({ env, yaml }).ok)

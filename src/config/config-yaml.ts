@@ -94,6 +94,7 @@ export const configYaml = (config: FullConfig, sources: YamlSources): ConfigYaml
     }),
     ...(routes.length > 0 && { routes: Object.fromEntries(routes.map(([name, route]) => [name, routeEntry(route)])) }),
     ...(config.alerts && { alerts: alertsEntry(config.alerts, references) }),
+    ...(config.sso && { sso: ssoEntry(config.sso, references) }),
   }
   const accounts = accountsYaml(config.accounts, sources.names)
   const parts = [
@@ -235,3 +236,26 @@ const alertsEntry = (
   format,
   rules,
 })
+
+const ssoEntry = (
+  { publicUrl, secrets, providers, roles, teams, session }: NonNullable<FullConfig['sso']>,
+  references: References,
+): YamlSection => ({
+  publicUrl,
+  secret: secrets.map((one, at) => references.toSecret(one, `FILE_SSO_SECRET_${at + 1}`)),
+  providers: Object.fromEntries(
+    providers.map(({ name, clientSecret, ...one }) => [
+      name,
+      {
+        ...one,
+        clientSecret: clientSecret ? references.toSecret(clientSecret, `FILE_SSO_${name}_CLIENT_SECRET`) : undefined,
+      },
+    ]),
+  ),
+  roles: roles.map(withoutNulls),
+  teams: teams.map(withoutNulls),
+  session,
+})
+
+const withoutNulls = (members: object): YamlSection =>
+  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== null))

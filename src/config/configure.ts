@@ -229,7 +229,7 @@ const contentsOf = (files: SecretFiles): readonly string[] =>
   [...files.values()].flatMap((file) => ('text' in file ? [file.text] : []))
 
 /** Literal secrets in the file. */
-const secretsIn = ({ providers, settings, keys: clientKeys, alerts }: FileContent): readonly string[] => {
+const secretsIn = ({ providers, settings, keys: clientKeys, alerts, sso }: FileContent): readonly string[] => {
   const { auth, database, redis } = settings
   const own = [
     ...(isSection(auth) ? [auth.keys, auth.admin, auth.pepper].flat() : []),
@@ -241,7 +241,8 @@ const secretsIn = ({ providers, settings, keys: clientKeys, alerts }: FileConten
     ...[...providers.values()].flatMap(({ headers = {} }) => Object.values(headers)),
     ...keys.map((key) => (typeof key === 'string' ? key : key.value)),
     ...[...clientKeys.values()].map(({ secret }) => secret),
-    ...[alerts?.url, alerts?.secret],
+    ...[alerts?.url, alerts?.secret, sso?.secret].flat(),
+    ...Object.values(sso?.providers ?? {}).map(({ clientSecret }) => clientSecret),
   ].filter((value) => typeof value === 'string')
 }
 
@@ -330,6 +331,7 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
     ...(content.require && { require: content.require }),
     accounts: accounts?.accounts ?? NO_ACCOUNTS,
     alerts: accounts?.alerts ?? null,
+    sso: accounts?.sso ?? null,
   }
   return {
     ok: true,

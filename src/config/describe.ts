@@ -97,7 +97,22 @@ const accountsChanged = (before: FullConfig, after: FullConfig): readonly string
   ...recordsChanged('budgets', before.accounts.budgets, after.accounts.budgets),
   ...recordsChanged('prices', pricesNamed(before), pricesNamed(after)),
   ...(JSON.stringify(before.alerts) === JSON.stringify(after.alerts) ? [] : ['alerts: changed']),
+  ...signInChanged(before.sso, after.sso),
 ]
+
+const signInChanged = (before: FullConfig['sso'], after: FullConfig['sso']): readonly string[] => {
+  const secretsOf = (sso: FullConfig['sso']) =>
+    sso?.providers.map(({ clientSecret }) => clientSecret ?? undefined) ?? []
+  const isSame =
+    JSON.stringify(before) === JSON.stringify(after) &&
+    areEqual(before?.secrets ?? [], after?.secrets ?? []) &&
+    areEqual(secretsOf(before), secretsOf(after))
+  return isSame ? [] : ['sso: changed']
+}
+
+/** Secrets print as `[redacted]`. */
+const areEqual = (some: readonly (Secret | undefined)[], others: readonly (Secret | undefined)[]): boolean =>
+  some.length === others.length && some.every((one, at) => (one ? one.equals(others[at]) : others[at] === undefined))
 
 /** One line per difference; empty if there is none. */
 export const describeChange = (before: FullConfig, after: FullConfig): readonly string[] => {

@@ -6,6 +6,7 @@ import type { PriceEntry } from '../records/entities/price.ts'
 import type { TeamEntry } from '../records/entities/team.ts'
 import type { AlertsEntry } from './alerts-schema.ts'
 import type { ProviderEntry, RouteEntry } from './file-schema.ts'
+import type { SsoEntry } from './sso-schema.ts'
 
 /** The parsed file. Maps, so that names chosen by operators cannot reach a prototype. */
 export type FileContent = {
@@ -20,6 +21,7 @@ export type FileContent = {
   readonly prices: ReadonlyMap<number, PriceEntry>
   readonly alerts: AlertsEntry | null
   readonly require: Require | null
+  readonly sso: SsoEntry | null
 }
 
 export const emptyFile: FileContent = {
@@ -32,4 +34,5 @@ export const emptyFile: FileContent = {
   prices: new Map(),
   alerts: null,
   require: null,
+  sso: null,
 }

@@ -12,6 +12,7 @@ import { CACHE, CACHE_USE, REQUIRE, REQUIRE_USE } from '../records/entities/rest
 import { TEAM_ENTRY } from '../records/entities/team.ts'
 import { alertsSchema } from './alerts-schema.ts'
 import { styleNames } from './definition.ts'
+import { ssoSchema } from './sso-schema.ts'
 
 const weight = z.number().positive().max(1_000_000).default(1).describe('share of the load, relative to the others')
 const text = z.string().min(1)
@@ -108,6 +109,7 @@ const sections = {
   budgets: z.record(z.string().min(1), BUDGET_ENTRY).optional().describe('budgets by name'),
   prices: z.array(PRICE_ENTRY).optional().describe('prices that differ from the catalogue'),
   alerts: alertsSchema.optional().describe('webhook that receives alerts'),
+  sso: ssoSchema.optional().describe('single sign-on with OpenID Connect'),
 }
 
 export const fileSchema = z.strictObject({ ...settingsSchema.shape, ...sections })

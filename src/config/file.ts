@@ -12,6 +12,7 @@ import { allowedBy, durationHint, isSecret, jsonSchemaOf, type Schema, schemasAt
 import { emptyFile, type FileContent } from './file-content.ts'
 import { fileSchema, providerSchema, routeSchema } from './file-schema.ts'
 import { type Problem, partsOf, quote } from './problem.ts'
+import { ssoSchema } from './sso-schema.ts'
 import { fromText } from './text-values.ts'
 import type { Tree } from './tree.ts'
 
@@ -36,9 +37,14 @@ const isRecord = (value: unknown): value is Record<string, unknown> =>
 const mayBeSecret = (path: readonly PropertyKey[]): boolean => {
   const [section, name, member = 'secret'] = path
   if (section === 'providers') return path.includes('keys')
+  if (section === 'sso') return !isOpenInSso(path)
   if (section === 'keys') return member === 'secret' || member === 'secrets' || member === 'digest'
   return section === 'alerts' ? name !== 'rules' && name !== 'format' : isSecret(path)
 }
+
+const isOpenInSso = ([, name, , member]: readonly PropertyKey[]): boolean =>
+  ['publicUrl', 'roles', 'teams', 'session'].includes(String(name)) ||
+  ['issuer', 'scopes', 'groups', 'domains'].includes(String(member))
 
 /** A value for a message; possible secrets are not shown. */
 const foundAt = (tree: ParsedTree, path: readonly PropertyKey[], value: unknown): string => {
@@ -181,7 +187,7 @@ export const readFile = (
     })
     return { content: emptyFile, problems }
   }
-  const { providers, routes, teams, keys, budgets, prices, alerts, require, ...written } = root
+  const { providers, routes, teams, keys, budgets, prices, alerts, require, sso, ...written } = root
   const fileJson = fileSchemaJson()
   const settings = retyped(written, fileJson, [], tree)
   const checked = z.strictObject(settingsSchema.shape).safeParse(settings)
@@ -233,6 +239,7 @@ export const readFile = (
       prices: items('prices', prices, PRICE_ENTRY),
       alerts: (alerts === undefined ? undefined : parse(['alerts'], alerts, alertsSchema)) ?? null,
       require: (require === undefined ? undefined : parse(['require'], require, REQUIRE)) ?? null,
+      sso: (sso === undefined ? undefined : parse(['sso'], sso, ssoSchema)) ?? null,
     },
     problems,
   }

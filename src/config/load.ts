@@ -75,7 +75,7 @@ export const pathsOf = (folder: string, env: Env): { dotenv: string; file: strin
 const KEY_IN_DOTENV =
   /^\s*(?:export\s+)?[A-Z0-9_]*(?:API_KEY(?:_[0-9]+)?|AUTH_KEYS|AUTH_ADMIN|AUTH_PEPPER)\s*=\s*["']?[^\s"'$]/m
 const KEY_IN_FILE =
-  /["']?\b(?:keys|admin|pepper|value|secret)\b["']?[ \t]*:[ \t]*(?:\[\s*|\n\s*-\s*)?["']?(?![\s"'$[{-])[^\s"'$]{8}/
+  /["']?\b(?:keys|admin|pepper|value|secret|clientSecret)\b["']?[ \t]*:[ \t]*(?:\[\s*|\n\s*-\s*)?["']?(?![\s"'$[{-])[^\s"'$]{8}/
 
 const openFile = (name: string): string =>
   `${name} contains keys and is readable by every user of this machine. Run: chmod 600 ${name}`

@@ -3,6 +3,7 @@ import type { Require } from './data-policy.ts'
 import type { Instance, ModelLimits } from './provider.ts'
 import type { Secret } from './secret.ts'
 import type { Settings, Strategy } from './settings.ts'
+import type { SignInSettings } from './sign-in.ts'
 
 /**
  * A whole configuration: built, checked and frozen, then swapped in one assignment. A request keeps the configuration
@@ -24,6 +25,8 @@ export type FullConfig = Config & {
   readonly accounts: FileAccounts
   /** Null: no alerts are sent. */
   readonly alerts: Alerts | null
+  /** Null: there is no single sign-on. */
+  readonly sso: SignInSettings | null
 }
 
 /** Where alerts are sent, and when. */

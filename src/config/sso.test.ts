@@ -1,0 +1,119 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: references to variables are under test
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { lines, loaded } from '../../test/support/config.ts'
+import { describeChange } from './describe.ts'
+
+const SECRET = 'canary-0123456789-0123456789-0123456789'
+const env = { SSO_KEY: SECRET, OKTA_SECRET: 'canary-of-the-client' }
+const yamlWith = (more: string, secret = '"${SSO_KEY}"') => `sso:
+  publicUrl: https://ai.corp.example/
+  secret: ${secret}
+${more}`
+const PROVIDERS = `  providers:
+    okta: { issuer: https://corp.okta.com, clientId: abc, clientSecret: "\${OKTA_SECRET}", scopes: [ openid, groups ], domains: [ corp.example ] }
+    google: { issuer: "https://accounts.google.com", clientId: xyz, groups: hd, parameters: { access_type: offline } }
+`
+const whole =
+  yamlWith(`${PROVIDERS}  roles: [ { group: ai-admins, role: admin }, { group: leads, role: operator, team: search, provider: okta } ]
+  teams: [ { group: devs, team: search }, { team: default } ]
+  session: { idle: 3600000 }
+`)
+
+test('sso: the section is read with its defaults', () => {
+  const { sso } = loaded({ env, yaml: whole }).config
+  assert.ok(sso)
+  assert.equal(sso.publicUrl, 'https://ai.corp.example')
+  assert.deepEqual(
+    sso.secrets.map((one) => one.reveal()),
+    [SECRET],
+  )
+  const [okta, google] = sso.providers
+  assert.equal(okta?.clientSecret?.reveal(), 'canary-of-the-client')
+  assert.deepEqual(
+    { ...google, issuer: null },
+    {
+      name: 'google',
+      issuer: null,
+      clientId: 'xyz',
+      clientSecret: null,
+      scopes: ['openid', 'profile', 'email'],
+      groups: 'hd',
+      domains: [],
+      parameters: { access_type: 'offline' },
+    },
+  )
+  assert.deepEqual(sso.roles[1], { group: 'leads', provider: 'okta', role: 'operator', team: 'search' })
+  assert.deepEqual(sso.teams[1], { group: null, provider: null, team: 'default' })
+  assert.deepEqual(sso.session, { idle: 3_600_000, max: 86_400_000, recheck: 3_600_000 })
+  assert.equal(loaded({ env, yaml: 'providers: {}\n' }).config.sso, null)
+})
+
+test('sso: several secrets are a list, of which the first is used', () => {
+  const { sso } = loaded({
+    env,
+    yaml: yamlWith(PROVIDERS, '[ "${SSO_KEY}", another-secret-of-forty-characters-0123 ]'),
+  }).config
+  assert.equal(sso?.secrets.length, 2)
+})
+
+test('sso: a changed secret is a change, and is not shown', () => {
+  const before = loaded({ env, yaml: whole }).config
+  const after = loaded({ env: { ...env, OKTA_SECRET: 'canary-other' }, yaml: whole }).config
+  assert.deepEqual(describeChange(before, after), ['sso: changed'])
+  assert.deepEqual(describeChange(before, before), [])
+  assert.doesNotMatch(JSON.stringify(after), /canary/)
+})
+
+const one = (members: string) => yamlWith(`  providers: { okta: { clientId: a, ${members} } }\n`)
+const REFUSED: readonly (readonly [name: string, yaml: string, expected: RegExp])[] = [
+  [
+    'a short secret',
+    yamlWith(PROVIDERS, 'canary-short'),
+    /sso\.secret: found a value that is not shown.*at least 32 characters/,
+  ],
+  ['no provider', yamlWith('  providers: {}\n'), /no identity provider/],
+  [
+    'an issuer over http',
+    one('issuer: "http://idp.corp.example"'),
+    /issuer: found "http:\/\/idp.corp.example"; allowed: an https/,
+  ],
+  ['an issuer with a password', one('issuer: "https://u:canary@idp.example"'), /issuer: found/],
+  ['no openid', one('issuer: "https://a.example", scopes: [ profile ]'), /scopes: found a list without openid/],
+  [
+    'groups of an e-mail address',
+    one('issuer: "https://a.example", groups: email'),
+    /the claim "email", which is no group/,
+  ],
+  ['a parameter of the gateway', one('issuer: "https://a.example", parameters: { State: x }'), /found "State"/],
+  [
+    'a name with a space',
+    yamlWith('  providers: { "a b": { issuer: "https://a.example", clientId: a } }\n'),
+    /found "a b"/,
+  ],
+  [
+    'a rule of an unknown provider',
+    `${yamlWith(PROVIDERS)}  roles: [ { role: admin, provider: octa } ]\n`,
+    /did you mean okta\?/,
+  ],
+  ['an unknown role', `${yamlWith(PROVIDERS)}  roles: [ { role: owner } ]\n`, /one of viewer, operator, admin/],
+  ['a unit', `${yamlWith(PROVIDERS)}  session: { idle: 8h }\n`, /write 28800000/],
+]
+for (const [name, yaml, expected] of REFUSED)
+  test(`sso: ${name} is refused`, () => {
+    const found = lines({ env, yaml })
+    assert.match(found.join('\n'), expected)
+    assert.equal(found.length, 1, found.join('\n'))
+  })
+
+for (const yaml of [
+  `sso: ${SECRET}\n`,
+  yamlWith(PROVIDERS, `{ a: ${SECRET} }`),
+  yamlWith(`  providers: { okta: ${SECRET} }\n`),
+  yamlWith(`  providers: { okta: { issuer: "https://a.example", clientId: a, clientSecret: [ ${SECRET} ] } }\n`),
+])
+  test(`sso: a secret in the wrong place is not shown: ${JSON.stringify(yaml.replaceAll(SECRET, '…'))}`, () => {
+    const found = lines({ env: {}, yaml })
+    assert.ok(found.length > 0)
+    assert.doesNotMatch(found.join('\n'), /canary/)
+  })

@@ -60,6 +60,7 @@ const CONTROL: readonly TableMove[] = [
   { table: 'secret', key: ['digest'], replaces: true },
   { table: 'key_use', key: ['id'], replaces: true },
   { table: 'decision', key: ['kind', 'id'], replaces: true },
+  { table: 'person', key: ['id'], replaces: true },
   { table: 'once', key: ['key'], replaces: true },
   { table: 'audit', key: ['seq'] },
   { table: 'audit_range', key: ['id'], replaces: true },

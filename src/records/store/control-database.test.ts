@@ -601,13 +601,17 @@ for (const { name, skip, start } of CONTROL_ENGINES)
       const create = (digest: string, now: number) =>
         ok({ do: 'login_create', digest, actor: { kind: 'bootstrap' }, csrf: 'c' }, {}, now)
       for (let n = 0; n < 1_001; n++) await create(`d${n}`, NOW + n)
-      assert.deepEqual(await error({ do: 'login_use', digest: 'd0' }), [404, 'not_found', null])
-      assert.equal((await ok({ do: 'login_use', digest: 'd1' })).until, NOW + 1 + 8 * HOUR)
+      assert.deepEqual(await error({ do: 'login_use', digest: 'd0', rules: null }), [404, 'not_found', null])
+      assert.equal((await ok({ do: 'login_use', digest: 'd1', rules: null })).until, NOW + 1 + 8 * HOUR)
       const later = NOW + 9 * HOUR
       await create('late', later)
       await database.sweep(later)
-      assert.deepEqual(await error({ do: 'login_use', digest: 'd1000' }, {}, NOW), [404, 'not_found', null])
-      assert.equal((await ok({ do: 'login_use', digest: 'late' }, {}, later)).until, later + 8 * HOUR)
+      assert.deepEqual(await error({ do: 'login_use', digest: 'd1000', rules: null }, {}, NOW), [
+        404,
+        'not_found',
+        null,
+      ])
+      assert.equal((await ok({ do: 'login_use', digest: 'late', rules: null }, {}, later)).until, later + 8 * HOUR)
     })
 
     test('a record with which 17 budgets count one request is refused and not stored', async () => {

@@ -10,6 +10,7 @@ import { type AuditCheck, checkAudit, deleteAuditRows, listAudit } from './audit
 import { overlapProblem } from './budget-overlap.ts'
 import { openFileStorage } from './file-storage.ts'
 import { deleteLogins, runLogin } from './logins.ts'
+import { listPeople, patchPerson, readPerson, signOutPerson } from './people.ts'
 import { type ChangeMark, changesSince, storedAccounts } from './read-changes.ts'
 import { getRecord, listRecords, type RecordSource } from './read-records.ts'
 import type {
@@ -112,6 +113,10 @@ export class ControlDatabase {
         return read((source) => getRecord(source, operation, teams))
       case 'decisions':
         return done({ object: 'list', data: await read(({ db }) => decisionsOf(db)), has_more: false, next: null })
+      case 'people':
+        return read((source) => listPeople(source, operation.query))
+      case 'person':
+        return read(({ db }) => readPerson(db, operation.id))
       case 'audit':
         return read((source) => listAudit(source, operation.query))
       case 'verify':
@@ -120,6 +125,9 @@ export class ControlDatabase {
         return done({})
       case 'login_create':
       case 'login_use':
+      case 'login_person':
+      case 'login_checked':
+      case 'login_end_by_issuer':
       case 'login_end':
         return this.#storage.write((db) => runLogin(db, operation, now))
       default:
@@ -256,6 +264,10 @@ const write = (scope: WriteScope, operation: ControlWrite): Promise<ControlResul
       return bulkAction(scope, operation)
     case 'decide':
       return decide(scope, operation)
+    case 'person_patch':
+      return patchPerson(scope, operation)
+    case 'person_sign_out':
+      return signOutPerson(scope, operation)
     case 'note':
       return note(scope, operation)
     default:

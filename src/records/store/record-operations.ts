@@ -1,6 +1,7 @@
 /** Operations on `control.db`, their results, and the events of its thread. All are plain JSON data. */
 import type { AccountRecords, FileAccounts } from '../../core/accounts.ts'
 import type { JsonObject } from '../../core/json.ts'
+import type { SessionRules, SignedIn } from '../../core/sign-in.ts'
 import type { SharedDatabase } from '../../storage/sql/shared-database.ts'
 import type { RecordKind } from '../entities/bodies.ts'
 
@@ -49,6 +50,9 @@ export type ControlRead =
   | ({ readonly do: 'list'; readonly kind: RecordKind } & { readonly query: RecordList })
   | { readonly do: 'get'; readonly kind: RecordKind; readonly id: string }
   | { readonly do: 'decisions' }
+  /** People, the one who signed in last first. `q`: part of the name or the e-mail address. */
+  | { readonly do: 'people'; readonly query: { readonly limit?: number; readonly after?: string; readonly q?: string } }
+  | { readonly do: 'person'; readonly id: string }
   | { readonly do: 'audit'; readonly query: AuditList }
   /** Checks the hash chain of the audit rows, in batches between which other operations run. */
   | { readonly do: 'verify' }
@@ -77,16 +81,64 @@ export type ControlWrite =
       readonly until: string | null
       readonly reason: string
     }
+  /** Changes a person. A blocked one is signed out. */
+  | ({ readonly do: 'person_patch'; readonly patch: PersonPatch } & Expected)
+  /** Ends the sessions of a person. */
+  | { readonly do: 'person_sign_out'; readonly id: string }
   /** Adds an audit row for an action that changes no record, such as a login or reading a body. */
   | { readonly do: 'note'; readonly action: string; readonly object: string; readonly details: JsonObject }
 
+/** `bindings`: roles beside those of the groups; `team`: an ID; null: all teams. */
+export type PersonPatch = {
+  readonly status?: 'active' | 'blocked' | undefined
+  readonly bindings?: readonly { readonly role: string; readonly team: string | null }[] | undefined
+}
+
+/** The sign-in of a session. The tokens of the issuer are encrypted; null: it gave none. Times in ms since 1970. */
+export type PersonLogin = {
+  readonly begun: number
+  /** The last check at the issuer whether the person has access. */
+  readonly checked: number
+  readonly idToken: string | null
+  readonly refreshToken: string | null
+}
+
+/** A person as a session has them. */
+export type LoginPerson = SignedIn & { readonly id: string; readonly bindings: NonNullable<PersonPatch['bindings']> }
+
 /**
  * Sessions of browsers; these operations add no audit row. `digest`: of the cookie's value. `login_use` renews the session
- * and returns it (`StoredLogin`), or an error with status 404.
+ * and returns it (`StoredLogin`), or an error with status 404. With `isCheckDue` the caller checks the person at the issuer:
+ * no other one does so before `recheck` has passed again. `rules` null: sessions of people have ended.
  */
 export type ControlLogin =
   | { readonly do: 'login_create'; readonly digest: string; readonly actor: JsonObject; readonly csrf: string }
-  | { readonly do: 'login_use'; readonly digest: string }
+  | { readonly do: 'login_use'; readonly digest: string; readonly rules: SessionRules | null }
+  /** A person signs in. An error with status 403: an administrator has blocked them. `sid`: their session at the issuer. */
+  | {
+      readonly do: 'login_person'
+      readonly digest: string
+      readonly csrf: string
+      readonly person: SignedIn
+      readonly sid: string | null
+      readonly login: PersonLogin
+      readonly rules: SessionRules
+    }
+  /** The result of a check at the issuer. */
+  | {
+      readonly do: 'login_checked'
+      readonly digest: string
+      readonly person: SignedIn | null
+      readonly login: PersonLogin
+    }
+  /** The issuer ends sessions: one by `sid`, or all of a subject. `jti`: works once. */
+  | {
+      readonly do: 'login_end_by_issuer'
+      readonly issuer: string
+      readonly subject: string | null
+      readonly sid: string | null
+      readonly jti: string
+    }
   | { readonly do: 'login_end'; readonly digest: string }
 
 export type ControlOperation = ControlRead | ControlWrite | ControlLogin

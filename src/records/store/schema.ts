@@ -16,6 +16,7 @@ export type ControlTables = {
   readonly once: OnceRow
   readonly change: ChangeTable
   readonly login: LoginRow
+  readonly person: PersonRow
 }
 
 /** A team, key, budget, price rule or admin token. */
@@ -100,8 +101,40 @@ type OnceRow = {
 /** What other processes read on from. */
 type ChangeTable = { readonly seq: Generated<number>; readonly kind: string; readonly id: string; readonly at: number }
 
-/** A session of a browser. `digest`: of the value of its cookie; `actor`: JSON. */
-type LoginRow = { readonly digest: string; readonly actor: string; readonly csrf: string; readonly until: number }
+/**
+ * A session of a browser. `digest`: of the value of its cookie; `actor`: JSON. `person`: the ID; null: a token began it. `sid`:
+ * the session at the issuer. `doc`: JSON of `PersonLogin`.
+ */
+type LoginRow = {
+  readonly digest: string
+  readonly actor: string
+  readonly csrf: string
+  readonly until: number
+  readonly person: string | null
+  readonly sid: string | null
+  readonly doc: string | null
+}
+
+/** Someone who has signed in. Issuer and subject are unique together; an e-mail address is not. */
+export type PersonRow = {
+  readonly id: string
+  readonly issuer: string
+  readonly subject: string
+  /** The name of the identity provider in headgate.yaml at the last sign-in. */
+  readonly provider: string
+  readonly email: string | null
+  readonly name: string | null
+  /** JSON: the groups as the issuer stated them last. */
+  readonly member_of: string
+  /** `active` or `blocked`. */
+  readonly status: string
+  /** JSON: roles that an administrator has added to those of the groups. */
+  readonly bindings: string
+  readonly rev: number
+  readonly created: number
+  /** The last sign-in, or the last check at the issuer. */
+  readonly seen: number
+}
 
 const DEFAULT_TEAM_DOC = JSON.stringify({
   name: 'default',
@@ -148,5 +181,17 @@ const third: Migration = () => [
   "CREATE UNIQUE INDEX record_name ON record (kind, team, name) WHERE status <> 'revoked' AND status <> 'deleted'",
 ]
 
+const fourth: Migration = ({ integer, text }) => [
+  `CREATE TABLE person (id ${text} PRIMARY KEY, issuer ${text} NOT NULL, subject ${text} NOT NULL, provider ${text} NOT NULL,
+    email ${text}, name ${text}, member_of ${text} NOT NULL, status ${text} NOT NULL, bindings ${text} NOT NULL,
+    rev ${integer} NOT NULL, created ${integer} NOT NULL, seen ${integer} NOT NULL)`,
+  'CREATE UNIQUE INDEX person_identity ON person (issuer, subject)',
+  'CREATE INDEX person_seen ON person (seen, id)',
+  `ALTER TABLE login ADD COLUMN person ${text}`,
+  `ALTER TABLE login ADD COLUMN sid ${text}`,
+  `ALTER TABLE login ADD COLUMN doc ${text}`,
+  'CREATE INDEX login_person ON login (person)',
+]
+
 /** Raw SQL: kysely's schema builder has no `WITHOUT ROWID`. */
-export const CONTROL_MIGRATIONS: readonly Migration[] = [first, second, third]
+export const CONTROL_MIGRATIONS: readonly Migration[] = [first, second, third, fourth]

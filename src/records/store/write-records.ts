@@ -547,7 +547,7 @@ const noteChange = async ({ db, now }: WriteScope, kind: string, id: string): Pr
   await db.insertInto('change').values({ kind, id, at: now }).execute()
 }
 
-const audit = (
+export const audit = (
   { db, context, now }: WriteScope,
   entry: { readonly action: string; readonly object: string; readonly details: JsonObject },
 ): Promise<void> => addAuditRow(db, context, { id: createAccountId('aud', randomBytes), at: now, ...entry })

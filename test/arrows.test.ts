@@ -157,6 +157,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'records/store',
     'server',
     'server/answers',
+    'transport/net',
     'usage/bodies',
     'usage/bookkeeper',
     'usage/reading',

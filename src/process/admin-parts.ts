@@ -56,6 +56,12 @@ export const openAdmin = async (runtime: Runtime, handlers: Handlers) => {
     bodies,
     handlers,
     live: () => openLive(runtime),
+    onSignInProblem: ({ id, provider, reason }) =>
+      runtime.log.warn('sso', {
+        ...(id !== null && { id }),
+        provider,
+        message: `Sign-in: ${reason.replace(/\.$/, '')}.`,
+      }),
   })
 }
 

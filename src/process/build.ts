@@ -236,7 +236,7 @@ const openKeys = (
     auditDays: () => current.config.settings.audit.keepDays,
     isConfigured() {
       const { keys, admin } = current.config.settings.auth
-      return database !== null || keys.length > 0 || admin !== undefined
+      return database !== null || keys.length > 0 || admin !== undefined || current.config.sso !== null
     },
     needsStore() {
       const { accounts, settings } = current.config

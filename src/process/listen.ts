@@ -59,6 +59,7 @@ export const listen = async (runtime: Runtime): Promise<Server> => {
     keys: runtime.keys,
     handlers,
     admin: loadedOnUse(() => openAdmin(runtime, handlers)),
+    signsIn: () => runtime.current.config.sso !== null,
     pages: {
       dashboard: loadedOnUse(() => openDashboard(runtime)),
       docs: loadedOnUse(() => openDocs(runtime)),

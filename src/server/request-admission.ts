@@ -188,7 +188,11 @@ export class Admission {
 }
 
 /** Why a request is refused for its header block alone; null: it is admitted. */
-export const headProblem = (head: IncomingHead, policy: AccessPolicy): Failure | null => {
+export const headProblem = (
+  head: IncomingHead,
+  policy: AccessPolicy,
+  secFetchSite: string | undefined,
+): Failure | null => {
   const { version, lines, method, target, hosts, headers } = head
   if (!version.startsWith('1.')) return fail('invalid_request', 'The request is not HTTP/1.1.')
   if (lines > REQUEST_LIMITS.headers)
@@ -197,10 +201,7 @@ export const headProblem = (head: IncomingHead, policy: AccessPolicy): Failure |
     return fail('invalid_request', 'The request target is longer than 8 KiB.', { status: 414 })
   if (version === '1.1' && headers('host') === undefined)
     return fail('invalid_request', 'The request has no Host header; HTTP/1.1 requires one.')
-  return accessProblem(
-    { method, target, host: hosts, origin: headers('origin'), secFetchSite: headers('sec-fetch-site') },
-    policy,
-  )
+  return accessProblem({ method, target, host: hosts, origin: headers('origin'), secFetchSite }, policy)
 }
 
 /** The name under which unread responses of a client key are counted. It differs from every network address. */

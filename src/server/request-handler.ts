@@ -21,6 +21,7 @@ import { newRequestId, requestIds } from './request-id.ts'
 import { RequestMemory } from './request-memory.ts'
 import { type ApiRoute, allowed, findRoute, handlerOf, isCounted, isModelPath, takes } from './routes.ts'
 import type { ServerContext } from './server-context.ts'
+import { isSignInPath, siteOf } from './sign-in-paths.ts'
 import type { Unread } from './unread-answers.ts'
 
 /** Bytes up to which an unread body is drained; above, the connection closes. */
@@ -69,15 +70,15 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const { exchange } = this
     const { method, target, headers } = exchange
     const origin = headers('origin')
-    const problem = headProblem(exchange, this.accessPolicy)
+    const problem = headProblem(exchange, this.accessPolicy, siteOf(exchange, this.path))
     if (problem) return this.refuse(problem)
     if (exchange.expects === 'other') return this.refuse(UNKNOWN_EXPECTATION)
     if (this.server.admission.phase === 'ending') return this.refuse(SHUTTING_DOWN)
     if (method === 'OPTIONS' && headers('access-control-request-method') !== undefined && origin !== undefined)
       return this.respondEmpty(preflightHeaders(origin, this.accessPolicy))
     if (target === '*') return this.respondEmpty({ allow: 'GET, HEAD, POST, PATCH, DELETE, OPTIONS' })
-    const { admin, pages } = this.server
-    if (admin && isAdminPath(this.path)) return serveAdmin(this, admin)
+    const { admin, pages, signsIn } = this.server
+    if (admin && (isAdminPath(this.path) || (isSignInPath(this.path) && signsIn?.()))) return serveAdmin(this, admin)
     // Errors lead to the documentation, with and without the dashboard.
     if (pages && isDocsPath(this.path)) return servePage(this, pages.docs)
     if (pages && this.settings.dashboard.enabled) {

@@ -16,6 +16,8 @@ export type ServerContext = {
   readonly handlers: Handlers
   /** The admin API; undefined: its paths do not exist. */
   readonly admin?: AdminApi | undefined
+  /** Whether single sign-on is configured; absent: it is not. Its paths are served by the admin API. */
+  readonly signsIn?: (() => boolean) | undefined
   /** The dashboard and the documentation; undefined: their paths do not exist. */
   readonly pages?: PageParts | undefined
   readonly admission: Admission

@@ -33,6 +33,8 @@ export type ServerOptions = {
   readonly keys?: KeySource
   /** Serves the paths of the admin API. Absent: they do not exist. */
   readonly admin?: AdminApi
+  /** Whether single sign-on is configured; absent: it is not. */
+  readonly signsIn?: () => boolean
   /** Serves the dashboard and the documentation, if they are enabled. Absent: their paths do not exist. */
   readonly pages?: PageParts
   /** Answers a turn received over a WebSocket. Absent: no path accepts WebSocket, and clients get 426. */
@@ -103,6 +105,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     settings,
     handlers,
     admin: options.admin,
+    signsIn: options.signsIn,
     pages: options.pages,
     admission,
     onError,

@@ -65,7 +65,7 @@ export class Upgrade {
     }
     // While an earlier request has no response, the client would take these bytes for a part of that response.
     if (connection.active.length > 0) return void socket.destroy()
-    const problem = headProblem(head, policy)
+    const problem = headProblem(head, policy, head.headers('sec-fetch-site'))
     if (problem) return refuse(problem)
     const route = routeAt(path)
     if (!this.#sockets || !route) return void socket.destroy()

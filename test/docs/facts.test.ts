@@ -15,6 +15,7 @@ import { alertsSchema } from '../../src/config/alerts-schema.ts'
 import { loadProviders } from '../../src/config/catalogue/load-providers.ts'
 import { jsonSchemaOf, type Schema, type SettingRow, styleNames } from '../../src/config/definition.ts'
 import { launchRows, settingRows } from '../../src/config/rows.ts'
+import { ssoSchema } from '../../src/config/sso-schema.ts'
 import { KINDS } from '../../src/core/failure.ts'
 import { RELAY_ROWS } from '../../src/core/relay.ts'
 import { BUDGET_ENTRY } from '../../src/records/entities/budget.ts'
@@ -311,7 +312,7 @@ const FEATURES: readonly (readonly [name: string, words: RegExp, has: boolean])[
   ['webhooks of alerts', /\bwebhooks?\b/, 'url' in alertsSchema.shape],
   ['proxies', /\bHTTPS?_PROXY\b|\bHTTPS? prox(?:y|ies)\b/, existsSync(join(ROOT, 'docs/deploy/network.md'))],
   ['embeddings', /\bembeddings\b/, hasPath('/v1/embeddings')],
-  ['OIDC', /\bOIDC\b/, hasSetting('auth.oidc')],
+  ['OIDC', /\bOIDC\b/, 'providers' in ssoSchema.shape],
   ['OTLP', /\bOTLP\b/, hasSetting('otlp.url')],
   ['guardrails', /\bguardrails\b/, hasSetting('guardrails')],
   ['rerank', /\brerank\b/, hasPath('/v1/rerank')],

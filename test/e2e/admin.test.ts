@@ -431,7 +431,7 @@ describe('the admin API', () => {
     assert.equal((await session('/system')).status, 200)
     assert.equal((await session('/system/reload', 'POST')).status, 403)
     assert.equal((await session('/system/reload', 'POST', { 'x-headgate-csrf': csrf })).status, 200)
-    assert.equal((await session('/session/logout', 'POST', { 'x-headgate-csrf': csrf })).status, 204)
+    assert.equal((await session('/session/logout', 'POST', { 'x-headgate-csrf': csrf })).status, 200)
     assert.equal((await session('/system')).status, 401)
   })
 

@@ -3,6 +3,9 @@
 export const ROLES = ['viewer', 'operator', 'admin'] as const
 export type Role = (typeof ROLES)[number]
 
+/** Whether a stored text is a role. */
+export const isRole = (text: string): text is Role => ROLES.some((role) => role === text)
+
 /** A role, for one team or (null) for all. */
 export type RoleBinding = { readonly role: Role; readonly team: string | null }
 
@@ -14,9 +17,9 @@ export type RoleScope = 'all' | 'team' | 'any'
 
 /** The identity of a request to the admin API. */
 export type AdminActor = {
-  /** `bootstrap`: the token of `auth.admin`. `local`: a request of this machine without credentials. */
-  readonly kind: 'token' | 'bootstrap' | 'local'
-  /** The ID of the token; of the others their kind. */
+  /** `bootstrap`: the token of `auth.admin`. `local`: a request of this machine without credentials. `person`: by single sign-on. */
+  readonly kind: 'token' | 'bootstrap' | 'local' | 'person'
+  /** The ID of the token or the person; of the others their kind. */
   readonly id: string
   readonly name: string
   readonly bindings: readonly RoleBinding[]

@@ -2,7 +2,7 @@
 import { isWellFormedKey, keyKindOf } from '../../policy/accounts/client-key.ts'
 import { pepperedDigest, plainDigest } from '../../records/entities/secret-digest.ts'
 import type { AdminToken } from '../../records/store/record-operations.ts'
-import { type AdminActor, ROLES, type Role } from './actor.ts'
+import { type AdminActor, isRole } from './actor.ts'
 
 export type AdminTokensOptions = {
   /** The tokens at present. A change is another array. */
@@ -59,5 +59,3 @@ const actorOf = ({ id, name, bindings }: AdminToken): AdminActor => ({
   name,
   bindings: bindings.flatMap(({ role, team }) => (isRole(role) ? [{ role, team }] : [])),
 })
-
-const isRole = (text: string): text is Role => ROLES.some((role) => role === text)

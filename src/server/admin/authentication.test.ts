@@ -14,6 +14,7 @@ import type { AdminRequest } from '../admin-request.ts'
 import { FailedAttempts } from '../failed-attempts.ts'
 import { type AdminActor, hasRole, teamsOf } from './actor.ts'
 import { Authentication } from './authentication.ts'
+import { Sessions } from './sessions.ts'
 
 const ADMIN = 'operator-secret'
 const LONG = 'operator-secret-of-many-characters'
@@ -38,17 +39,22 @@ const given = async ({ production = false, path = join(folder, String(folders++)
   )
   after(() => database.close())
   const operations: ControlOperation[] = []
-  const authentication = new Authentication({
+  const sessions = new Sessions({
     now: () => state.now,
-    production,
-    tokens: {
-      actorOf: (token) => (token === TOKEN ? tokenActor : undefined),
-      current: (actor) => (state.current ? actor : undefined),
-    },
+    rules: () => null,
     isStored: () => state.isStored,
     run: async (operation, context) => {
       operations.push(operation)
       return state.fails ? refused(503, 'control_unavailable', 'no disk') : database.run(operation, context, state.now)
+    },
+  })
+  const authentication = new Authentication({
+    now: () => state.now,
+    production,
+    sessions,
+    tokens: {
+      actorOf: (token) => (token === TOKEN ? tokenActor : undefined),
+      current: (actor) => (state.current ? actor : undefined),
     },
   })
   return { state, authentication, path, operations }

@@ -1,23 +1,20 @@
 /** The actor of a request: by token, by session, or as a request of this machine. */
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
-import { accessProblem, isLoopbackHost, isLoopbackOrigin } from '../../policy/access.ts'
-import { usesHttps } from '../../policy/accounts/client-address.ts'
+import { accessProblem } from '../../policy/access.ts'
 import { keyKindOf } from '../../policy/accounts/client-key.ts'
 import { addressGroup } from '../../policy/health/shed.ts'
-import type { RunOperation } from '../../records/store/record-operations.ts'
+import type { LoginPerson, PersonLogin } from '../../records/store/record-operations.ts'
 import type { AdminRequest } from '../admin-request.ts'
 import { credentialsOf } from '../client-formats.ts'
 import { FailedAttempts } from '../failed-attempts.ts'
 import { isMistyped } from '../key-index.ts'
 import { type AdminActor, BOOTSTRAP, LOCAL } from './actor.ts'
 import type { AdminTokens } from './admin-tokens.ts'
-import { isEqualSecret, type Session, Sessions, sealOf } from './sessions.ts'
+import { cookieName, cookieWith, cookieWithout, sessionCookieOf } from './cookies.ts'
+import { isEqualSecret, type Session, type Sessions, sealOf } from './sessions.ts'
 
 /** The header that repeats the value of the session on every write. */
 export const CSRF_HEADER = 'x-headgate-csrf'
-const SECURE_COOKIE = '__Host-headgate'
-/** Its name ends with the port: cookies do not distinguish the ports of a host. */
-const LOOPBACK_COOKIE = 'headgate-'
 
 /** An authenticated request. `session`: present if its cookie was used. */
 export type Authenticated = { readonly actor: AdminActor; readonly session?: Session }
@@ -28,23 +25,34 @@ export type AuthenticationOptions = {
   readonly production: boolean
   /** The admin tokens of the database. */
   readonly tokens: Pick<AdminTokens, 'actorOf' | 'current'>
-  /** Stores the sessions. */
-  readonly run: RunOperation
-  /** Whether there is a database in which sessions may be. */
-  readonly isStored: () => boolean
+  readonly sessions: Pick<Sessions, 'create' | 'find' | 'end' | 'forget' | 'isKnown'>
+  /** Single sign-on; absent: there is none, and sessions of people are not valid. */
+  readonly signIn?: PersonAccess
   /** Reads tokens that others have stored. */
   readonly lookUp?: () => Promise<boolean>
 }
 
+/** What single sign-on knows of the person of a session. */
+export type PersonAccess = {
+  /** Whether it is configured. */
+  readonly isOn: () => boolean
+  /** With the roles at present; null: the person has no access. */
+  readonly actorOf: (person: LoginPerson) => AdminActor | null
+  /** Asks the issuer. Returns whether the session goes on. */
+  readonly check: (digest: string, person: LoginPerson, login: PersonLogin) => Promise<boolean>
+  /** The token of `auth.admin` was used, which opens the gateway whatever the issuer states. */
+  readonly onBreakGlass: (request: AdminRequest) => void
+}
+
 export class Authentication {
   readonly #options: AuthenticationOptions
-  readonly #sessions: Sessions
+  readonly #sessions: AuthenticationOptions['sessions']
   /** Cookies without a session: each costs a search in the database. */
   readonly #unknown: FailedAttempts
 
   constructor(options: AuthenticationOptions) {
     this.#options = options
-    this.#sessions = new Sessions(options)
+    this.#sessions = options.sessions
     this.#unknown = new FailedAttempts(options.now)
   }
 
@@ -55,6 +63,7 @@ export class Authentication {
       // Another gateway may have stored a token a moment ago.
       if (presented.some((one) => this.#isUnknownToken(one))) await this.#options.lookUp?.()
       const actor = this.#actorOf(presented, request)
+      this.#noteUse(actor, request)
       return actor.ok ? good({ actor: actor.value }) : actor
     }
     const session = await this.#sessionOf(request)
@@ -65,6 +74,7 @@ export class Authentication {
   /** Whether a request needs no credentials. */
   isOpenTo({ settings, local, method, path, hosts, headers, accessPolicy }: AdminRequest): boolean {
     if (settings.auth.admin !== undefined || this.#options.production || !local) return false
+    if (this.#options.signIn?.isOn()) return false
     // Stricter than for model calls: a foreign name in Host (DNS rebinding) and pages of other origins are refused, whatever
     // address the gateway listens on and whatever pages may call models.
     const strict = { ...accessPolicy, loopback: true, keyed: false, origins: [] }
@@ -87,21 +97,26 @@ export class Authentication {
     if (name === null) return bad(NEEDS_TLS)
     const actor = this.#actorOf([token], request)
     if (!actor.ok) return actor
+    this.#noteUse(actor, request)
     const { secret, session } = await this.#sessions.create(actor.value, actor.value === BOOTSTRAP ? token : null)
-    return good({ actor: actor.value, session, cookie: `${name}=${secret}; ${attributes(name)}` })
+    return good({ actor: actor.value, session, cookie: cookieWith(name, secret) })
   }
 
   /** Ends the session of a request. Returns the header that removes its cookie. */
   async end(request: AdminRequest): Promise<string> {
-    const secret = cookieOf(request)
-    if (secret !== undefined) await this.#sessions.end(secret)
-    const name = cookieName(request) ?? SECURE_COOKIE
-    return `${name}=; Max-Age=0; ${attributes(name)}`
+    const cookie = sessionCookieOf(request)
+    if (cookie) await this.#sessions.end(cookie.value)
+    return cookieWithout(cookie?.name ?? cookieName(request))
+  }
+
+  #noteUse(actor: Outcome<AdminActor>, request: AdminRequest): void {
+    const { signIn } = this.#options
+    if (actor.ok && actor.value === BOOTSTRAP && signIn?.isOn()) signIn.onBreakGlass(request)
   }
 
   /** The session of a request's cookie, unless its token of `auth.admin` has changed since. */
   async #sessionOf(request: AdminRequest): Promise<Session | undefined> {
-    const secret = cookieOf(request)
+    const secret = sessionCookieOf(request)?.value
     if (secret === undefined) return undefined
     const { address, settings } = request
     const network = addressGroup(address)
@@ -111,15 +126,27 @@ export class Authentication {
       this.#unknown.add(network)
       return undefined
     }
+    if (found.session.person) return this.#checked(secret, found.session)
     const { seal } = found.session
     const { admin } = settings.auth
     const isSealed = seal === null || (admin !== undefined && isEqualSecret(sealOf(secret, admin), seal))
     return isSealed ? found.session : undefined
   }
 
+  /** The session of a person, who is checked at the issuer if that is due. */
+  async #checked(secret: string, session: Session): Promise<Session | undefined> {
+    const { person } = session
+    if (!person?.isCheckDue) return session
+    const digest = this.#sessions.forget(secret)
+    if (!(await this.#options.signIn?.check(digest, person.is, person.login))) return undefined
+    const again = await this.#sessions.find(secret)
+    return again === 'unknown' ? undefined : again.session
+  }
+
   #withSession(session: Session, { method, headers }: AdminRequest): Outcome<Authenticated> {
-    const { csrf } = session
-    const actor = this.#options.tokens.current(session.actor)
+    const { csrf, person } = session
+    const { tokens, signIn } = this.#options
+    const actor = person ? signIn?.actorOf(person.is) : session.actor && tokens.current(session.actor)
     if (!actor) return bad(MISSING)
     const isRead = method === 'GET' || method === 'HEAD'
     return isRead || isEqualSecret(headers(CSRF_HEADER) ?? '', csrf) ? good({ actor, session }) : bad(NO_CSRF)
@@ -166,31 +193,3 @@ const NEEDS_TLS = fail(
   'A session needs https, or a loopback address. Put a TLS proxy in front (it must send X-Forwarded-Proto: https), or send the token with each request.',
 )
 const TOO_MANY = 'Too many wrong credentials came from this address. Wait, then send a valid token.'
-
-/** The value of the session's cookie. */
-const cookieOf = (request: AdminRequest): string | undefined => {
-  const name = cookieName(request)
-  const cookies = request.headers('cookie')
-  if (name === null || cookies === undefined) return undefined
-  for (const pair of cookies.split(';')) {
-    const at = pair.indexOf('=')
-    if (at !== -1 && pair.slice(0, at).trim() === name) return pair.slice(at + 1).trim()
-  }
-  return undefined
-}
-
-/**
- * `__Host-` binds the cookie to this host and needs https. Without https the browser must be on the machine that it calls: by
- * its own headers, which decide about its own cookie only, since a container sees the address of its bridge. Null: neither.
- */
-const cookieName = ({ headers, hosts }: AdminRequest): string | null => {
-  if (usesHttps(headers)) return SECURE_COOKIE
-  const [host = ''] = hosts
-  const origin = headers('origin')
-  if (!isLoopbackHost(host) || (origin !== undefined && !isLoopbackOrigin(origin))) return null
-  return `${LOOPBACK_COOKIE}${/:([0-9]{1,5})$/.exec(host)?.[1] ?? '80'}`
-}
-
-/** `__Host-` needs the path `/`. The other cookie would be sent to every local server, so its path is that of its reader. */
-const attributes = (name: string): string =>
-  name === SECURE_COOKIE ? 'Path=/; HttpOnly; SameSite=Lax; Secure' : 'HttpOnly; SameSite=Lax'

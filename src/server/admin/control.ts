@@ -41,7 +41,7 @@ export const noteOnce = async (
   return good(result.replayed === true ? 'repeated' : 'first')
 }
 
-const contextOf = ({ actor, request, teams, idempotencyKey }: AdminCall): ControlContext => {
+export const contextOf = ({ actor, request, teams, idempotencyKey }: AdminCall): ControlContext => {
   if (!actor) throw new Error('an operation on control.db has no actor')
   const { kind, id, name } = actor
   return { actor: { kind, id, name }, from: request.address, requestId: request.id, teams, idempotencyKey }

@@ -22,11 +22,13 @@ import type { UsageReader } from '../../usage/reading/usage-reader.ts'
 import type { Handlers } from '../routes.ts'
 import type { Authentication } from './authentication.ts'
 import type { Replays } from './replay.ts'
+import type { SignIn } from './sign-in/sign-in.ts'
 
 export type AdminDeps = {
   readonly gateway: Gateway
   readonly authentication: Authentication
   readonly control: Control
+  readonly signIn: Pick<SignIn, 'endSession' | 'membershipOf'>
   readonly usage: UsageReader
   readonly bodies: Pick<RequestBodies, 'read'>
   readonly replays: Replays

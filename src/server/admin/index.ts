@@ -2,39 +2,75 @@
 
 import type { AdminToken } from '../../records/store/record-operations.ts'
 import type { AdminApi } from '../admin-request.ts'
+import { isSignInPath } from '../sign-in-paths.ts'
 import { AdminTokens } from './admin-tokens.ts'
 import { Authentication } from './authentication.ts'
+import { BreakGlass } from './break-glass.ts'
 import { dashboardClient } from './dashboard-client.ts'
 import type { AdminDeps } from './deps.ts'
 import { adminApi } from './dispatcher.ts'
 import { Replays } from './replay.ts'
+import { Sessions } from './sessions.ts'
+import { SignIn, type SignInOptions } from './sign-in/sign-in.ts'
 import { TABLE } from './table.ts'
 
 /** What the serving process gives to the admin API. */
-export type AdminOptions = Omit<AdminDeps, 'authentication' | 'replays' | 'dashboard'> & {
+export type AdminOptions = Omit<AdminDeps, 'authentication' | 'replays' | 'dashboard' | 'signIn'> & {
   /** The tokens of `control.db` at present. */
   readonly tokens: () => readonly AdminToken[]
+  /** Problems of sign-ins, for the log. */
+  readonly onSignInProblem: SignInOptions['report']
 }
 
 /** Creates the admin API. */
-export const openAdminApi = ({ tokens, ...deps }: AdminOptions): AdminApi => {
-  const now = () => deps.gateway.world.date()
-  const pepper = () => deps.gateway.config().settings.auth.pepper
-  const known = new AdminTokens({ tokens, pepper, now })
+export const openAdminApi = ({ tokens, onSignInProblem, ...deps }: AdminOptions): AdminApi => {
+  const { control, gateway, handlers, configuration } = deps
+  const now = () => gateway.world.date()
+  const pepper = () => gateway.config().settings.auth.pepper
+  const sso = () => configuration.running().sso
+  const sessions = new Sessions({
+    run: control.run,
+    isStored: control.isStored,
+    rules: () => sso()?.session ?? null,
+    now,
+  })
+  const signIn = new SignIn({
+    settings: sso,
+    sessions,
+    run: control.run,
+    teamOf: (name) => {
+      const { teams } = control.directory()
+      return teams.has(name) ? name : teams.values().find((team) => team.name === name)?.id
+    },
+    dial: gateway.world.dial,
+    now,
+    report: onSignInProblem,
+  })
+  const breakGlass = new BreakGlass(control.run, now)
   const authentication = new Authentication({
     now,
     production: deps.process.production,
-    tokens: known,
-    run: deps.control.run,
-    isStored: deps.control.isStored,
-    lookUp: deps.control.lookUp,
+    tokens: new AdminTokens({ tokens, pepper, now }),
+    sessions,
+    signIn: {
+      isOn: () => sso() !== null,
+      actorOf: (person) => signIn.actorOf(person),
+      check: (digest, person, login) => signIn.check(digest, person, login),
+      onBreakGlass: (request) => breakGlass.used(request),
+    },
+    lookUp: control.lookUp,
   })
-  const { control, gateway, handlers } = deps
   const dashboard = (source: string) => dashboardClient(control.directory(), source, now())
   const replays = new Replays(
     handlers,
     () => dashboard('replay'),
     (error, id) => gateway.emit({ event: 'error', error, id }),
   )
-  return adminApi(TABLE, { ...deps, authentication, replays, dashboard })
+  const api = adminApi(TABLE, { ...deps, authentication, replays, dashboard, signIn })
+  return {
+    serve(request, reply) {
+      const settings = sso()
+      return settings && isSignInPath(request.path) ? signIn.serve(settings, request, reply) : api.serve(request, reply)
+    },
+  }
 }

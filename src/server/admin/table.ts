@@ -19,6 +19,7 @@ import { endUserRows } from './rows/end-users.ts'
 import { explainRows } from './rows/explain.ts'
 import { incidentRows } from './rows/incidents.ts'
 import { liveRows } from './rows/live.ts'
+import { peopleRows } from './rows/people.ts'
 import { providerRows } from './rows/providers.ts'
 import { requestRows } from './rows/requests.ts'
 import { sessionRows } from './rows/session.ts'
@@ -28,6 +29,7 @@ import { usageRows } from './rows/usage.ts'
 
 const rows: readonly AdminRow[] = [
   ...sessionRows,
+  ...peopleRows,
   ...accountRows,
   ...budgetRows,
   ...adjustmentRows,

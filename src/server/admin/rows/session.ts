@@ -7,6 +7,7 @@ import type { Authenticated } from '../authentication.ts'
 import { noteAudit } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
 import { row } from '../row.ts'
+import { signInUrl } from '../sign-in/steps.ts'
 
 const binding = z.strictObject({
   role: z.enum(ROLES),
@@ -16,24 +17,45 @@ const binding = z.strictObject({
 const session = z
   .strictObject({
     object: z.literal('session'),
-    actor: z.strictObject({ kind: z.enum(['token', 'bootstrap', 'local']), id: z.string(), name: z.string() }),
+    actor: z.strictObject({
+      kind: z.enum(['token', 'bootstrap', 'local', 'person']),
+      id: z.string(),
+      name: z.string(),
+    }),
     roles: z.array(binding),
     csrf: z
       .string()
       .nullable()
       .describe('Send it as x-headgate-csrf with every write; null: the request has no session, and needs none'),
     expires_at: time.nullable(),
+    person: z
+      .strictObject({
+        provider: z.string().describe('The name of the identity provider'),
+        email: z.string().nullable(),
+        name: z.string().nullable(),
+        groups: z.array(z.string()),
+        team: z.string().nullable().describe('The ID of the team that pays for model calls; null: none'),
+      })
+      .nullable()
+      .describe('With single sign-on'),
     version: z.string(),
   })
   .meta({ id: 'Session' })
 
-const answerOf = ({ actor, session: current }: Authenticated, { process }: AdminDeps) => ({
+const personOf = (person: NonNullable<Authenticated['session']>['person'], { signIn }: AdminDeps) => {
+  if (!person) return null
+  const { provider, email, name, groups } = person.is
+  return { provider, email, name, groups, team: signIn.membershipOf(person.is).team }
+}
+
+const answerOf = ({ actor, session: current }: Authenticated, deps: AdminDeps) => ({
   object: 'session' as const,
   actor: { kind: actor.kind, id: actor.id, name: actor.name },
   roles: actor.bindings.map(({ role, team }) => ({ role, team })),
   csrf: current?.csrf ?? null,
   expires_at: current ? new Date(current.until).toISOString() : null,
-  version: process.version,
+  person: personOf(current?.person ?? null, deps),
+  version: deps.process.version,
 })
 
 const EXAMPLE = {
@@ -42,6 +64,7 @@ const EXAMPLE = {
   roles: [{ role: 'admin', team: null }],
   csrf: null,
   expires_at: null,
+  person: null,
   version: '0.1.0',
 }
 
@@ -57,6 +80,28 @@ export const sessionRows = [
     async handle(deps, { request }) {
       const found = await deps.authentication.authenticate(request)
       return found.ok ? good({ body: answerOf(found.value, deps) }) : found
+    },
+  }),
+  row({
+    method: 'GET',
+    path: '/sign-in',
+    summary: 'List the identity providers',
+    about: 'A browser opens `url` to sign in, and may add `&return=` with a path of the dashboard.',
+    role: null,
+    scope: 'any',
+    answer: z
+      .strictObject({
+        object: z.literal('list'),
+        data: z.array(z.strictObject({ provider: z.string(), url: z.string() })),
+      })
+      .meta({ id: 'SignInList' }),
+    example: { answer: { object: 'list', data: [] } },
+    handle({ configuration }) {
+      const { sso } = configuration.running()
+      const data = (sso?.providers ?? []).flatMap(({ name }) =>
+        sso ? [{ provider: name, url: signInUrl(sso, name) }] : [],
+      )
+      return good({ body: { object: 'list', data } })
     },
   }),
   row({
@@ -91,20 +136,23 @@ export const sessionRows = [
     method: 'POST',
     path: '/session/logout',
     summary: 'Sign out',
-    about: 'Ends the session of the cookie, and removes the cookie.',
+    about:
+      'Ends the session of the cookie, and removes the cookie. After single sign-on, `end_session` is the address at which a browser also ends the session at the identity provider.',
     role: null,
     scope: 'any',
-    answer: z.undefined(),
-    status: 204,
-    example: {},
+    answer: z.strictObject({ object: z.literal('signed_out'), end_session: z.string().nullable() }),
+    example: { answer: { object: 'signed_out', end_session: null } },
     async handle(deps, call) {
       const { request } = call
       const found = await deps.authentication.authenticate(request)
       if (!found.ok) return found
-      const { actor } = found.value
+      const { actor, session: current } = found.value
       const cookie = await deps.authentication.end(request)
-      await noteAudit(deps.control, { ...call, actor }, { action: 'session.end', object: actor.id, details: {} })
-      return good({ body: undefined, headers: { 'set-cookie': cookie } })
+      const action = current?.person ? 'logout' : 'session.end'
+      await noteAudit(deps.control, { ...call, actor }, { action, object: actor.id, details: {} })
+      const { is, login } = current?.person ?? {}
+      const end_session = is && login ? await deps.signIn.endSession(is, login) : null
+      return good({ body: { object: 'signed_out' as const, end_session }, headers: { 'set-cookie': cookie } })
     },
   }),
 ]

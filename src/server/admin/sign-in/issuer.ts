@@ -84,13 +84,13 @@ export class IssuerCalls {
         idTokenExpected: true,
       }),
     )
-    return answerOf(tokens)
+    return answerOf(tokens, provider)
   }
 
   async refresh(provider: IdentityProvider, refreshToken: string): Promise<IssuerAnswer> {
     const client = await import('openid-client')
     const configuration = await this.#configurationOf(provider)
-    return answerOf(await answered(client.refreshTokenGrant(configuration, refreshToken)))
+    return answerOf(await answered(client.refreshTokenGrant(configuration, refreshToken)), provider)
   }
 
   /** The claims of userinfo; null: the issuer has no such endpoint. */
@@ -205,12 +205,18 @@ const authenticationOf = (client: OpenidClient, secret: string | null) =>
 
 type Tokens = TokenEndpointResponse & { readonly claims: () => Claims | undefined }
 
-const answerOf = (tokens: Tokens): IssuerAnswer => ({
-  claims: tokens.claims() ?? null,
-  idToken: tokens.id_token ?? null,
-  accessToken: tokens.access_token,
-  refreshToken: tokens.refresh_token ?? null,
-})
+const answerOf = (tokens: Tokens, { clientId }: IdentityProvider): IssuerAnswer => {
+  const claims = tokens.claims() ?? null
+  // OpenID Connect Core 1.0, section 3.1.3.7; the library compares it only where there are several audiences.
+  if (claims?.azp !== undefined && claims.azp !== clientId)
+    throw new SignInRefused('the ID token was issued to another client', null)
+  return {
+    claims,
+    idToken: tokens.id_token ?? null,
+    accessToken: tokens.access_token,
+    refreshToken: tokens.refresh_token ?? null,
+  }
+}
 
 /** Converts the errors of the libraries. */
 const answered = async <T>(call: Promise<T>): Promise<T> => {

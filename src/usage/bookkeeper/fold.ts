@@ -13,7 +13,16 @@ import {
   parseCharge,
   type RequestOutcome,
 } from '../../core/journal.ts'
-import type { DayUsage, FacetRow, HourUsage, IncidentRow, OpenCallRow, ProcessSumRow } from '../columns/usage-schema.ts'
+import {
+  type DayUsage,
+  ENDED_COLUMNS,
+  type EndedRow,
+  type FacetRow,
+  type HourUsage,
+  type IncidentRow,
+  type OpenCallRow,
+  type ProcessSumRow,
+} from '../columns/usage-schema.ts'
 import {
   type ClosedLine,
   decodeLine,
@@ -355,9 +364,37 @@ const incidentRow = (
 const unendedRow = (call: FoldedCall): RecordValues => {
   const { request, clientRequestId, at, style, model, route, key, team, client, tag } = firstOpened(call)
   const outcome: RequestOutcome = 'unknown'
-  return [
-    ...[request, clientRequestId, at, null, style, 0, model, route, null, null],
-    ...[key, team, null, null, client, null, tag, outcome, 0],
-    ...[null, null, null, null, 'off', null, null, null, 0, null],
-  ]
+  const row: EndedRow = {
+    ...UNKNOWN_END,
+    ...{ id: request, client_request_id: clientRequestId, received: at, style, asked: model, route, key, team, client },
+    ...{ tag, outcome },
+  }
+  return ENDED_COLUMNS.map((name) => row[name])
+}
+
+type NotOpened = Omit<
+  EndedRow,
+  | ('id' | 'client_request_id' | 'received' | 'style' | 'asked')
+  | ('route' | 'key' | 'team' | 'client' | 'tag' | 'outcome')
+>
+const UNKNOWN_END: NotOpened = {
+  ended: null,
+  stream: 0,
+  provider: null,
+  model: null,
+  person: null,
+  end_user: null,
+  tags: null,
+  status: 0,
+  code: null,
+  message: null,
+  trail: null,
+  decision: null,
+  cache: 'off',
+  first_content_ms: null,
+  total_ms: null,
+  overhead_us: null,
+  saved: 0,
+  trace: null,
+  require: null,
 }

@@ -25,7 +25,7 @@ export type UsageTables = {
 }
 
 /** What the record of a request's end states. */
-type EndedRow = {
+export type EndedRow = {
   /** The gateway's own ID, which begins with its time (`request-id.ts`). */
   readonly id: string
   /** The ID that the client gave the request (`x-request-id`), which others may have too. */

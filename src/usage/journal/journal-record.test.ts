@@ -237,3 +237,20 @@ test('journal record: every cut of a record is malformed', () => {
 })
 
 test('journal record: an object is malformed', () => assert.equal(decodeLine('{"e":"o"}'), undefined))
+
+test('journal record: each value of a request and of an attempt is checked', () => {
+  const [row, attempts] = [4, 5]
+  for (const [name, rowOf] of [
+    ['request', (record: unknown[][][]) => record[row]],
+    ['attempt', (record: unknown[][][]) => record[attempts]?.[0]],
+  ] as const) {
+    const columns = name === 'request' ? ENDED_COLUMNS : LISTED
+    for (const [at, column] of columns.entries()) {
+      const record = JSON.parse(line) as unknown[][][]
+      const values: unknown[] = rowOf(record) ?? assert.fail()
+      assert.equal(values.length, columns.length)
+      values[at] = {}
+      assert.equal(decodeLine(JSON.stringify(record)), undefined, `${name}: ${column}`)
+    }
+  }
+})

@@ -434,7 +434,7 @@ const decodeIncident = (items: readonly unknown[]): IncidentNoted => {
  * text is stored as it is: the writer is this program.
  */
 const LISTED_KINDS = 'idDtttitTITIaaaaaaaataAatT'
-const ENDED_KINDS = 'tTdDtitTTTTTTTTTTtiTTTTtIIIaT'
+const ENDED_KINDS = 'tTdDtitTTTTTTTTTTtiTTTTtIIIaTT'
 
 /** The range of JavaScript's dates (ECMA-262, section 21.4.1.1). */
 const LATEST = 8.64e15

@@ -82,6 +82,29 @@ describe('a gateway that begins without the store', () => {
     assert.equal(one?.refusal, null)
   })
 
+  test('and nine others with it leave all together within the overdraft', async () => {
+    const fleet = fleetOf({ gateways: 3, budgets: [budget(1_000_000)] })
+    let spent = 0
+    const serve = async (gateway: Fleet['all'][number]) => {
+      for (;;) {
+        const one = await done(fleet, gateway.reserve(500))
+        one?.end()
+        if (one?.refusal !== null) return
+        spent += 500
+      }
+    }
+    // They hold all of it.
+    const held = []
+    for (const one of fleet.all) held.push(await done(fleet, one.reserve(333_000)))
+    lose(fleet, true)
+    const started = Array.from({ length: 10 }, (_, at) => fleet.start(`new${at}`))
+    for (const { state } of started) state.isLost = true
+    await fleet.world.advance(5_000)
+    for (const one of held) one?.end(0)
+    for (const one of [...started, ...fleet.all]) await serve(one)
+    assert.ok(spent > 1_000_000 && spent <= 1_010_000, `${spent}`)
+  })
+
   test('refuses a budget that others have used up, as used up', async () => {
     const fleet = fleetOf({ gateways: 2, budgets: [budget(1_000)] })
     const [a, b] = fleet.all

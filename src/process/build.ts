@@ -328,7 +328,7 @@ const openAccounts = (
     journal: () => (current.config.settings.usage.ledger ? ledger : null),
     rules: () => accountRules(current.config),
     blockedUsers: () => blockedUsersOf(keys.decisions()),
-    shared: store && { store, rules: () => leaseRules(current.config, worker !== undefined) },
+    shared: store && { store, rules: () => leaseRules(current, worker) },
     reading,
   })
 }
@@ -377,12 +377,16 @@ const restoringOf = ({ current, log }: Pick<Runtime, 'current' | 'log'>) => ({
 })
 
 /** A supervisor answers in memory: workers ask often, and wait for it. */
-const leaseRules = ({ settings }: Config, isWorker: boolean): ReservationRules => {
-  const { lease } = settings
-  return isWorker && countersPlace(settings) === null
-    ? { ...lease, interval: Math.min(lease.interval, SUPERVISED.interval), hurry: SUPERVISED.hurry }
-    : { ...lease, hurry: HURRY }
+const leaseRules = ({ config, fleet }: Runtime['current'], worker: Runtime['worker']): ReservationRules => {
+  const { lease } = config.settings
+  const starting = () => Math.max(STARTING * (worker?.of ?? 1), fleet?.processes() ?? 0)
+  return worker && countersPlace(config.settings) === null
+    ? { ...lease, interval: Math.min(lease.interval, SUPERVISED.interval), hurry: SUPERVISED.hurry, starting }
+    : { ...lease, hurry: HURRY, starting }
 }
+
+/** Gateways that may start at once while the counters that they share are away, beyond those that the list of gateways has. */
+const STARTING = 10
 
 /** ms that a `fast` budget waits for a store that gateways share before its overdraft is used. */
 const HURRY = 50

@@ -14,7 +14,7 @@ import { testBudget, testClient } from './accounts.ts'
 import { recordIn, runOf, seededStore, type TestLedger, testLedger } from './counter-stores.ts'
 import { type StillWorld, stillWorld } from './still-world.ts'
 
-const RULES = { interval: 500, overdraft: 1, wait: 2_500, hurry: 50 }
+const RULES = { interval: 500, overdraft: 1, wait: 2_500, hurry: 50, starting: () => 10 }
 const TIMEOUT = 1_000
 export const RTT = 1
 

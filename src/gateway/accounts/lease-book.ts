@@ -16,10 +16,13 @@ import {
 } from '../../policy/accounts/held-lease.ts'
 import type { LeaseAnswer, LeaseAsk, LeaseKind } from '../../policy/accounts/lease.ts'
 import type { CounterStore, LeaseReply } from './counter-store.ts'
-import { dropFree, keepPart, partOf, sharePart } from './lease-part.ts'
+import { dropFree, keepPart, overdraftOf, sharePart } from './lease-part.ts'
 
-/** `interval`: ms between two questions about a counter in use. `overdraft`: percent of a budget, of all processes together. */
-export type LeaseRules = { readonly interval: number; readonly overdraft: number }
+/**
+ * `interval`: ms between two questions about a counter in use. `overdraft`: percent of a budget, of all processes together. `starting`:
+ * processes among which a limit is divided by one that has never had an answer.
+ */
+export type LeaseRules = { readonly interval: number; readonly overdraft: number; readonly starting: () => number }
 
 /** The limit of a counter. `life`: ms that the store keeps it. */
 export type LeasedLimit = { readonly limit: number; readonly refill: number; readonly life: number }
@@ -138,7 +141,7 @@ export class LeaseBook {
     const booked = bookedOf(lease)
     const { limit } = booked.terms()
     if (lease.kind === 'budget') {
-      const most = Math.floor((this.#partOf(booked) * this.#rules().overdraft) / 100)
+      const most = overdraftOf(this.#partOf(booked), this.#rules().overdraft)
       const rest = limit - lease.othersUsed - lease.othersHeld - lease.used - lease.held
       if (lease.overdrawn + need > most || need > rest + most) return false
       overdraw(lease, need)
@@ -277,8 +280,9 @@ export class LeaseBook {
     return { want: Math.floor(terms().limit * KINDS[kind].part), leaves: false }
   }
 
+  /** An equal part of a limit. */
   #partOf({ terms, users }: BookedLease): number {
-    return partOf(terms().limit, Math.max(this.#peers, users), this.#peers > 0)
+    return terms().limit / Math.max(this.#peers || this.#rules().starting(), users)
   }
 }
 

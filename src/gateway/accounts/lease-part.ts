@@ -4,12 +4,8 @@ import { freeOf, type HeldLease, overdraw } from '../../policy/accounts/held-lea
 /** ms of the monotonic clock: the last answer, and when a part of a rate was added last. */
 type RateLease = HeldLease & { readonly answeredAt: number; sharedAt: number }
 
-/** A process that has never had an answer does not know how many others there are: bounds hold for at most so many. */
-const UNKNOWN_PEERS = 10
-
-/** An equal part of a limit. `isCounted`: the store has answered how many processes there are. */
-export const partOf = (limit: number, peers: number, isCounted: boolean): number =>
-  limit / Math.max(1, isCounted ? peers : UNKNOWN_PEERS, peers)
+/** What a process uses of a budget without a grant: half of the overdraft is for those that start while the store is away. */
+export const overdraftOf = (part: number, percent: number): number => Math.floor((part * percent) / 200)
 
 /** Others may be granted soon what this process has not used. */
 export const dropFree = (lease: HeldLease): void => {

@@ -52,7 +52,7 @@ const TIMES = { again: 100, slot: 15, tick: 2 }
 /** Answers after which a refusal of slots is final: another process may be about to give one back. */
 const SLOT_ANSWERS = 2
 
-const DEFAULTS: ReservationRules = { interval: 500, overdraft: 1, wait: 2_500, hurry: 50 }
+const DEFAULTS: ReservationRules = { interval: 500, overdraft: 1, wait: 2_500, hurry: 50, starting: () => 1 }
 
 export class Reservations implements Authority {
   readonly #options: ReservationsOptions

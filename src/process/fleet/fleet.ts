@@ -86,6 +86,11 @@ export class Fleet {
     return [...own, ...others.toSorted((a, b) => (a.node < b.node ? -1 : 1))]
   }
 
+  /** The processes of all gateways, as far as this one has had news of them. */
+  processes(): number {
+    return this.gateways().reduce((sum, { processes }) => sum + processes.of, 0)
+  }
+
   /** The answers of the other gateways. Does not reject. */
   async ask(ask: string, { within, isKept }: AskOptions): Promise<NamedReplies> {
     const others = [...this.#others()]

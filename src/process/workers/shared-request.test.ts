@@ -25,4 +25,4 @@ test('a call that ends before its lease is granted occupies no slot', async () =
   second.close()
 })
 
-const RULES = { interval: 500, overdraft: 1, wait: 1_000, hurry: 50 }
+const RULES = { interval: 500, overdraft: 1, wait: 1_000, hurry: 50, starting: () => 1 }

@@ -1,7 +1,7 @@
 /** Bounds of limits and budgets that several gateways share, when one of them or the store is away. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { budget, done, type Fleet, fleetOf } from '../../test/support/fleet.ts'
+import { budget, done, type Fleet, fleetOf, type Reserved } from '../../test/support/fleet.ts'
 
 const lose = ({ all }: Fleet, isLost: boolean): void => {
   for (const { state } of all) state.isLost = isLost
@@ -222,6 +222,31 @@ describe('a gateway that is cut off until its lease is taken back', () => {
 })
 
 describe('requests in progress without the store', () => {
+  test('gateways that know the limit begin none above it for a minute, and then their part', async () => {
+    const fleet = fleetOf({ gateways: 3, limits: { concurrent: 6 } })
+    const [a, b, c] = fleet.all
+    const begin = async (gateway: typeof a, most: number): Promise<readonly Reserved[]> => {
+      const begun = []
+      for (let at = 0; at < most; at++) {
+        const one = await done(fleet, gateway?.reserve())
+        if (one?.refusal === null) begun.push(one)
+      }
+      return begun
+    }
+    const before = [...(await begin(a, 4)), ...(await begin(b, 2)), ...(await begin(c, 1))]
+    assert.equal(before.length, 6)
+    // Each has an answer that has all of them.
+    await fleet.world.advance(2_000)
+    lose(fleet, true)
+    await fleet.world.advance(3_000)
+    for (const gateway of fleet.all) assert.equal((await begin(gateway, 2)).length, 0)
+    // Without the store no other gateway knows that these have ended.
+    for (const one of before) one.end()
+    assert.deepEqual([(await begin(a, 3)).length, (await begin(b, 3)).length, (await begin(c, 3)).length], [2, 2, 0])
+    await fleet.world.advance(60_000)
+    assert.equal((await begin(c, 3)).length, 2)
+  })
+
   test('all that gateways begin is within the limit, and earlier ones end as they would', async () => {
     const fleet = fleetOf({ gateways: 3, limits: { concurrent: 6 } })
     const [a, b, c] = fleet.all

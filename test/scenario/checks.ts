@@ -139,7 +139,8 @@ export const EXPECTATIONS: readonly Expectation[] = [
       const peak = served.peaks.slots ?? 0
       return peak > 0 && peak <= LIMITS.slots ? [] : [`${peak} at once, limit ${LIMITS.slots}`]
     },
-    pending: 'without Redis each gateway begins as many as its part, while earlier requests end: up to twice the limit',
+    pending:
+      'without Redis a gateway goes by its last answer, and one that has not used the limit before begins its part',
   },
   {
     name: 'a rolling upgrade: every gateway exits with 0',

@@ -16,13 +16,10 @@ import {
 } from '../../policy/accounts/held-lease.ts'
 import type { LeaseAnswer, LeaseAsk, LeaseKind } from '../../policy/accounts/lease.ts'
 import type { CounterStore, LeaseReply } from './counter-store.ts'
-import { dropFree, keepPart, overdraftOf, sharePart } from './lease-part.ts'
+import { dropFree, LeaseParts, type PartRules } from './lease-part.ts'
 
-/**
- * `interval`: ms between two questions about a counter in use. `overdraft`: percent of a budget, of all processes together. `starting`:
- * processes among which a limit is divided by one that has never had an answer.
- */
-export type LeaseRules = { readonly interval: number; readonly overdraft: number; readonly starting: () => number }
+/** `interval`: ms between two questions about a counter in use. */
+export type LeaseRules = PartRules & { readonly interval: number }
 
 /** The limit of a counter. `life`: ms that the store keeps it. */
 export type LeasedLimit = { readonly limit: number; readonly refill: number; readonly life: number }
@@ -43,6 +40,8 @@ export type BookedLease = HeldLease & {
   answeredLimit: number
   usedAt: number
   answers: number
+  /** Slots of its own when the store was lost. Unlimited: not known. */
+  own: number
   /** When a share of a rate was added last, while the store does not answer. */
   sharedAt: number
   isDirty: boolean
@@ -78,11 +77,11 @@ export class LeaseBook {
   readonly #world: Pick<World, 'now' | 'later' | 'random'>
   readonly #rules: () => LeaseRules
   readonly #leases = new Map<string, BookedLease>()
+  readonly #parts: LeaseParts
   #urgent = new Set<BookedLease>()
   #isFlushDue = false
   #sentAt = Number.NEGATIVE_INFINITY
   #probeAt = 0
-  #peers = 0
   #isClosed = false
   #cancel: () => void = () => {}
   /** Why the store cannot be used; null: it answers, or was not asked yet. */
@@ -92,6 +91,7 @@ export class LeaseBook {
     this.#store = store
     this.#world = world
     this.#rules = rules
+    this.#parts = new LeaseParts(() => world.now(), rules)
     this.#turnLater()
   }
 
@@ -100,7 +100,16 @@ export class LeaseBook {
     const known = this.#leases.get(counter)
     if (known) return Object.assign(known, of)
     const at = Number.NEGATIVE_INFINITY
-    const times = { asked: null, askedAt: at, answeredAt: at, answeredLimit: 0, usedAt: at, answers: 0, sharedAt: at }
+    const times = {
+      asked: null,
+      askedAt: at,
+      answeredAt: at,
+      answeredLimit: 0,
+      usedAt: at,
+      answers: 0,
+      sharedAt: at,
+      own: Number.POSITIVE_INFINITY,
+    }
     const queue = { isDirty: false, low: -1, need: 0, waiting: [], called: [] }
     return { ...newLease(counter, kind), ...of, ...times, ...queue }
   }
@@ -110,7 +119,7 @@ export class LeaseBook {
     lease.usedAt = now
     lease.isDirty = true
     if (!this.#leases.has(lease.counter)) this.#leases.set(lease.counter, lease)
-    if (this.problem !== null) keepPart(lease, this.#partOf(lease))
+    if (this.problem !== null) this.#parts.keepSlots(lease)
     if (lease.asked) return
     const free = freeOf(lease)
     if (free < lease.low) this.#soon(lease)
@@ -141,14 +150,14 @@ export class LeaseBook {
     const booked = bookedOf(lease)
     const { limit } = booked.terms()
     if (lease.kind === 'budget') {
-      const most = overdraftOf(this.#partOf(booked), this.#rules().overdraft)
+      const most = this.#parts.overdraftOf(booked)
       const rest = limit - lease.othersUsed - lease.othersHeld - lease.used - lease.held
       if (lease.overdrawn + need > most || need > rest + most) return false
       overdraw(lease, need)
       return true
     }
-    if (lease.kind === 'slots') keepPart(booked, this.#partOf(booked))
-    else sharePart(booked, this.#partOf(booked), this.#world.now())
+    if (lease.kind === 'slots') this.#parts.keepSlots(booked)
+    else this.#parts.shareRate(booked)
     return freeOf(lease) >= need
   }
 
@@ -234,8 +243,9 @@ export class LeaseBook {
   }
 
   #onReply(leases: readonly BookedLease[], asks: readonly LeaseAsk[], reply: LeaseReply): void {
+    if (reply.problem === null) this.#parts.answered(reply.peers)
+    else if (this.problem === null) this.#parts.lost(this.#leases.values())
     this.problem = reply.problem
-    if (reply.problem === null) this.#peers = reply.peers
     const woken: Waiter[] = []
     for (const [at, lease] of leases.entries()) {
       const [ask, answer] = [asks[at], reply.answers[at]]
@@ -248,7 +258,7 @@ export class LeaseBook {
     // No other answer comes for those who wait.
     if (reply.problem !== null)
       for (const lease of this.#leases.values()) {
-        keepPart(lease, this.#partOf(lease))
+        this.#parts.keepSlots(lease)
         wake(lease)
       }
     else if (this.#urgent.size > 0) this.#flush()
@@ -278,11 +288,6 @@ export class LeaseBook {
 
   #wanted({ kind, terms }: BookedLease) {
     return { want: Math.floor(terms().limit * KINDS[kind].part), leaves: false }
-  }
-
-  /** An equal part of a limit. */
-  #partOf({ terms, users }: BookedLease): number {
-    return terms().limit / Math.max(this.#peers || this.#rules().starting(), users)
   }
 }
 

@@ -28,7 +28,11 @@ export class ApiError extends Error {
 
 /** Who is signed in. */
 export type SessionInfo = {
-  readonly actor: { readonly kind: 'token' | 'bootstrap' | 'local'; readonly id: string; readonly name: string }
+  readonly actor: {
+    readonly kind: 'token' | 'bootstrap' | 'local' | 'person'
+    readonly id: string
+    readonly name: string
+  }
   readonly roles: readonly HeldRole[]
   readonly csrf: string | null
   readonly expires_at: string | null
@@ -224,6 +228,22 @@ const sessionIsKnown = async (): Promise<void> => {
   if (session.value === null) await readSession()
 }
 
+/** Where a browser signs in with a company account. `url`: leads back to this page. */
+export type IdentityProviderLink = { readonly provider: string; readonly url: string }
+
+/** The identity providers; empty: there is no single sign-on, or the gateway does not answer. */
+export const identityProviders = async (): Promise<readonly IdentityProviderLink[]> => {
+  try {
+    const response = await call(`${BASE}/sign-in`, {})
+    const { data }: ApiList<IdentityProviderLink> = await response.json()
+    const here = `${location.pathname.slice(PREFIX.length)}${location.search}`
+    return data.map(({ provider, url }) => ({ provider, url: `${url}&return=${encodeURIComponent(here)}` }))
+  } catch {
+    // The form for a token remains.
+    return []
+  }
+}
+
 /** Signs in with a token, which is not kept. */
 export const signIn = async (token: string): Promise<void> => {
   const response = await call(`${BASE}/session`, {
@@ -268,8 +288,10 @@ export const callModel = async (path: string, body: unknown, signal: AbortSignal
 
 /** Ends the session. */
 export const signOut = async (): Promise<void> => {
-  await write('POST', '/session/logout')
-  location.reload()
+  const { end_session } = await write<{ readonly end_session: string | null }>('POST', '/session/logout')
+  // The session at the identity provider would sign the person in again.
+  if (end_session) location.assign(end_session)
+  else location.reload()
 }
 
 /** The problem of a failed call, whatever was thrown. */

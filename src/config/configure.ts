@@ -255,6 +255,9 @@ const noAccounts = (): AccountRecords => NO_ACCOUNTS
 const areNamesIncomplete = (problems: readonly Problem[]): boolean =>
   problems.some(({ what = '' }) => /^(?:teams|keys)\b/.test(what))
 
+const NO_BREAK_GLASS =
+  'sso is set without auth.admin (AUTH_ADMIN): if the identity provider is down, no one can sign in. Set AUTH_ADMIN, and keep the token in a safe'
+
 const NO_SHARED_CACHE =
   'cache.shared (CACHE_SHARED) is true without redis.url: each process keeps its own answers. Set redis.url (REDIS_URL), or remove cache.shared'
 
@@ -320,6 +323,7 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
 
   const parsed = merged.data
   if (parsed.cache.shared && parsed.redis.url === undefined) warnings.push(NO_SHARED_CACHE)
+  if (accounts?.sso && parsed.auth.admin === undefined) warnings.push(NO_BREAK_GLASS)
   const delay = parsed.drain.delay ?? (launch.production ? DRAIN_DELAY_IN_PRODUCTION : 0)
   const settings: Settings = { ...parsed, drain: { ...parsed.drain, delay } }
   const alone = upstreams.instances.length === 0 && !launch.production

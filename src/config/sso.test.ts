@@ -49,6 +49,11 @@ test('sso: the section is read with its defaults', () => {
   assert.equal(loaded({ env, yaml: 'providers: {}\n' }).config.sso, null)
 })
 
+test('sso: without auth.admin there is a warning, which doctor shows', () => {
+  assert.match(loaded({ env, yaml: whole }).warnings.join(), /sso is set without auth\.admin/)
+  assert.deepEqual(loaded({ env: { ...env, AUTH_ADMIN: 'a-token-of-24-characters-' }, yaml: whole }).warnings, [])
+})
+
 test('sso: several secrets are a list, of which the first is used', () => {
   const { sso } = loaded({
     env,

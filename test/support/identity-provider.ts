@@ -1,4 +1,5 @@
 /** A real OpenID provider (`oidc-provider`) on 127.0.0.1, at which the chosen person is signed in without a form, and a browser without a window. */
+/// <reference path="./oidc-provider.d.ts" />
 import assert from 'node:assert/strict'
 import { createServer, get, type IncomingHttpHeaders, type Server } from 'node:http'
 import { Provider } from 'oidc-provider'

@@ -1,14 +1,40 @@
-/** The sign-in with an admin token: a dialog over the page, which stays as it is. After each wrong token the next try waits longer. */
+/** The sign-in: a dialog over the page, which stays as it is. Identity providers are links; a token is a form. After each wrong token the next try waits longer. */
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { ApiError, signIn, signInNeeded } from '../api.ts'
+import { ApiError, type IdentityProviderLink, identityProviders, signIn, signInNeeded } from '../api.ts'
 import { en } from '../words/en.ts'
 import { Dialog } from './dialog.tsx'
 
 /** s that the longest wait lasts. The gateway limits the tries of an address, too. */
 const LONGEST_WAIT = 30
 
-const Form = () => {
+const Providers = ({ links }: { readonly links: readonly IdentityProviderLink[] }) => (
+  <div class="stack">
+    {links.map(({ provider, url }) => (
+      <a key={provider} class="button primary" href={url}>
+        {en.session.with(provider)}
+      </a>
+    ))}
+  </div>
+)
+
+const Choice = () => {
+  const links = useSignal<readonly IdentityProviderLink[]>([])
+  useEffect(() => {
+    void identityProviders().then((found) => {
+      links.value = found
+    })
+  }, [links])
+  const hasProviders = links.value.length > 0
+  return (
+    <div class="stack">
+      {hasProviders && <Providers links={links.value} />}
+      <Form isAlone={!hasProviders} />
+    </div>
+  )
+}
+
+const Form = ({ isAlone }: { readonly isAlone: boolean }) => {
   const problem = useSignal('')
   const isBusy = useSignal(false)
   const wait = useSignal(0)
@@ -41,7 +67,7 @@ const Form = () => {
   }
   return (
     <form class="stack" onSubmit={(event) => void submit(event)}>
-      <p>{signInNeeded.value === 'again' ? en.session.again : en.session.about}</p>
+      <p>{signInNeeded.value === 'again' ? en.session.again : isAlone ? en.session.about : en.session.orToken}</p>
       <label class="field">
         {en.session.token}
         <input
@@ -70,6 +96,6 @@ const Form = () => {
 export const SignIn = () =>
   signInNeeded.value === 'no' ? null : (
     <Dialog title={en.session.title}>
-      <Form />
+      <Choice />
     </Dialog>
   )

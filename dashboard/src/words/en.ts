@@ -53,6 +53,8 @@ export const en = words({
     team: (team: string) => `team ${team}`,
     title: 'Sign in',
     about: 'This gateway needs an admin token: the value of AUTH_ADMIN, or a token that begins with hga_.',
+    with: (provider: string) => `Sign in with ${provider}`,
+    orToken: 'Or use an admin token.',
     token: 'Admin token',
     submit: 'Sign in',
     wrong: 'The token was not accepted.',

@@ -1,0 +1,80 @@
+/** A person signs in with a company account in a real browser, at a real OpenID provider, and out again. */
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import type { Browser } from 'playwright-core'
+import { type Started, start } from '../e2e/support/process.ts'
+import { type IdentityProviderFixture, startIdentityProvider } from '../support/identity-provider.ts'
+import { freePorts } from '../support/ports.ts'
+import { skipBrowser, startBrowser } from './support/chromium.ts'
+import { LOOKS, withDashboard } from './support/dashboard.ts'
+
+const TOKEN = 'admin-token-0123456789abcdef'
+
+describe('the sign-in with a company account', { skip: skipBrowser }, () => {
+  let browser: Browser
+  let gateway: Started
+  let idp: IdentityProviderFixture
+  let url = ''
+  before(async () => {
+    const [port = 0, own = 0] = await freePorts(2)
+    url = `http://127.0.0.1:${port}`
+    idp = await startIdentityProvider(url, own)
+    idp.people.set('ann', { email: 'ann@corp.example', groups: ['ai-admins'] })
+    idp.signedIn = 'ann'
+    browser = await startBrowser()
+    gateway = await start({
+      env: { AUTH_ADMIN: TOKEN, PORT: String(port) },
+      files: {
+        'headgate.yaml': `sso:
+  publicUrl: ${url}
+  secret: a-secret-of-more-than-32-characters-0123
+  providers: { corp: { issuer: "${idp.issuer}", clientId: headgate, clientSecret: ${idp.clientSecret}, scopes: [ openid, email, groups ] } }
+  roles: [ { group: ai-admins, role: admin } ]
+`,
+      },
+    })
+  })
+  after(async () => {
+    await Promise.all([browser?.close(), gateway?.stop(), idp?.stop()])
+  })
+
+  for (const look of LOOKS)
+    test(`the buttons of the identity providers are above the token, ${look.width} ${look.theme}`, () =>
+      withDashboard(browser, { url, expected: /status of 401/, ...look }, async ({ page, open, check, shot }) => {
+        await open('/dashboard/config')
+        const link = page.getByRole('link', { name: 'Sign in with corp' })
+        await link.waitFor()
+        const href = await link.getAttribute('href')
+        assert.equal(href, `${url}/admin/api/v1/login?provider=corp&return=%2Fdashboard%2Fconfig`)
+        await page.getByLabel('Admin token').waitFor()
+        await check()
+        await shot('sign-in-sso')
+      }))
+
+  test('a browser goes to the provider, comes back to the page, and signs out at both', async () => {
+    const context = await browser.newContext()
+    const page = await context.newPage()
+    await page.goto(`${url}/dashboard/config`)
+    await page.getByRole('link', { name: 'Sign in with corp' }).click()
+    await page.waitForURL(`${url}/dashboard/config`)
+    const session = await page.evaluate(async () => (await fetch('/admin/api/v1/session')).json())
+    assert.deepEqual([session.actor.kind, session.actor.name], ['person', 'ann@corp.example'])
+    const cookies = await context.cookies(`${url}/admin/api/v1/session`)
+    assert.deepEqual(
+      cookies
+        .filter(({ name }) => name.startsWith('headgate-') && !name.startsWith('headgate-login'))
+        .map(({ httpOnly, sameSite }) => [httpOnly, sameSite]),
+      [[true, 'Lax']],
+    )
+    const left = await page.evaluate(async (csrf) => {
+      const response = await fetch('/admin/api/v1/session/logout', {
+        method: 'POST',
+        headers: { 'x-headgate-csrf': csrf },
+      })
+      return { end: (await response.json()).end_session, after: (await fetch('/admin/api/v1/session')).status }
+    }, session.csrf)
+    assert.equal(new URL(left.end).origin, idp.issuer)
+    assert.equal(left.after, 401)
+    await context.close()
+  })
+})

@@ -36,6 +36,10 @@ export const alertsSchema = z.strictObject({
         .default(20)
         .describe('requests in the window below which `failedShare` sends nothing'),
       keyDead: z.boolean().default(true).describe('a provider refuses a key'),
+      breakGlass: z
+        .boolean()
+        .default(true)
+        .describe('the token of `auth.admin` is used although people sign in (`sso`)'),
       policyBreach: z
         .boolean()
         .default(true)

@@ -51,6 +51,8 @@ export type Alerts = {
     readonly keyDead: boolean
     /** A target was planned that does not satisfy the data policy. */
     readonly policyBreach: boolean
+    /** The token of `auth.admin` is used although people sign in. */
+    readonly breakGlass: boolean
     /** ms for which a store does not respond. */
     readonly storeDown: number
     /** ms by which the usage database lags behind the journal. */

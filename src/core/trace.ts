@@ -132,5 +132,7 @@ export type GatewayEvent =
       readonly model: string
       readonly lack: string
     }
+  /** The token of `auth.admin` was used although people sign in: the first use from an address in ten minutes. */
+  | { readonly event: 'break_glass'; readonly id: string; readonly address: string }
   /** An unexpected exception: a bug in the gateway. */
   | { readonly event: 'error'; readonly id?: string; readonly error: unknown }

@@ -91,6 +91,8 @@ export const logEntryOf = (event: GatewayEvent): LogEntry => {
       const { id, provider, model, lack } = event
       return { level: 'error', event: 'policy_breach', fields: { id, provider, model, lack } }
     }
+    case 'break_glass':
+      return { level: 'warn', event: 'break_glass', fields: { id: event.id, address: event.address } }
     case 'error':
       return { level: 'error', event: 'error', fields: { id: event.id, ...errorFields(event.error) } }
     default:

@@ -335,6 +335,9 @@ class GatewayMetrics implements Metrics {
       case 'policy_breach':
         // The exception that follows is counted.
         return
+      case 'break_glass':
+        // The audit log has each.
+        return
       case 'error':
         return this.#instruments.errors.add({})
       default:

@@ -13,6 +13,7 @@ const rules = {
   failedLeast: 20,
   keyDead: false,
   policyBreach: false,
+  breakGlass: false,
   storeDown: 0,
   ledgerLag: 0,
   estimatedShare: 0,

@@ -185,6 +185,8 @@ class Simulation {
       case 'fallback':
         state.trace(`fallback ${event.id} ${event.from} → ${event.to}: ${event.kind}`)
         return
+      case 'break_glass':
+        return
       case 'policy_breach':
         return state.watch.breach(0, `policy: ${event.provider}/${event.model} ${event.lack}`)
       case 'error':

@@ -64,6 +64,7 @@ const alertsFor = (url: string, more: Partial<Alerts> = {}): Alerts => ({
     failedLeast: 20,
     keyDead: true,
     policyBreach: true,
+    breakGlass: true,
     storeDown: 0,
     ledgerLag: 0,
     estimatedShare: 50,
@@ -494,6 +495,7 @@ test('alerting: the views of several processes become one', () => {
     closedRoutes: [],
     deadKeys: [],
     breaches: [],
+    breakGlass: [],
     brokenStores: [],
     ledgerLag: 5,
   }
@@ -504,6 +506,7 @@ test('alerting: the views of several processes become one', () => {
     closedRoutes: ['fast'],
     deadKeys: [dead],
     breaches: [{ provider: 'openai', model: 'm', lack: 'region us' }],
+    breakGlass: [{ address: '203.0.113.7' }],
     brokenStores: [{ store: 'usage', reason: 'disk_full' }],
     ledgerLag: 7,
   }

@@ -13,6 +13,9 @@ const MAX_BREACHES = 20
 
 type PolicyBreach = NonNullable<AlertView['breaches']>[number]
 
+/** ms for which a use of `auth.admin` deserves an alert, and addresses that are kept. */
+const BREAK_GLASS = { time: 600_000, addresses: 20 }
+
 /** Answers of the last hour, by parts of it. */
 class AnswerCount {
   #parts: { readonly number: number; all: number; estimated: number }[] = []
@@ -38,13 +41,16 @@ class AnswerCount {
 }
 
 /** The counts of one process. Plain JSON data, since workers exchange them. */
-export type ProcessCounts = Pick<AlertView, 'answers' | 'requests' | 'breaches'>
+export type ProcessCounts = Pick<AlertView, 'answers' | 'requests' | 'breaches' | 'breakGlass'>
 
 export class RequestCounts {
   readonly #answers = new AnswerCount()
   readonly #requests = new FailedShare()
   /** The last breaches of the data policy, and their time. */
   #breaches: readonly { readonly at: number; readonly breach: PolicyBreach }[] = []
+
+  /** The last uses of `auth.admin`, and their time. */
+  #breakGlass: readonly { readonly at: number; readonly address: string }[] = []
 
   /** Counts failed requests, breaches of the data policy, and answers with estimated usage. */
   observe(event: GatewayEvent): void {
@@ -55,6 +61,11 @@ export class RequestCounts {
         { at: Date.now(), breach: { provider, model, lack } },
       ]
     }
+    if (event.event === 'break_glass')
+      this.#breakGlass = [
+        ...this.#breakGlass.slice(1 - BREAK_GLASS.addresses),
+        { at: Date.now(), address: event.address },
+      ]
     if (event.event !== 'request') return
     this.#requests.add(Date.now(), summaryOf(event.trace))
     const used = event.trace.findLast((one) => one.type === 'usage')
@@ -65,6 +76,9 @@ export class RequestCounts {
   sums(window: number): ProcessCounts {
     const now = Date.now()
     const breaches = this.#breaches.filter(({ at }) => at > now - PARTS * PART).map(({ breach }) => breach)
-    return { answers: this.#answers.sum(now), requests: this.#requests.sum(now, window), breaches }
+    const breakGlass = this.#breakGlass
+      .filter(({ at }) => at > now - BREAK_GLASS.time)
+      .map(({ address }) => ({ address }))
+    return { answers: this.#answers.sum(now), requests: this.#requests.sum(now, window), breaches, breakGlass }
   }
 }

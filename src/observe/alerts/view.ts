@@ -89,6 +89,10 @@ export const joinViews = (all: readonly ProcessView[]): ProcessView => {
     requests: { all: sum(({ requests }) => requests.all), failed: sum(({ requests }) => requests.failed) },
     openCircuits: [...new Set(all.flatMap(({ openCircuits }) => openCircuits))],
     closedRoutes: [...new Set(all.flatMap(({ closedRoutes }) => closedRoutes))],
+    breakGlass: firstOfEach(
+      all.flatMap(({ breakGlass = [] }) => breakGlass),
+      ({ address }) => address,
+    ),
     breaches: firstOfEach(
       all.flatMap(({ breaches = [] }) => breaches),
       ({ provider, model }) => `${provider} ${model}`,

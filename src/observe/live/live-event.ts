@@ -75,6 +75,10 @@ export const liveEventOf = (event: GatewayEvent, view: LiveView): Omit<LiveEvent
       const { id, provider, model, lack } = event
       return made('log', 'log', [], { at, level: 'error', event: 'policy_breach', request: id, provider, model, lack })
     }
+    case 'break_glass': {
+      const { id, address } = event
+      return made('log', 'log', [], { at, level: 'warn', event: 'break_glass', request: id, address })
+    }
     case 'error': {
       const { id = null, error } = event
       const name = error instanceof Error ? error.name : typeof error

@@ -12,6 +12,7 @@ const rules: Alerts['rules'] = {
   failedLeast: 20,
   keyDead: true,
   policyBreach: true,
+  breakGlass: true,
   storeDown: 60_000,
   ledgerLag: 60_000,
   estimatedShare: 20,
@@ -25,6 +26,7 @@ const NO_RULES: Alerts['rules'] = {
   failedLeast: 20,
   keyDead: false,
   policyBreach: false,
+  breakGlass: false,
   storeDown: 0,
   ledgerLag: 0,
   estimatedShare: 0,
@@ -96,6 +98,11 @@ const cases: readonly (readonly [name: string, view: Partial<AlertView>, expecte
     'a dead key',
     { deadKeys: [{ provider: 'openai', key: 'a1f3', why: 'suspended' }] },
     ['key.dead critical openai#a1f3  '],
+  ],
+  [
+    'a use of auth.admin where people sign in',
+    { breakGlass: [{ address: '203.0.113.7' }] },
+    ['auth.break_glass critical bootstrap 203.0.113.7 '],
   ],
   [
     'a breach of the data policy',

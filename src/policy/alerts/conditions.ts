@@ -55,6 +55,8 @@ export type AlertView = {
   readonly answers: { readonly all: number; readonly estimated: number }
   /** Requests in the window of the rule `failedShare`; without those that the gateway refused or whose client left. */
   readonly requests: { readonly all: number; readonly failed: number }
+  /** Addresses from which the token of `auth.admin` was used in the last ten minutes, although people sign in. Absent: none. */
+  readonly breakGlass?: readonly { readonly address: string }[]
   /** Targets that were about to receive a request whose data policy they do not satisfy, in the last hour. Absent: none. */
   readonly breaches?: readonly { readonly provider: string; readonly model: string; readonly lack: string }[]
   readonly keys: readonly Pick<ClientKey, 'id' | 'name' | 'status' | 'expiresAt'>[]
@@ -81,6 +83,7 @@ const found = (rules: Alerts['rules'], view: AlertView): AlertCondition[] => [
       ]),
   ...failedConditions(rules, view),
   ...(rules.keyDead ? view.deadKeys.map(keyDeadCondition) : []),
+  ...(rules.breakGlass ? (view.breakGlass ?? []).map(breakGlassCondition) : []),
   ...(rules.policyBreach ? (view.breaches ?? []).map(breachCondition) : []),
   ...(rules.storeDown === 0 ? [] : view.brokenStores.map((broken) => storeCondition(rules, broken))),
   ...(rules.ledgerLag === 0 || view.ledgerLag < rules.ledgerLag ? [] : [lagCondition(rules, view)]),
@@ -199,6 +202,18 @@ const keyDeadCondition = ({ provider, key, why }: AlertView['deadKeys'][number])
   object: { kind: 'provider_key', id: `${provider}#${key}`, name: `${provider}#${key}` },
   after: 0,
   message: `The provider ${provider} refuses the key ${key} (${why}).`,
+})
+
+const breakGlassCondition = ({ address }: NonNullable<AlertView['breakGlass']>[number]): AlertCondition => ({
+  ...EPISODE,
+  rule: 'breakGlass',
+  type: 'auth.break_glass',
+  severity: 'critical',
+  object: { kind: 'token', id: 'bootstrap', name: 'auth.admin' },
+  // Of several addresses one alert each.
+  threshold: address,
+  after: 0,
+  message: `The token of auth.admin was used from ${address}, although people sign in with single sign-on. The audit log has the request (breakglass.use).`,
 })
 
 const breachCondition = ({ provider, model, lack }: NonNullable<AlertView['breaches']>[number]): AlertCondition => ({

@@ -1,4 +1,6 @@
 /** Uses of `auth.admin` where people sign in: the way in when the issuer is down, and a trace of each other use. */
+
+import type { Gateway } from '../../gateway/gateway.ts'
 import { addressGroup } from '../../policy/health/shed.ts'
 import type { RunOperation } from '../../records/store/record-operations.ts'
 import type { AdminRequest } from '../admin-request.ts'
@@ -11,17 +13,18 @@ const MAX_ADDRESSES = 1_000
 
 export class BreakGlass {
   readonly #run: RunOperation
+  readonly #emit: Gateway['emit']
   readonly #now: () => number
   /** The last entry of each address. */
   readonly #noted = new Map<string, number>()
 
-  /** `now`: ms since 1970. */
-  constructor(run: RunOperation, now: () => number) {
+  constructor(run: RunOperation, { emit, world }: Pick<Gateway, 'emit' | 'world'>) {
     this.#run = run
-    this.#now = now
+    this.#emit = emit
+    this.#now = world.date
   }
 
-  /** Notes a use in the audit log. What cannot be noted is logged by the store, and prevents nothing. */
+  /** Notes a use in the audit log, for the log and for alerts. What cannot be noted is logged by the store, and prevents nothing. */
   used({ address, id, method, path }: Pick<AdminRequest, 'address' | 'id' | 'method' | 'path'>): void {
     const network = addressGroup(address)
     const now = this.#now()
@@ -30,6 +33,7 @@ export class BreakGlass {
     this.#noted.set(network, now)
     const [oldest] = this.#noted.keys()
     if (this.#noted.size > MAX_ADDRESSES && oldest !== undefined) this.#noted.delete(oldest)
+    this.#emit({ event: 'break_glass', id, address })
     const { kind, id: actor, name } = BOOTSTRAP
     const context = { ...SESSION_CONTEXT, actor: { kind, id: actor, name }, from: address, requestId: id }
     void this.#run({ do: 'note', action: 'breakglass.use', object: actor, details: { method, path } }, context)

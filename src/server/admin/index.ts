@@ -46,7 +46,7 @@ export const openAdminApi = ({ tokens, onSignInProblem, ...deps }: AdminOptions)
     now,
     report: onSignInProblem,
   })
-  const breakGlass = new BreakGlass(control.run, now)
+  const breakGlass = new BreakGlass(control.run, gateway)
   const authentication = new Authentication({
     now,
     production: deps.process.production,

@@ -36,3 +36,5 @@ process.on('message', (message) => {
   }
   process.send?.(answer)
 })
+// A gateway that does not start ends, and is reported.
+process.channel?.unref()

@@ -231,7 +231,11 @@ const journalBytes = (folder: string): ReadonlyMap<number, number> => {
 export const measureCosts = async (): Promise<Measured> => {
   const folder = mkdtempSync(join(tmpdir(), 'headgate-costs-'))
   const provider = new Provider()
-  const { child, port } = await startGateway(folder, await provider.listen())
+  const { child, port } = await startGateway(folder, await provider.listen()).catch((error: unknown) => {
+    // An open server would keep this process.
+    provider.close()
+    throw error
+  })
   const client = new Client(port)
   const served: string[] = []
   const serve = async (name: string, kind: Kind, count: number, chunks: number): Promise<void> => {

@@ -42,7 +42,7 @@ import { isListedModel } from '../policy/routing/models.ts'
 import { KeyStore, type KeyStoreOptions } from '../records/store/key-store.ts'
 import { sharedControl } from '../records/store/place.ts'
 import { withByteAccounting } from '../runtime/buffered-bytes.ts'
-import { freeCompilationsAtOnce, keepOptimisedCode, limitYoungGeneration } from '../runtime/heap-tuning.ts'
+import { limitYoungGeneration, tuneEngine } from '../runtime/heap-tuning.ts'
 import { measureLoad } from '../runtime/load.ts'
 import { turn } from '../runtime/turns.ts'
 import { realWorld } from '../runtime/world.ts'
@@ -92,10 +92,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     report: (error) => log.warn('sign_in', error),
   })
   const isTuned = launch.heapTuning === 'on'
-  if (isTuned) {
-    keepOptimisedCode()
-    freeCompilationsAtOnce()
-  }
+  if (isTuned) tuneEngine()
   const activeCalls = new ActiveCalls()
   const inFlight = () => activeCalls.size
   const load = measureLoad({ inFlight, ...(isTuned && { whileBusy: () => limitYoungGeneration(inFlight) }) })

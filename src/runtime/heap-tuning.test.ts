@@ -35,4 +35,9 @@ test('heap tuning: V8 has the flags that are changed', () => {
   const known = execFileSync(process.execPath, ['--v8-options'], { encoding: 'utf8' })
   assert.match(known, /--memory-reducer-favors-memory .*\n.*default: --memory-reducer-favors-memory/)
   assert.match(known, /--maglev-destroy-on-background .*\n.*default: --maglev-destroy-on-background/)
+  assert.match(known, /--max-inlined-bytecode-size .*\n.*default: --max-inlined-bytecode-size=460/)
+  assert.match(
+    known,
+    /--max-inlined-bytecode-size-cumulative .*\n.*default: --max-inlined-bytecode-size-cumulative=920/,
+  )
 })

@@ -118,6 +118,8 @@ test('built: no debugger, heap snapshot or diagnostic report', () => {
     ['runtime/heap-tuning.ts', "growth ? '--semi-space-growth-factor=2' : '--semi-space-growth-factor=1'"],
     ['runtime/heap-tuning.ts', "'--no-memory-reducer-favors-memory'"],
     ['runtime/heap-tuning.ts', "'--no-maglev-destroy-on-background'"],
+    ['runtime/heap-tuning.ts', "'--max-inlined-bytecode-size=800'"],
+    ['runtime/heap-tuning.ts', "'--max-inlined-bytecode-size-cumulative=4000'"],
   ])
 })
 

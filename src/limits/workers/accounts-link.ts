@@ -1,6 +1,6 @@
 /** Limits, budgets and usage in a worker: messages to the supervisor, which has them for all workers. */
 
-import type { CounterStore, CounterTotals, LeaseReply } from '../../gateway/accounts/counter-store.ts'
+import type { CounterStore, LeaseReply } from '../../gateway/accounts/counter-store.ts'
 import type { Adjusted, Adjustment } from '../../usage/bookkeeper/ledger-store.ts'
 import type { SharedBookkeeper } from '../../usage/bookkeeper/usage-ledger.ts'
 import type {
@@ -16,7 +16,7 @@ import type {
 const LEDGER_TIMEOUT = 10_000
 /** ms for the supervisor to count what was spent earlier; longer than it waits for the bookkeeper. */
 const BUDGETS_TIMEOUT = 40_000
-/** ms for the counters of the supervisor, beyond the time limit of a store that gateways share. It decides at once: only a stopped process is late. */
+/** ms for the counters of the supervisor, beyond the time limit of a shared store. It decides at once: only a stopped process is late. */
 const LEASE_TIMEOUT = 3_000
 const LATE = 'the process that stores usage does not respond'
 const NO_COUNTERS = 'the process that has the counters does not respond'
@@ -25,22 +25,20 @@ export class AccountsLink implements SharedBookkeeper {
   /** The counters of all workers. */
   readonly store: CounterStore = {
     lease: async (asks) => {
-      const reply = await this.#exchange(this.#leasing, NO_REPLY, (id) => this.#send({ type: 'lease', id, asks }))
+      const { reply } = (await this.#ask('leased', this.#limit, (id) => ({ type: 'lease', id, asks }))) ?? NO_REPLY
       this.#onReply(reply.problem)
       return reply
     },
     read: (counters) => this.#totals('store', counters),
     spent: (counters) => this.#totals('ledger', counters),
-    known: () => this.#exchange(this.#listing, [], (id) => this.#send({ type: 'lease_known', id })),
+    known: async () => (await this.#ask('known', this.#limit, (id) => ({ type: 'lease_known', id })))?.counters ?? [],
   }
   readonly #send: (message: AccountsFromWorker) => void
-  /** ms for an answer of the store that gateways share. */
-  #timeout = 0
+  /** ms for an answer about counters. */
+  #limit = LEASE_TIMEOUT
   #onReply: (problem: string | null) => void = () => {}
-  readonly #queries = new Map<number, (answer: SharedLedgerAnswer) => void>()
-  readonly #leasing = new Map<number, (reply: LeaseReply) => void>()
-  readonly #listing = new Map<number, (counters: readonly string[]) => void>()
-  readonly #reading = new Map<number, (totals: readonly (CounterTotals | null)[] | null) => void>()
+  /** Questions without an answer. Null: there is none. */
+  readonly #open = new Map<number, (answer: Answer | null) => void>()
   #count = 0
   /** The budgets that the supervisor has, as JSON. */
   #budgets = JSON.stringify({ budgets: [], whenUnknown: 'refuse' } satisfies SentBudgetRules)
@@ -52,7 +50,7 @@ export class AccountsLink implements SharedBookkeeper {
 
   /** Other gateways share the limits. `onReply`: receives why their store cannot be used after each exchange, or null. */
   shareLimits(store: SharedLimitsStore, onReply: (problem: string | null) => void): void {
-    this.#timeout = store.timeout
+    this.#limit = LEASE_TIMEOUT + store.timeout
     this.#onReply = onReply
     this.#send({ type: 'shared_limits', ...store })
   }
@@ -74,81 +72,66 @@ export class AccountsLink implements SharedBookkeeper {
     const text = JSON.stringify(rules)
     if (text === this.#budgets) return this.#counting
     this.#budgets = text
-    this.#counting = this.#ask((id) => this.#send({ type: 'budgets', id, ...rules }), BUDGETS_TIMEOUT).then(problemOf)
+    const sent = this.#ask('budgets_counted', BUDGETS_TIMEOUT, (id) => ({ type: 'budgets', id, ...rules }))
+    this.#counting = sent.then((answer) => (answer ? answer.problem : LATE))
     return this.#counting
   }
 
-  flush(): Promise<string | null> {
-    return this.#queryLedger({ do: 'flush' }).then(problemOf)
+  async flush(): Promise<string | null> {
+    const value = await this.#queryLedger({ do: 'flush' })
+    return typeof value === 'string' ? value : null
   }
 
   async adjust(adjustment: Adjustment): Promise<Adjusted | string> {
-    const { value } = await this.#queryLedger({ do: 'adjust', adjustment })
-    return value ?? LATE
+    return (await this.#queryLedger({ do: 'adjust', adjustment })) ?? LATE
   }
 
-  onMessage(message: Exclude<AccountsFromSupervisor, { type: 'ledger_state' }>): void {
-    switch (message.type) {
-      case 'leased':
-        return this.#leasing.get(message.id)?.(message.reply)
-      case 'known':
-        return this.#listing.get(message.id)?.(message.counters)
-      case 'totals':
-        return this.#reading.get(message.id)?.(message.totals)
-      case 'budgets_counted':
-        return this.#queries.get(message.id)?.({ value: message.problem })
-      case 'ledger_answer':
-        return this.#queries.get(message.id)?.(message.answer)
-      default:
-        throw new Error(`unknown message ${JSON.stringify(message satisfies never)}`)
-    }
+  onMessage(message: Answer): void {
+    this.#open.get(message.id)?.(message)
   }
 
   /** The supervisor has ended. */
   onDisconnect(): void {
-    for (const done of this.#leasing.values()) done(NO_REPLY)
-    for (const done of this.#reading.values()) done(null)
-    for (const done of this.#listing.values()) done([])
+    for (const done of this.#open.values()) done(null)
   }
 
-  #totals(of: 'store' | 'ledger', counters: readonly string[]): ReturnType<CounterStore['read']> {
-    return this.#exchange(this.#reading, null, (id) => this.#send({ type: 'lease_totals', id, of, counters }))
+  async #totals(of: 'store' | 'ledger', counters: readonly string[]): ReturnType<CounterStore['read']> {
+    return (
+      (await this.#ask('totals', this.#limit, (id) => ({ type: 'lease_totals', id, of, counters })))?.totals ?? null
+    )
   }
 
-  #exchange<T>(open: Map<number, (answer: T) => void>, late: T, send: (id: number) => void): Promise<T> {
+  async #queryLedger(query: SharedLedgerQuery): Promise<SharedLedgerAnswer['value']> {
+    const found = await this.#ask('ledger_answer', LEDGER_TIMEOUT, (id) => ({ type: 'ledger_query', id, query }))
+    return found ? found.answer.value : LATE
+  }
+
+  /** `type`: of the answer. Null: there was none within `limit` ms. */
+  #ask<T extends Answer['type']>(
+    type: T,
+    limit: number,
+    question: (id: number) => AccountsFromWorker,
+  ): Promise<Extract<Answer, { type: T }> | null> {
     const id = ++this.#count
     return new Promise((resolve) => {
-      const done = (answer: T) => {
+      const done = (answer: Answer | null) => {
         clearTimeout(timer)
-        open.delete(id)
-        resolve(answer)
+        this.#open.delete(id)
+        resolve(answer && isOf(answer, type) ? answer : null)
       }
       // An answer that has arrived while this process was busy is read first.
-      const timer = setTimeout(() => setImmediate(done, late), LEASE_TIMEOUT + this.#timeout)
-      open.set(id, done)
-      send(id)
-    })
-  }
-
-  #queryLedger(query: SharedLedgerQuery): Promise<SharedLedgerAnswer> {
-    return this.#ask((id) => this.#send({ type: 'ledger_query', id, query }), LEDGER_TIMEOUT)
-  }
-
-  #ask(send: (id: number) => void, timeout: number): Promise<SharedLedgerAnswer> {
-    const id = ++this.#count
-    return new Promise((resolve) => {
-      const done = (answer: SharedLedgerAnswer) => {
-        clearTimeout(timer)
-        this.#queries.delete(id)
-        resolve(answer)
-      }
-      const timer = setTimeout(done, timeout, { value: LATE })
-      this.#queries.set(id, done)
-      send(id)
+      const timer = setTimeout(() => setImmediate(done, null), limit)
+      this.#open.set(id, done)
+      this.#send(question(id))
     })
   }
 }
 
-const problemOf = ({ value }: SharedLedgerAnswer): string | null => (typeof value === 'string' ? value : null)
+type Answer = Exclude<AccountsFromSupervisor, { type: 'ledger_state' }>
 
-const NO_REPLY: LeaseReply = { problem: NO_COUNTERS, peers: 0, epoch: '', answers: [] }
+const isOf = <T extends Answer['type']>(answer: Answer, type: T): answer is Extract<Answer, { type: T }> =>
+  answer.type === type
+
+const NO_REPLY: { readonly reply: LeaseReply } = {
+  reply: { problem: NO_COUNTERS, peers: 0, epoch: '', answers: [] },
+}

@@ -41,6 +41,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'policy/alerts': [],
   'policy/egress': ['policy/accounts'],
   'policy/health': ['policy/retry'],
+  'policy/identity': ['policy/accounts'],
   'policy/reply': [],
   'policy/retry': [],
   'policy/sign-in': [],

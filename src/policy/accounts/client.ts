@@ -15,8 +15,14 @@ export const keyState = (key: ClientKey, team: Team, now: number): KeyState => {
 /** Whether a secret of a key is valid: while a key is rotated, the previous secret has an end. `now`: ms since 1970. */
 export const isCurrent = ({ until }: KeySecret, now: number): boolean => until === null || now < until
 
+/** What a client has of its key, or of what stands in its place. */
+type ClientMembers = Pick<
+  ClientKey,
+  'id' | 'name' | 'access' | 'limits' | 'defaultRoute' | 'cache' | 'logBodies' | 'tags'
+>
+
 /** The client of a key. Access and limits of the team come first; both apply. */
-export const clientOf = (key: ClientKey, team: Team): Client => {
+export const clientOf = (key: ClientMembers, team: Team): Client => {
   const tags = { ...team.tags, ...key.tags }
   const require = combined(team.require, key.require)
   return {

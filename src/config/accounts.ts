@@ -15,6 +15,7 @@ import { nearest } from '../core/nearest.ts'
 import { Secret } from '../core/secret.ts'
 import type { Settings } from '../core/settings.ts'
 import type { SignInSettings } from '../core/sign-in.ts'
+import type { TokenRule } from '../core/token-rule.ts'
 import { budgetOverlap, MAX_BUDGETS } from '../policy/accounts/budget-count.ts'
 import { buildDirectory } from '../policy/accounts/directory.ts'
 import { matchesGlob, parseGlob } from '../policy/accounts/glob.ts'
@@ -30,6 +31,7 @@ import type { FileContent } from './file-content.ts'
 import { NamedAccounts, oneOf, SECTIONS } from './named-accounts.ts'
 import { type Problem, quote } from './problem.ts'
 import { signInFrom } from './sso.ts'
+import { readTokenRules } from './token-rules.ts'
 
 /** What the sections of the file are read with. */
 export type AccountSources = {
@@ -46,6 +48,7 @@ export type ReadAccounts = {
   readonly accounts: FileAccounts
   readonly alerts: Alerts | null
   readonly sso: SignInSettings | null
+  readonly tokenRules: readonly TokenRule[]
   readonly problems: readonly Problem[]
   readonly warnings: readonly string[]
 }
@@ -81,6 +84,7 @@ class AccountsReader {
     }
     const alerts = this.#alerts()
     const sso = content.sso && signInFrom(content.sso, this.#report)
+    const tokenRules = readTokenRules(content.tokenRules, content.routes, this.#report)
     const isEmpty = Object.values(records).every((list) => list.length === 0)
     const accounts = isEmpty ? NO_ACCOUNTS : { ...records, places: this.#names.places }
     const { stored } = this.#sources
@@ -88,7 +92,7 @@ class AccountsReader {
     this.#secrets.warnOfTaken(accounts.keys, stored?.keys ?? [])
     if (stored) this.#names.refuseStored(accounts, stored)
     if (stored && this.#report.problems.length === 0) this.#refuseOverlap(accounts, stored)
-    return { accounts, alerts, sso, problems: this.#report.problems, warnings: this.#report.warnings }
+    return { accounts, alerts, sso, tokenRules, problems: this.#report.problems, warnings: this.#report.warnings }
   }
 
   // ── Records ───────────────────────────────────────────────────────────────────────────────────────────────────

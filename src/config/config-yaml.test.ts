@@ -36,6 +36,7 @@ const strip = (config: FullConfig): unknown => ({
   })),
   routes: [...config.routes],
   accounts: { ...config.accounts, places: {} },
+  tokenRules: config.tokenRules,
   alerts: config.alerts && {
     ...config.alerts,
     url: config.alerts.url.reveal(),
@@ -133,6 +134,25 @@ const file = fc.record({
     fc.record({
       keys: optional(fc.constantFrom(['client-key-0123456789'], ['${SHARED}', 'another-key-0123456789'])),
       pepper: optional(fc.constantFrom('pepper-0123456789abcdef')),
+      jwt: optional(
+        fc.constantFrom(
+          [],
+          [
+            { name: 'a', issuer: 'https://a.example', audience: ['x'] },
+            {
+              name: 'b',
+              issuer: 'b',
+              audience: ['x'],
+              jwksFile: 'keys.json',
+              require: { sub: ['s:*', 't'] },
+              team: { claim: '/a/b', map: { 'x-*': 'search' }, default: 'default' },
+              user: 'email',
+              tags: { sa: '/a/sa' },
+              limits: { concurrent: 3 },
+            },
+          ],
+        ),
+      ),
     }),
   ),
   providers: fc.record({

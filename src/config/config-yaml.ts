@@ -12,6 +12,7 @@ import { envPrefix } from '../records/entities/ids.ts'
 import { camelCase, settingAt, styleNames } from './definition.ts'
 import type { Env } from './env.ts'
 import { settingRows } from './rows.ts'
+import { tokenRuleEntry } from './token-rules.ts'
 
 /** What is known beside the configuration. */
 export type YamlSources = {
@@ -79,7 +80,7 @@ export const configYaml = (config: FullConfig, sources: YamlSources): ConfigYaml
   const instances = config.instances.filter(({ provider }) => !provider.builtin)
   const routes = [...config.routes].filter(([name, route]) => !isEqual(bare?.routes.get(name), route))
   const sections: YamlSection = {
-    ...settingsSection(config, bare, references),
+    ...withTokenRules(settingsSection(config, bare, references), config),
     ...(instances.length > 0 && {
       providers: Object.fromEntries(
         instances.map((one) => [
@@ -103,6 +104,11 @@ export const configYaml = (config: FullConfig, sources: YamlSources): ConfigYaml
   ]
   return { text: parts.join('\n'), missing: references.missing }
 }
+
+const withTokenRules = (settings: YamlSection, { tokenRules }: FullConfig): YamlSection =>
+  tokenRules.length === 0
+    ? settings
+    : { ...settings, auth: { ...(settings.auth as YamlSection | undefined), jwt: tokenRules.map(tokenRuleEntry) } }
 
 const isEqual = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b)
 

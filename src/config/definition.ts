@@ -118,7 +118,7 @@ export const rowsOf = (schema: Schema, path: readonly string[] = []): readonly S
 /** Whether a setting's value must not be shown. */
 export const isSecret = ([section, name]: readonly PropertyKey[]): boolean =>
   section === 'auth'
-    ? name !== 'required'
+    ? name !== 'required' && name !== 'jwt'
     : /^(?:url|readUrl)$/.test(String(name)) && (section === 'database' || section === 'redis')
 
 /** The value of a setting; undefined if it is not set. */

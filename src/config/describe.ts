@@ -98,6 +98,7 @@ const accountsChanged = (before: FullConfig, after: FullConfig): readonly string
   ...recordsChanged('prices', pricesNamed(before), pricesNamed(after)),
   ...(JSON.stringify(before.alerts) === JSON.stringify(after.alerts) ? [] : ['alerts: changed']),
   ...signInChanged(before.sso, after.sso),
+  ...(JSON.stringify(before.tokenRules) === JSON.stringify(after.tokenRules) ? [] : ['auth.jwt: changed']),
 ]
 
 const signInChanged = (before: FullConfig['sso'], after: FullConfig['sso']): readonly string[] => {

@@ -7,6 +7,7 @@ import type { TeamEntry } from '../records/entities/team.ts'
 import type { AlertsEntry } from './alerts-schema.ts'
 import type { ProviderEntry, RouteEntry } from './file-schema.ts'
 import type { SsoEntry } from './sso-schema.ts'
+import type { TokenRuleEntry } from './token-schema.ts'
 
 /** The parsed file. Maps, so that names chosen by operators cannot reach a prototype. */
 export type FileContent = {
@@ -22,6 +23,8 @@ export type FileContent = {
   readonly alerts: AlertsEntry | null
   readonly require: Require | null
   readonly sso: SsoEntry | null
+  /** `auth.jwt`, by their position in the list. */
+  readonly tokenRules: ReadonlyMap<number, TokenRuleEntry>
 }
 
 export const emptyFile: FileContent = {
@@ -35,4 +38,5 @@ export const emptyFile: FileContent = {
   alerts: null,
   require: null,
   sso: null,
+  tokenRules: new Map(),
 }

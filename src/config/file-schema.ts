@@ -13,6 +13,7 @@ import { TEAM_ENTRY } from '../records/entities/team.ts'
 import { alertsSchema } from './alerts-schema.ts'
 import { styleNames } from './definition.ts'
 import { ssoSchema } from './sso-schema.ts'
+import { tokenRules } from './token-schema.ts'
 
 const weight = z.number().positive().max(1_000_000).default(1).describe('share of the load, relative to the others')
 const text = z.string().min(1)
@@ -112,7 +113,10 @@ const sections = {
   sso: ssoSchema.optional().describe('single sign-on with OpenID Connect'),
 }
 
-export const fileSchema = z.strictObject({ ...settingsSchema.shape, ...sections })
+/** Keys and tokens of clients: the settings, and what only the file can express. */
+const auth = z.strictObject({ ...settingsSchema.shape.auth.unwrap().shape, jwt: tokenRules }).prefault({})
+
+export const fileSchema = z.strictObject({ ...settingsSchema.shape, auth, ...sections })
 
 export type ProviderEntry = z.output<typeof providerSchema>
 export type RouteEntry = z.output<typeof routeSchema>

@@ -14,6 +14,7 @@ import { fileSchema, providerSchema, routeSchema } from './file-schema.ts'
 import { type Problem, partsOf, quote } from './problem.ts'
 import { ssoSchema } from './sso-schema.ts'
 import { fromText } from './text-values.ts'
+import { tokenRuleSchema } from './token-schema.ts'
 import type { Tree } from './tree.ts'
 
 /** Computes a value on first use and caches it. */
@@ -174,6 +175,13 @@ const retyped = (
   return fromText(schema, value)
 }
 
+/** Divides the section `auth`: `jwt` is no setting. */
+const authOf = (section: unknown): { readonly jwt?: unknown; readonly auth?: unknown } => {
+  if (!isRecord(section) || !Object.hasOwn(section, 'jwt')) return { auth: section }
+  const { jwt, ...auth } = section
+  return { jwt, auth }
+}
+
 export const readFile = (
   tree: ParsedTree,
 ): { readonly content: FileContent; readonly problems: readonly Problem[] } => {
@@ -187,7 +195,9 @@ export const readFile = (
     })
     return { content: emptyFile, problems }
   }
-  const { providers, routes, teams, keys, budgets, prices, alerts, require, sso, ...written } = root
+  const { providers, routes, teams, keys, budgets, prices, alerts, require, sso, ...others } = root
+  const { jwt, auth } = authOf(others.auth)
+  const written = auth === undefined ? others : { ...others, auth }
   const fileJson = fileSchemaJson()
   const settings = retyped(written, fileJson, [], tree)
   const checked = z.strictObject(settingsSchema.shape).safeParse(settings)
@@ -215,16 +225,16 @@ export const readFile = (
     }
     return found
   }
-  const items = <T>(section: string, list: unknown, schema: z.ZodType<T>): ReadonlyMap<number, T> => {
+  const items = <T>(path: readonly string[], list: unknown, schema: z.ZodType<T>): ReadonlyMap<number, T> => {
     const found = new Map<number, T>()
     if (Array.isArray(list))
       for (const [index, item] of list.entries()) {
-        const parsed = parse([section, index], item, schema)
+        const parsed = parse([...path, index], item, schema)
         if (parsed !== undefined) found.set(index, parsed)
       }
     else if (list !== undefined) {
-      const { value, written } = tree.placeOf([section])
-      problems.push({ where: value, what: section, found: written, allowed: 'a list' })
+      const { value, written } = tree.placeOf(path)
+      problems.push({ where: value, what: path.join('.'), found: written, allowed: 'a list' })
     }
     return found
   }
@@ -236,10 +246,11 @@ export const readFile = (
       teams: entries('teams', teams, TEAM_ENTRY),
       keys: entries('keys', keys, KEY_ENTRY),
       budgets: entries('budgets', budgets, BUDGET_ENTRY),
-      prices: items('prices', prices, PRICE_ENTRY),
+      prices: items(['prices'], prices, PRICE_ENTRY),
       alerts: (alerts === undefined ? undefined : parse(['alerts'], alerts, alertsSchema)) ?? null,
       require: (require === undefined ? undefined : parse(['require'], require, REQUIRE)) ?? null,
       sso: (sso === undefined ? undefined : parse(['sso'], sso, ssoSchema)) ?? null,
+      tokenRules: items(['auth', 'jwt'], jwt, tokenRuleSchema),
     },
     problems,
   }

@@ -4,6 +4,7 @@ import type { Instance, ModelLimits } from './provider.ts'
 import type { Secret } from './secret.ts'
 import type { Settings, Strategy } from './settings.ts'
 import type { SignInSettings } from './sign-in.ts'
+import type { TokenRule } from './token-rule.ts'
 
 /**
  * A whole configuration: built, checked and frozen, then swapped in one assignment. A request keeps the configuration
@@ -27,6 +28,8 @@ export type FullConfig = Config & {
   readonly alerts: Alerts | null
   /** Null: there is no single sign-on. */
   readonly sso: SignInSettings | null
+  /** `auth.jwt`, in the order in which they are tried. */
+  readonly tokenRules: readonly TokenRule[]
 }
 
 /** Where alerts are sent, and when. */

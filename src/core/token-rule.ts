@@ -1,5 +1,6 @@
 /** Rules by which signed tokens (JWT, RFC 7519) of an issuer identify clients. Plain data, of headgate.yaml. */
 import type { Access, AccountLimits, CacheRules, Tags } from './accounts.ts'
+import type { Require } from './data-policy.ts'
 
 /** Signature algorithms of tokens: asymmetric ones only (RFC 8725, section 3.1). */
 export const TOKEN_ALGORITHMS = [
@@ -62,6 +63,8 @@ export type TokenRule = {
   // As of a key that the subject names.
   readonly access: Access
   readonly limits: AccountLimits
+  /** `require` of a key: here that is the name for claims. */
+  readonly dataPolicy: Require
   readonly defaultRoute: string | null
   readonly cache: CacheRules | null
   readonly logBodies: boolean

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { FULL_ACCESS, NO_LIMITS } from '../../core/accounts.ts'
+import { NO_REQUIRE } from '../../core/data-policy.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { TokenRule } from '../../core/token-rule.ts'
 import { checkClaims } from './check-claims.ts'
@@ -21,6 +22,7 @@ const RULE: TokenRule = {
   maxAge: 86_400_000,
   access: FULL_ACCESS,
   limits: NO_LIMITS,
+  dataPolicy: NO_REQUIRE,
   defaultRoute: null,
   cache: null,
   logBodies: false,

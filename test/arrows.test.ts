@@ -142,6 +142,8 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   observe: ['runtime'],
   'observe/live': [],
   'observe/alerts': ['transport/net'],
+  // Signed tokens of clients.
+  issuers: ['storage/files'],
   // How clients are configured, for the command line and the dashboard.
   connect: [],
   'server/answers': ['records/entities'],
@@ -171,6 +173,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'config/catalogue',
     'connect',
     'demo',
+    'issuers',
     'observe',
     'records/entities',
     'records/store',
@@ -203,6 +206,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'config',
     'config/catalogue',
     'demo',
+    'issuers',
     'limits',
     'limits/workers',
     'observe',

@@ -126,6 +126,8 @@ export const KINDS = {
   unauthenticated: { ...client, status: 401, type: 'authentication_error', code: 'invalid_api_key' },
   /** The team of the client's key is blocked. */
   team_blocked: { ...client, status: 403, type: 'permission_error', code: 'team_blocked' },
+  /** The client's token is valid, and names no team of this gateway. */
+  team_unknown: { ...client, status: 403, type: 'permission_error', code: 'team_unknown' },
   /** An operator has blocked the end user that the request names. */
   end_user_blocked: { ...client, status: 403, type: 'permission_error', code: 'end_user_blocked' },
   /** The key may not be used from the client's address. */
@@ -179,7 +181,7 @@ export const KINDS = {
   draining: { ...gateway, status: 503, type: 'overloaded_error', code: 'draining' },
   deadline: { ...gateway, status: 504, type: 'upstream_error', code: 'timeout' },
   shutdown: { ...gateway, status: 503, type: 'server_error', code: 'server_shutdown' },
-  /** The database of client keys could not be read so far, so a key cannot be checked. */
+  /** The database of client keys, or the keys of a token's issuer, could not be read so far, so a key cannot be checked. */
   keys_unavailable: { ...gateway, status: 503, type: 'overloaded_error', code: 'keys_unavailable' },
   /** The response store failed: its disk is full, locked, read-only or missing. */
   storage: { ...gateway, status: 503, code: 'storage_unavailable' },
@@ -216,6 +218,8 @@ export type Failure = {
     readonly message?: string
     readonly requestId?: string
   }
+  /** The reason, for the log of the gateway only. */
+  readonly detail?: string
   /** Path of the invalid member in the client's body: `messages[0].content`. */
   readonly param?: string
   /** Only of `context_length`: what the refusal states. */

@@ -1,0 +1,78 @@
+/** Fetches the key set of an issuer: from its address, as the issuer states it, or from a file. */
+import { readFile } from 'node:fs/promises'
+import { type Json, parseObject, readJson, text } from '../core/json.ts'
+import type { KeySetPlace } from '../core/token-rule.ts'
+import type { World } from '../core/world.ts'
+import { type PublicKey, publicKeysOf } from '../policy/identity/choose-key.ts'
+import { discoveryAddress, isKeyAddress } from '../policy/identity/key-address.ts'
+import { freshFor } from '../policy/identity/key-refresh.ts'
+import { type FetchedText, fetchText } from './fetch-text.ts'
+
+/** ms for a key set, with the discovery before it. */
+const PATIENCE = 5_000
+/** ms after which a file is read again. */
+const FILE_FRESH = 5 * 60_000
+
+/** `fresh`: ms for which it counts as new. */
+export type FetchedSet =
+  | { readonly ok: true; readonly keys: readonly PublicKey[]; readonly fresh: number }
+  | { readonly ok: false; readonly problem: string }
+
+/** Opens connections that trust these certificates only. `close` ends them. */
+export type TrustingDial = (ca: string) => { readonly dial: World['dial']; close(): Promise<void> }
+
+export type FetchDeps = Pick<World, 'dial' | 'later' | 'now'> & { readonly trusting: TrustingDial }
+
+/** Never rejects. A set without a key that verifies signatures is a failure. */
+export const fetchKeySet = async (deps: FetchDeps, place: KeySetPlace): Promise<FetchedSet> => {
+  try {
+    if (place.file !== null) return setFrom(readJson(await readFile(place.file, 'utf8')), FILE_FRESH)
+    const token = place.tokenFile === null ? null : (await readFile(place.tokenFile, 'utf8')).trim()
+    if (place.caFile === null) return await fetchSet(deps, place, token)
+    const { dial, close } = deps.trusting(await readFile(place.caFile, 'utf8'))
+    try {
+      return await fetchSet({ ...deps, dial }, place, token)
+    } finally {
+      void close()
+    }
+  } catch (error) {
+    return { ok: false, problem: error instanceof Error ? error.message : String(error) }
+  }
+}
+
+const fetchSet = async (deps: FetchDeps, place: KeySetPlace, token: string | null): Promise<FetchedSet> => {
+  const end = deps.now() + PATIENCE
+  const configured = place.url ?? discoveryAddress(place.issuer)
+  // The token is for the configured address, and for no other that a document names.
+  const get = (url: string): Promise<FetchedText> => {
+    const isOwn = token !== null && new URL(url).origin === new URL(configured).origin
+    return fetchText(deps, {
+      url,
+      headers: isOwn ? { authorization: `Bearer ${token}` } : {},
+      within: Math.max(1, end - deps.now()),
+    })
+  }
+  let address = configured
+  if (place.url === null) {
+    const found = await get(configured)
+    if (!found.ok) return found
+    const { issuer, jwks_uri } = parseObject(found.text) ?? {}
+    if (issuer !== place.issuer)
+      return {
+        ok: false,
+        problem: `the document names the issuer ${JSON.stringify(issuer)}, not ${JSON.stringify(place.issuer)} (${configured})`,
+      }
+    address = text(jwks_uri) ?? ''
+    if (!isKeyAddress(address)) return { ok: false, problem: `jwks_uri is no https address (${configured})` }
+  }
+  const fetched = await get(address)
+  return fetched.ok ? setFrom(readJson(fetched.text), freshFor(fetched.cacheControl), address) : fetched
+}
+
+const setFrom = (set: Json | undefined, fresh: number, address?: string): FetchedSet => {
+  const keys = publicKeysOf(set)
+  const place = address === undefined ? '' : ` (${address})`
+  if (!keys) return { ok: false, problem: `the answer is no key set (JWK Set)${place}` }
+  if (keys.length === 0) return { ok: false, problem: `the key set has no public key for signatures${place}` }
+  return { ok: true, keys, fresh }
+}

@@ -1,0 +1,10 @@
+/** The interface between the server and the signed tokens of clients (auth.jwt), which are loaded once they are configured. */
+import type { Client } from '../core/accounts.ts'
+import type { Outcome } from '../core/failure.ts'
+
+/** `digest`: salted, of the token. */
+export type SignedTokens = {
+  /** The client of a token that was verified before; undefined: `verify` has the answer. */
+  find(digest: string): Outcome<Client> | undefined
+  verify(token: string, digest: string): Promise<Outcome<Client>>
+}

@@ -59,6 +59,7 @@ import { HintBatch } from './fleet/notice.ts'
 import { openIncidents } from './incidents.ts'
 import { logControlState, logSnapshotState, logStoreChange } from './log-problems.ts'
 import { type Current, logFormatOf, paint, type Runtime, type StartOptions } from './runtime.ts'
+import { openIssuers } from './signed-tokens.ts'
 import { ledgerLog } from './workers/ledger-log.ts'
 
 /** Creates everything that the server needs. */
@@ -128,6 +129,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
       void budgets.changed()
     },
   })
+  const issuers = openIssuers({ current, keys, log }, world, (url) => proxyFor(launch.proxies, url))
   const bodies = openBodies(current, { date: world.date, onTime: onTime('bodies') })
   const reload = reloadState(world.date)
   const limits = await openLimits({ current, keys, ledger, log, worker }, { world, onTime: onTime('limits') })
@@ -149,7 +151,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     ),
     cache: await openCache(current, world, onTime('cache')),
     jobs: new Map(),
-    clientNow: clientsOf({ current, keys }, world),
+    clientNow: clientsOf({ current, keys, issuers }, world),
     ...claimsOf({ current, worker, responses }),
   }
   const budgets: Runtime['budgets'] = limits?.shared ?? restoredBudgets({ current, gateway, keys, ledger, log, worker })
@@ -185,6 +187,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     incidents,
     counts,
     clients,
+    issuers,
     minutes,
     problems,
     dialer: upstream,
@@ -233,12 +236,14 @@ const openKeys = (
     auditDays: () => current.config.settings.audit.keepDays,
     isConfigured() {
       const { keys, admin } = current.config.settings.auth
-      return database !== null || keys.length > 0 || admin !== undefined || current.config.sso !== null
+      const { sso, tokenRules } = current.config
+      const hasCredentials = keys.length > 0 || admin !== undefined || tokenRules.length > 0
+      return database !== null || hasCredentials || sso !== null
     },
     needsStore() {
-      const { accounts, settings } = current.config
+      const { accounts, settings, tokenRules } = current.config
       const { keys, admin, required } = settings.auth
-      const hasOthers = keys.length > 0 || accounts.keys.length > 0 || required === false
+      const hasOthers = [keys, accounts.keys, tokenRules].some(({ length }) => length > 0) || required === false
       return (admin !== undefined || required === true) && !hasOthers
     },
     isReadyWithoutStore: () => current.config.settings.auth.required === true,
@@ -249,11 +254,15 @@ const openKeys = (
 }
 
 const clientsOf =
-  ({ current, keys }: Pick<Runtime, 'current' | 'keys'>, world: World): NonNullable<Gateway['clientNow']> =>
+  (
+    { current, keys, issuers }: Pick<Runtime, 'current' | 'keys' | 'issuers'>,
+    world: World,
+  ): NonNullable<Gateway['clientNow']> =>
   (client) => {
     const { settings } = current.config
     if (client.id === '' && isKeyRequired(settings, keys)) return null
-    return clientNow({ auth: settings.auth, directory: keys.directory() }, client, world.date())
+    const known = clientNow({ auth: settings.auth, directory: keys.directory() }, client, world.date())
+    return known ?? issuers.clientNow(client)
   }
 
 /** Workers share the file of stored responses, and gateways their database. */

@@ -56,7 +56,7 @@ export const listen = async (runtime: Runtime): Promise<Server> => {
     httpServer: launch.httpServer,
     settings: () => runtime.current.config.settings,
     production: launch.production,
-    keys: runtime.keys,
+    keys: { ...runtime.keys, signed: runtime.issuers.signed },
     handlers,
     admin: loadedOnUse(() => openAdmin(runtime, handlers)),
     signsIn: () => runtime.current.config.sso !== null,
@@ -89,6 +89,7 @@ export const listen = async (runtime: Runtime): Promise<Server> => {
         status,
         kind: failure.kind,
         message: failure.message,
+        detail: failure.detail,
       })
       metrics.refused(failure)
       if (why !== undefined || failure.kind === 'draining') metrics.shed(why ?? failure.kind)

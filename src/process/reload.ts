@@ -99,6 +99,7 @@ export const applyReload = (runtime: Runtime, reloaded: Reloaded): void => {
   runtime.bodies.settingsChanged()
   lists.follow(runtime.current.config.instances)
   keys.settingsChanged()
+  runtime.issuers.follow()
   if (!wasOpen) warnIfOpen(runtime)
   void startAlerts(runtime)
   void startExport(runtime)

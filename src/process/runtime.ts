@@ -34,6 +34,7 @@ import type { UsageSink } from '../usage/export/usage-sink.ts'
 import type { UsageReader } from '../usage/reading/usage-reader.ts'
 import type { Fleet } from './fleet/fleet.ts'
 import type { FleetLive } from './fleet/fleet-live.ts'
+import type { TokenIssuers } from './signed-tokens.ts'
 import type { WorkerLink } from './workers/worker.ts'
 
 export const terminal = process.stdout.isTTY === true
@@ -100,6 +101,7 @@ export type Runtime = Pick<StartOptions, 'home' | 'version'> & {
   /** What alerts count. */
   readonly counts: RequestCounts
   readonly clients: ClientsSeen
+  readonly issuers: TokenIssuers
   readonly minutes: ProviderMinutes
   readonly problems: () => readonly HealthProblem[]
   readonly dialer: Dialer

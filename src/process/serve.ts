@@ -62,6 +62,7 @@ const start = async (options: StartOptions): Promise<void> => {
   const server = await listen(runtime)
   runtime.current.server = server
   runtime.lists.follow(runtime.current.config.instances)
+  runtime.issuers.follow()
   runtime.keys.start()
   // With several workers the first one announces, once all are listening, and the supervisor writes the file.
   if (!worker) {

@@ -15,11 +15,12 @@ import { addressGroup } from '../policy/health/shed.ts'
 import type { AdminToken } from '../records/store/record-operations.ts'
 import { CREDENTIALS, credentialsOf } from './client-formats.ts'
 import { FailedAttempts } from './failed-attempts.ts'
-import { isMistyped, KeyIndex, type KnownKey, type LastCredential } from './key-index.ts'
+import { isMistyped, KeyIndex, type KnownKey, type LastCredential, saltedDigest } from './key-index.ts'
 import { KeyLookUps } from './key-look-ups.ts'
 import { isLocal, type RequestOrigin } from './local-request.ts'
 import { maskPath } from './mask-path.ts'
 import type { ApiRoute } from './routes.ts'
+import type { SignedTokens } from './signed-tokens.ts'
 
 /** The keys of headgate.yaml and of the database. */
 export type KeySource = {
@@ -32,6 +33,8 @@ export type KeySource = {
   readonly isUnavailable: () => boolean
   /** Reads what others have stored, for a credential that is not known. Resolves with whether that was possible. Absent: there are no others. */
   readonly lookUp?: () => Promise<boolean>
+  /** Signed tokens of clients. Absent or null: none is accepted. */
+  readonly signed?: () => SignedTokens | null
   /** A key was used, at most once an hour. `now`: ms since 1970. */
   readonly used: (key: string, now: number) => void
 }
@@ -114,14 +117,22 @@ export class AccessRules {
     if (access === 'open') return good(index.anonymous)
     if (access === 'operator') return this.#checkOperator(current, request)
     const isRequired = this.isKeyRequired(settings)
-    if (!isRequired && index.isEmpty) return this.#admitUnkeyed(current, request)
-    const { presented, known } = credentialIn(index, request.headers, request.lastCredential)
+    const signed = this.#source.signed?.() ?? null
+    if (!isRequired && index.isEmpty && !signed) return this.#admitUnkeyed(current, request)
+    const { presented, known, digest } = credentialIn(index, request.headers, {
+      last: request.lastCredential,
+      hasTokens: signed !== null,
+    })
     if (!isRequired && presented === undefined) return this.#admitUnkeyed(current, request)
     if (presented === undefined) return bad(this.#unkeyed(access))
     const limited = known && this.#limitRight(current, request, presented)
     if (limited) return bad(limited)
     if (known?.kind === 'key') return this.#checkKey(current, known, request)
     if (known?.kind === 'static') return this.#admit(current, known.client, request)
+    if (signed && digest !== undefined) {
+      const found = signed.find(digest) ?? bad(NOT_LOOKED_UP)
+      return found.ok ? this.#admit(current, found.value, request) : found
+    }
     // Clients of an open gateway often send a placeholder.
     if (!isRequired && !isOfGateway(presented)) return this.#admitUnkeyed(current, request)
     return this.#refuseUnknown(current, request, { presented, known })
@@ -129,11 +140,28 @@ export class AccessRules {
 
   /** The same, after `NOT_LOOKED_UP`: a key that was stored a moment ago must not be refused. */
   async lookUp(settings: Settings, request: AccessRequest): Promise<Outcome<Client>> {
+    const token = request.route.access === 'client' ? this.#tokenOf(settings, request.headers) : null
+    if (token) {
+      const verified = await token.signed.verify(token.presented, token.digest)
+      return verified.ok ? this.#lookedUp(settings, request) : verified
+    }
     const isRead = await this.#source.lookUp?.()
     const { presented } = credentialIn(this.#currentFor(settings).index, request.headers)
     if (isRead && presented !== undefined) this.#lookUps.notFound(presented)
+    return this.#lookedUp(settings, request)
+  }
+
+  #lookedUp(settings: Settings, request: AccessRequest): Outcome<Client> {
     const found = this.check(settings, request)
     return !found.ok && found.failure === NOT_LOOKED_UP ? bad(UNAVAILABLE) : found
+  }
+
+  /** The signed token of a request whose credentials are no known key. */
+  #tokenOf(settings: Settings, headers: HeaderLookup) {
+    const signed = this.#source.signed?.()
+    if (!signed) return null
+    const { presented, known, digest } = credentialIn(this.#currentFor(settings).index, headers, { hasTokens: true })
+    return known || presented === undefined || digest === undefined ? null : { signed, presented, digest }
   }
 
   /** Pages with the figures of all teams: without credentials where no other client can reach them, otherwise for all teams. */
@@ -164,6 +192,9 @@ export class AccessRules {
   /** The client key that a refused request presented, and why it may not be used; null: none that is known. */
   ownerOf(settings: Settings, headers: HeaderLookup): RefusedOwner | null {
     const { known } = credentialIn(this.#currentFor(settings).index, headers)
+    const token = known ? null : this.#tokenOf(settings, headers)
+    const signed = token?.signed.find(token.digest)
+    if (signed?.ok) return { key: signed.value.id, team: signed.value.team.id, why: null }
     if (known?.kind === 'static') return { key: known.client.id, team: known.client.team.id, why: null }
     if (known?.kind !== 'key') return null
     const { key, secret, team } = known
@@ -284,25 +315,38 @@ export const challengeFor = ({ kind }: Failure): Readonly<Record<string, string>
 /** Whether a text has the form of a key or token of this gateway. */
 const isOfGateway = (presented: string): boolean => /^hg[ka]_/.test(presented)
 
+/** `digest`: of a signed token. */
+type Credential = { readonly presented: string | undefined; readonly known?: KnownKey; readonly digest?: string }
+
+/** `last`: of the connection. `hasTokens`: signed tokens are accepted. */
+type CredentialOptions = { readonly last?: LastCredential | undefined; readonly hasTokens?: boolean }
+
 /**
  * The credential that decides: the first known one, revoked ones included, so that a second credential does not replace
- * a key that was taken away. If none is known, one with the form of our keys, which the error then describes.
+ * a key that was taken away. If none is known, a signed token, or one with the form of our keys, which the error then describes.
  */
 const credentialIn = (
   index: KeyIndex,
   headers: HeaderLookup,
-  last?: LastCredential,
-): { readonly presented: string | undefined; readonly known?: KnownKey } => {
+  { last, hasTokens = false }: CredentialOptions = {},
+): Credential => {
   let likely: string | undefined
+  let token: Credential | undefined
   for (const read of CREDENTIALS) {
     const presented = read(headers)
     if (presented === '') continue
-    const known = index.find(presented, last)
+    // A token is long, so its digest costs less than a comparison with the last one.
+    const digest = hasTokens && isTokenText(presented) ? saltedDigest(presented) : undefined
+    const known = digest === undefined ? index.find(presented, last) : index.findByDigest(digest, presented)
     if (known) return { presented, known }
+    if (digest !== undefined) token ??= { presented, digest }
     if (likely === undefined || (isOfGateway(presented) && !isOfGateway(likely))) likely = presented
   }
-  return { presented: likely }
+  return token ?? { presented: likely }
 }
+
+/** Whether a credential begins as a signed token does: `{"` in base64url. */
+const isTokenText = (presented: string): boolean => presented.startsWith('eyJ') && presented.includes('.')
 
 const addressOf = (
   { proxies }: Pick<CurrentKeys, 'proxies'>,

@@ -124,7 +124,15 @@ export class KeyIndex {
 
   /** Undefined: unknown. `last`: of the connection. */
   find(presented: string, last: LastCredential = { text: '', digest: '' }): KnownKey | undefined {
-    const salted = isSame(presented, last.text) ? last.digest : saltedDigest(presented)
+    return this.findByDigest(isSame(presented, last.text) ? last.digest : saltedDigest(presented), presented, last)
+  }
+
+  /** The same with the salted digest of the credential. */
+  findByDigest(
+    salted: string,
+    presented: string,
+    last: LastCredential = { text: '', digest: '' },
+  ): KnownKey | undefined {
     const known = this.#configured.get(salted) ?? this.#stored.get(this.#found.get(salted) ?? '')
     if (known && salted !== last.digest) Object.assign(last, { text: ownCopy(presented), digest: salted })
     if (known || this.#stored.size === 0 || isMistyped(presented) || this.#unknown.get(salted)) return known
@@ -182,7 +190,8 @@ export class KeyIndex {
 }
 
 const SALT = randomBytes(32).toString('base64')
-const saltedDigest = (text: string): string => hash('sha256', SALT + text, 'base64')
+/** The digest by which presented credentials are found and kept. */
+export const saltedDigest = (text: string): string => hash('sha256', SALT + text, 'base64')
 
 /** A part of a header block keeps the whole block alive. */
 const ownCopy = (text: string): string => Buffer.from(text, 'utf16le').toString('utf16le')

@@ -1,13 +1,14 @@
 /** Upgrades of HTTP connections to WebSocket. */
 import type { Socket } from 'node:net'
-import { bad, type Failure, good } from '../core/failure.ts'
+import type { Client } from '../core/accounts.ts'
+import { bad, type Failure, fail, good, type Outcome } from '../core/failure.ts'
 import type { IncomingRequest } from '../core/http-exchange.ts'
 import { corsHeaders } from '../policy/access.ts'
 import { type ShedReason, shedFailure } from '../policy/health/shed.ts'
 import { statusOf } from '../policy/reply/final-error.ts'
 import { errorText } from '../transport/server/error-text.ts'
 import { type IncomingHead, sendAndClose } from '../transport/server/http-server.ts'
-import { challengeFor } from './access-rules.ts'
+import { challengeFor, NOT_LOOKED_UP } from './access-rules.ts'
 import { canonicalPath } from './deployment-path.ts'
 import { errorResponse, idHeaders } from './error-response.ts'
 import { type ConnectionContext, headProblem, memoryOwnerOf, pathOf, queryOf } from './request-admission.ts'
@@ -71,26 +72,31 @@ export class Upgrade {
     if (!this.#sockets || !route) return void socket.destroy()
     if (admission.phase !== 'serving') return refuse(SHUTTING_DOWN)
     const { address } = connection.connection
-    const admitted = admission.access.check(settings, {
-      route,
-      version: head.version,
-      address,
-      hosts: head.hosts,
-      headers,
-    })
-    if (!admitted.ok) return refuse(admitted.failure)
-    const shed = admission.shed(connection, settings.limit)
-    if (shed) return refuse(shedFailure(shed), shed)
-    const visitor: IncomingRequest = {
-      ...ids,
-      method: 'GET',
-      path,
-      query: queryOf(target),
-      headers,
-      body: { text: '' },
-      client: admitted.value,
+    const sockets = this.#sockets
+    const accept = (admitted: Outcome<Client>) => {
+      if (!admitted.ok) return refuse(admitted.failure)
+      const shed = admission.shed(connection, settings.limit)
+      if (shed) return refuse(shedFailure(shed), shed)
+      const client = admitted.value
+      const visitor = { ...ids, method: 'GET', path, query: queryOf(target), headers, body: { text: '' }, client }
+      sockets.accept({ head, socket, first, visitor, refuse, headers: common })
     }
-    this.#sockets.accept({ head, socket, first, visitor, refuse, headers: common })
+    const request = { route, version: head.version, address, hosts: head.hosts, headers }
+    const admitted = admission.access.check(settings, request)
+    if (admitted.ok || admitted.failure !== NOT_LOOKED_UP) return accept(admitted)
+    // What the client sends meanwhile is read later.
+    socket.pause()
+    admission.access.lookUp(settings, request).then(
+      (found) => {
+        if (socket.destroyed) return
+        accept(found)
+        socket.resume()
+      },
+      (error) => {
+        server.onError(error, id)
+        socket.destroy()
+      },
+    )
   }
 
   /** Open connections; while draining, those with a turn in progress. */
@@ -134,7 +140,14 @@ const socketOptions = (server: ServerContext, answer: AnswerTurn, timing: Socket
     admits({ path, headers }, address) {
       const route = routeAt(path)
       if (!route) throw new Error('a WebSocket was accepted on a path without a route')
-      return admission.access.check(settings(), { route, version: '1.1', address, hosts: [], headers })
+      const request = { route, version: '1.1', address, hosts: [], headers } as const
+      const admitted = admission.access.check(settings(), request)
+      const isKnown = admitted.ok || admitted.failure !== NOT_LOOKED_UP
+      if (isKnown) return admitted
+      return admission.access.lookUp(settings(), request).catch((error) => {
+        server.onError(error, '')
+        return bad(fail('internal', 'Internal gateway error. See the gateway log.'))
+      })
     },
     unread: {
       set: (visitor, address, answer, bytes) => unread.set(ownerOf(visitor, address), answer, bytes),

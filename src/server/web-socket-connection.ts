@@ -28,8 +28,8 @@ export type WebSocketOptions = {
   readonly answer: AnswerTurn
   /** Counts a model call: returns the function that ends it, or why the call is refused. */
   readonly seat: () => Outcome<() => void>
-  /** Checks the key again before each turn: it may have been revoked or changed since the upgrade. */
-  readonly admits: (visitor: IncomingRequest, address: string) => Outcome<Client>
+  /** Checks the key again before each turn: it may have been revoked or changed since the upgrade. A promise never rejects. */
+  readonly admits: (visitor: IncomingRequest, address: string) => Outcome<Client> | Promise<Outcome<Client>>
   /** Counts the messages of a connection. */
   readonly memoryFor: (visitor: IncomingRequest, address: string) => SocketMemory
   readonly onError: (error: unknown, requestId: string) => void
@@ -60,6 +60,8 @@ export type SocketTiming = {
 
 export const SOCKET_TIMING: SocketTiming = { ping: 30_000, deaf: 300_000, lifetime: 3_600_000, close: 1_000 }
 
+type WaitingTurn = { readonly task: TurnTask; readonly id: string; readonly held: number }
+
 type ConnectionOptions = {
   readonly options: WebSocketOptions
   readonly peer: WebSocket
@@ -86,8 +88,9 @@ export class WebSocketConnection {
   readonly #ids: TurnIds
   /** Settles when the large message in progress and those received after it are parsed. */
   #parsing: Promise<void> | null = null
-  /** The turn in progress. */
+  /** The turn in progress, and whether the key is looked up for the next one. */
   #reply: TurnReply | null = null
+  #isLookingUp = false
   #lastReceived = performance.now()
   /** Set once no further turn starts. */
   #endReason: Failure | null = null
@@ -145,7 +148,7 @@ export class WebSocketConnection {
 
   /** A turn is in progress or a message is being parsed. */
   get busy(): boolean {
-    return this.#reply !== null || this.#parsing !== null
+    return this.#reply !== null || this.#parsing !== null || this.#isLookingUp
   }
 
   /** Closes once the turn in progress is complete. */
@@ -220,28 +223,40 @@ export class WebSocketConnection {
     this.#socket.once('drain', () => this.#peer.resume())
   }
 
-  // ── Turns ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
   /** Starts the oldest queued turn. No turn may be in progress. */
   #next(): void {
-    while (!this.#closed && !this.#reply) {
+    while (!this.#closed && !this.#reply && !this.#isLookingUp) {
       const { task, held } = this.#queue.shift() ?? { task: null, held: 0 }
       if (!task) {
         if (this.#endReason) this.#close(this.#endReason)
         return
       }
       const id = this.#ids.next()
-      const begins = task.kind === 'turn' && !this.#endReason && this.#begin(task, id, held)
-      if (begins) return
+      if (task.kind === 'turn' && !this.#endReason) {
+        const admitted = this.#options.admits(this.#visitor, this.#address)
+        if (admitted instanceof Promise) return this.#lookUp({ task, id, held }, admitted)
+        if (this.#begin({ task, id, held }, admitted)) return
+      }
       if (task.kind === 'refusal') this.#refuse(task.lane, task.failure, id)
       else if (this.#endReason) this.#refuse(task.lane, this.#endReason, id)
       this.#memory.done(held)
     }
   }
 
+  /** Begins the turn when its key has been looked up. */
+  #lookUp(turn: WaitingTurn, looking: Promise<Outcome<Client>>): void {
+    this.#isLookingUp = true
+    void looking.then((admitted) => {
+      this.#isLookingUp = false
+      if (this.#closed || (!this.#endReason && this.#begin(turn, admitted))) return
+      if (this.#endReason) this.#refuse(turn.task.lane, this.#endReason, turn.id)
+      this.#memory.done(turn.held)
+      this.#next()
+    })
+  }
+
   /** Returns false if the turn was refused. */
-  #begin(task: TurnTask, id: string, held: number): boolean {
-    const admitted = this.#options.admits(this.#visitor, this.#address)
+  #begin({ task, id, held }: WaitingTurn, admitted: Outcome<Client>): boolean {
     if (!admitted.ok) {
       this.#queue.clear()
       this.#refuse(task.lane, admitted.failure, id)

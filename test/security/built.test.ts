@@ -129,7 +129,15 @@ test('built: credentials are looked up by a digest with a secret random salt', (
   assert.match(keys, /hash\('sha256', SALT \+ text/)
   assert.match(
     keys,
-    /const salted = isSame\(presented, last\.text\) \? last\.digest : saltedDigest\(presented\)\s+const known = this\.#configured\.get\(salted\) \?\? this\.#stored\.get\(this\.#found\.get\(salted\) \?\? ''\)/,
+    /findByDigest\(isSame\(presented, last\.text\) \? last\.digest : saltedDigest\(presented\), presented, last\)/,
+  )
+  assert.match(
+    keys,
+    /const known = this\.#configured\.get\(salted\) \?\? this\.#stored\.get\(this\.#found\.get\(salted\) \?\? ''\)/,
+  )
+  assert.match(
+    source.get('server/access-rules.ts') ?? '',
+    /const digest = hasTokens && isTokenText\(presented\) \? saltedDigest\(presented\) : undefined/,
   )
   // That of the connection's last credential is compared to its end, whatever differs.
   assert.match(keys, /difference \|= presented\.charCodeAt\(at\) \^ last\.charCodeAt\(at\)\s+return difference === 0/)

@@ -29,6 +29,12 @@ export const VERBS: readonly VerbRow[] = [
   { name: 'export', summary: 'write teams, keys and budgets as YAML', load: () => import('./verbs/export.ts') },
   { name: 'usage', summary: 'report use and cost', load: () => import('./verbs/usage.ts') },
   { name: 'end-users', summary: 'block end users', load: () => import('./verbs/end-users.ts') },
+  {
+    name: 'identities',
+    summary: 'list and block subjects of signed tokens',
+    load: () => import('./verbs/identities.ts'),
+  },
+  { name: 'jwt', summary: 'check a signed token', load: () => import('./verbs/jwt.ts') },
   { name: 'incidents', summary: 'list the outages of providers', load: () => import('./verbs/incidents.ts') },
   { name: 'logs', summary: 'show requests', load: () => import('./verbs/logs.ts') },
   { name: 'replay', summary: 'send a request again', load: () => import('./verbs/replay.ts') },

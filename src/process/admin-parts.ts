@@ -100,6 +100,7 @@ const processDeps = (runtime: Runtime): ProcessDeps => {
     transitions,
     incidents,
     clients,
+    issuers,
     minutes,
     problems,
     worker,
@@ -113,6 +114,7 @@ const processDeps = (runtime: Runtime): ProcessDeps => {
     transitions,
     incidents,
     clients,
+    identities: issuers.seen,
     minutes,
     alerts: () => current.alerting?.state() ?? null,
     counts: runtime.counts,
@@ -154,7 +156,7 @@ const askFleet = ({ current }: Runtime): AskProcesses | null => {
 }
 
 export const openReader = async (runtime: Runtime): Promise<UsageReader> => {
-  const { current, gateway, keys, ledger } = runtime
+  const { current, gateway, keys, ledger, issuers } = runtime
   const { UsageReader } = await import('../usage/reading/usage-reader.ts')
   current.reader ??= new UsageReader({
     folder: current.config.settings.data.dir,
@@ -164,7 +166,7 @@ export const openReader = async (runtime: Runtime): Promise<UsageReader> => {
     date: gateway.world.date,
     flush: () => ledger.flush(),
     names: {
-      key: (id) => keys.directory().keys.get(id)?.name ?? (id === DASHBOARD ? id : null),
+      key: (id) => keys.directory().keys.get(id)?.name ?? issuers.nameOf(id) ?? (id === DASHBOARD ? id : null),
       team: (id) => keys.directory().teams.get(id)?.name ?? null,
     },
   })

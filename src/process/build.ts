@@ -66,9 +66,7 @@ import { ledgerLog } from './workers/ledger-log.ts'
 export const build = async ({ home, version, loaded, worker, ...options }: StartOptions): Promise<Runtime> => {
   const sources: ConfigSources = { ...options.sources, stored: () => keys.stored() }
   const { launch } = loaded
-  const config = worker ? worker.share(loaded.config) : loaded.config
-  const warnings = [...loaded.warnings, ...(worker ? worker.warnings(config) : [])]
-  const current = currentOf(config, warnings)
+  const current = currentOf({ loaded, worker })
   const catalogue = openCatalogue(
     (problem) => log.warn('catalogue', { message: problem }),
     new URL('data/catalogue.json', home),
@@ -196,18 +194,21 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
   }
 }
 
-const currentOf = (config: Current['config'], warnings: Current['warnings']): Current => ({
-  config,
-  server: undefined,
-  watching: undefined,
-  alerting: undefined,
-  exporter: undefined,
-  reader: undefined,
-  fleet: null,
-  fleetLive: null,
-  live: undefined,
-  warnings,
-})
+const currentOf = ({ loaded, worker }: Pick<StartOptions, 'loaded' | 'worker'>): Current => {
+  const config = worker ? worker.share(loaded.config) : loaded.config
+  return {
+    config,
+    server: undefined,
+    watching: undefined,
+    alerting: undefined,
+    exporter: undefined,
+    reader: undefined,
+    fleet: null,
+    fleetLive: null,
+    live: undefined,
+    warnings: [...loaded.warnings, ...(worker ? worker.warnings(config) : [])],
+  }
+}
 
 const reportUnlogged = (error: unknown): void => {
   process.stderr.write(`headgate: A gateway event could not be logged: ${error}\n`)

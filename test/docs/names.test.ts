@@ -33,6 +33,7 @@ test('names: every setting named in a page exists', () => {
 const FILE_MEMBERS: ReadonlySet<string> = new Set([
   'alerts.rules.budget',
   'alerts.url',
+  'auth.jwt',
   'usage.cost',
   // A member of Claude's answers.
   'usage.iterations',

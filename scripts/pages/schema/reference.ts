@@ -204,6 +204,7 @@ alerts:
 | \`budgets\` | by name: an amount for each period of the calendar, for the requests that \`appliesTo\` selects. At most 16 may count one request |
 | \`prices\` | a list: prices in dollars per million tokens for a provider and models, in place of the catalogue's, or a \`factor\` |
 | \`alerts\` | a webhook. Times are in milliseconds |
+| \`auth.jwt\` | a list in the section \`auth\`: signed tokens that identify clients. [jwt.md](jwt.md) has its members |
 
 In \`access\` and \`appliesTo\`, a list that is not set (or \`null\`) restricts nothing, and the empty list \`[]\` allows nothing.
 

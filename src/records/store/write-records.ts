@@ -251,12 +251,15 @@ const DECISIONS: { readonly [kind: string]: readonly string[] } = {
   credential: ['disabled'],
   circuit: ['open', 'closed'],
   end_user: ['blocked'],
+  identity: ['blocked'],
 }
 
 /** Characters of the ID of a decision. */
-const MAX_DECIDED = 512
+const MAX_DECIDED = 1_536
 /** Every process has them in memory. */
 const MAX_BLOCKED = 10_000
+/** Kinds of which there may be many, as messages name them. */
+const BLOCKED: { readonly [kind: string]: string | undefined } = { end_user: 'end users', identity: 'subjects' }
 
 const countDecisions = async (db: WriteScope['db'], kind: string): Promise<number> => {
   const found = await db
@@ -277,8 +280,9 @@ export const decide = async (
   if (end !== null && Number.isNaN(end)) return badValue('until', 'Write a time as in 2026-12-01T00:00:00Z.')
   if (state !== null && !DECISIONS[kind]?.includes(state))
     return badValue('state', `Choose one of ${DECISIONS[kind]?.join(', ')}.`)
-  if (state !== null && kind === 'end_user' && (await countDecisions(db, kind)) >= MAX_BLOCKED)
-    return badValue('end_user', `At most ${MAX_BLOCKED} end users can be blocked. Unblock others first.`)
+  const blocked = state === null ? undefined : BLOCKED[kind]
+  if (blocked !== undefined && (await countDecisions(db, kind)) >= MAX_BLOCKED)
+    return badValue(kind, `At most ${MAX_BLOCKED} ${blocked} can be blocked. Unblock others first.`)
   if (id === '' || id.length > MAX_DECIDED || reason.length > 1_000)
     return badValue('reason', 'Write at most 1,000 characters.')
   const before = await db

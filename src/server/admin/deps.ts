@@ -6,6 +6,7 @@ import type { Client, Directory } from '../../core/accounts.ts'
 import type { FullConfig } from '../../core/config.ts'
 import type { Outcome } from '../../core/failure.ts'
 import type { AskProcesses } from '../../core/fleet.ts'
+import type { SeenIdentity } from '../../core/seen-identity.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { HealthProblem } from '../../gateway/handlers/pages.ts'
 import type { AlertingState } from '../../observe/alerts/alerting.ts'
@@ -49,6 +50,8 @@ export type AdminDeps = {
   readonly incidents: Pick<IncidentLog, 'all'>
   /** The kinds of clients that have called this process. */
   readonly clients: Pick<ClientsSeen, 'all'>
+  /** The subjects of signed tokens that have called this process, the latest first. */
+  readonly identities: () => readonly SeenIdentity[]
   /** The attempts of this process at each provider, by minute. */
   readonly minutes: Pick<ProviderMinutes, 'of'>
   /** The alerts that were sent; null: none are configured, or another process sends them. */

@@ -26,6 +26,8 @@ export type ProcessQuery =
   | { readonly do: 'cut'; readonly key: string }
   /** The kinds of clients that have called. */
   | { readonly do: 'clients' }
+  /** The subjects of signed tokens that have called. */
+  | { readonly do: 'identities' }
   /** Its start, and changes of circuits and keys from `from` until before `to` (ms since 1970). */
   | { readonly do: 'changes'; readonly from: number; readonly to: number }
   /** The outages of providers. */
@@ -53,6 +55,7 @@ export type ProcessDeps = Pick<
   | 'transitions'
   | 'incidents'
   | 'clients'
+  | 'identities'
   | 'minutes'
   | 'refresh'
   | 'alerts'
@@ -71,6 +74,8 @@ type ProcessAnswers = {
   readonly gateways: readonly ListedGateway[] | null
 }
 
+/** Subjects of one process in one answer, the latest first. */
+const MAX_IDENTITIES = 1_000
 /** Changes of circuits and keys of one process in one answer. */
 const MAX_TRANSITIONS = 1_000
 const REVOKED = fail('unauthenticated', 'This API key was revoked. Send another client key of this gateway.')
@@ -122,6 +127,13 @@ export const answerHere = async (deps: ProcessDeps, query: ProcessQuery): Promis
       return { ended: gateway.activeCalls.cancelOf(query.key, REVOKED) }
     case 'clients':
       return { clients: deps.clients.all().map((one) => ({ ...one, wrong: one.wrong && { ...one.wrong } })) }
+    case 'identities':
+      return {
+        identities: deps
+          .identities()
+          .slice(0, MAX_IDENTITIES)
+          .map((one) => ({ ...one })),
+      }
     case 'changes':
       return {
         started: deps.process.startedAt,

@@ -17,6 +17,7 @@ import { configRows } from './rows/config.ts'
 import { correctionRows } from './rows/corrections.ts'
 import { endUserRows } from './rows/end-users.ts'
 import { explainRows } from './rows/explain.ts'
+import { identityRows } from './rows/identities.ts'
 import { incidentRows } from './rows/incidents.ts'
 import { liveRows } from './rows/live.ts'
 import { peopleRows } from './rows/people.ts'
@@ -43,6 +44,7 @@ const rows: readonly AdminRow[] = [
   ...incidentRows,
   ...clientRows,
   ...endUserRows,
+  ...identityRows,
   ...providerRows,
   ...explainRows,
   ...configRows,

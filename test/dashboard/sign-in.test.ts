@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Browser } from 'playwright-core'
 import { type Started, start } from '../e2e/support/process.ts'
-import { type IdentityProviderFixture, startIdentityProvider } from '../support/identity-provider.ts'
+import { type IdentityProviderFixture, startIdentityProvider, TestBrowser } from '../support/identity-provider.ts'
 import { freePorts } from '../support/ports.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
 import { LOOKS, withDashboard } from './support/dashboard.ts'
@@ -49,6 +49,22 @@ describe('the sign-in with a company account', { skip: skipBrowser }, () => {
         await page.getByLabel('Admin token').waitFor()
         await check()
         await shot('sign-in-sso')
+      }))
+
+  for (const look of LOOKS)
+    test(`an administrator sees people, blocks one and admits them again, ${look.width} ${look.theme}`, () =>
+      withDashboard(browser, { url, token: TOKEN, ...look }, async ({ page, open, check, shot }) => {
+        await new TestBrowser().open(`${url}/admin/api/v1/login?provider=corp`, { until: /\/dashboard\// })
+        await open('/dashboard/config/people')
+        await page.getByText('by the group ai-admins').waitFor()
+        await check()
+        await shot('people')
+        await page.getByRole('button', { name: 'Block: ann@corp.example' }).click()
+        await page.getByRole('button', { name: 'Admit again: ann@corp.example' }).waitFor()
+        await page.getByText('0 sessions').waitFor()
+        await check()
+        await page.getByRole('button', { name: 'Admit again: ann@corp.example' }).click()
+        await page.getByRole('button', { name: 'Block: ann@corp.example' }).waitFor()
       }))
 
   test('a browser goes to the provider, comes back to the page, and signs out at both', async () => {

@@ -1,5 +1,5 @@
 /** Configuration: what runs and where it comes from, what is wrong with the file, what changed, and a copy to edit. */
-import { read, useResource } from '../api.ts'
+import { identityProviders, read, useResource } from '../api.ts'
 import { moment } from '../format.ts'
 import { Failed, Loading, PageHead } from '../parts/states.tsx'
 import { current, pageHref } from '../store.ts'
@@ -7,12 +7,13 @@ import { config as texts } from '../words/config.ts'
 import { en } from '../words/en.ts'
 import { Audit } from './config/audit.tsx'
 import { Edit } from './config/edit.tsx'
+import { People } from './config/people.tsx'
 import { CopyProblems, ProblemList, WarningList } from './config/problems.tsx'
 import { Reloads } from './config/reloads.tsx'
 import { Settings } from './config/settings.tsx'
 import type { ConfigProblems, ShownConfig } from './config/shapes.ts'
 
-const SECTIONS = ['settings', 'reloads', 'audit', 'edit'] as const
+const SECTIONS = ['settings', 'reloads', 'audit', 'people', 'edit'] as const
 /** ms between two readings: another process or SIGHUP may reload. */
 const EVERY = 15_000
 
@@ -37,12 +38,15 @@ const Problems = ({ since, problems, warnings }: ConfigProblems) => (
 export const Page = () => {
   const section = SECTIONS.find((one) => one === current.value.id) ?? 'settings'
   const config = useResource('config', () => read<ShownConfig>('/config'), { every: EVERY })
+  const providers = useResource('identity providers', identityProviders)
+  // Without single sign-on there are no people.
+  const sections = SECTIONS.filter((one) => one !== 'people' || section === one || (providers.value?.length ?? 0) > 0)
   const problems = useResource('config problems', () => read<ConfigProblems>('/config/problems'), { every: EVERY })
   return (
     <div class="config-page">
       <PageHead title={en.pages.config}>
         <nav class="segments config-sections" aria-label={texts.sections.label}>
-          {SECTIONS.map((one) => (
+          {sections.map((one) => (
             <a
               key={one}
               class="button quiet"
@@ -65,6 +69,7 @@ export const Page = () => {
         ))}
       {section === 'reloads' && <Reloads />}
       {section === 'audit' && <Audit />}
+      {section === 'people' && <People />}
       {section === 'edit' && <Edit config={config.value ?? null} />}
     </div>
   )

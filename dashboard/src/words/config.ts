@@ -7,6 +7,7 @@ export const config = words({
     settings: 'Settings',
     reloads: 'Reloads',
     audit: 'Audit log',
+    people: 'People',
     edit: 'Edit a copy',
   },
   problems: {
@@ -62,6 +63,21 @@ export const config = words({
       unchanged: 'Nothing has changed.',
       refused: 'The configuration was refused.',
     },
+  },
+  people: {
+    label: 'People who have signed in',
+    needs: 'The list of people needs the role admin for all teams.',
+    none: 'No one has signed in so far.',
+    more: 'Show more',
+    blocked: 'blocked',
+    block: 'Block',
+    admit: 'Admit again',
+    signOut: 'End sessions',
+    noRole: 'no role',
+    role: (role: string, team: string | null) => (team === null ? role : `${role} of ${team}`),
+    by: (by: string, group: string | null) =>
+      by === 'hand' ? 'given by hand' : group === null ? 'as everyone' : `by the group ${group}`,
+    sessions: (n: number) => counted(n, 'session'),
   },
   audit: {
     title: 'Audit log',

@@ -1,0 +1,126 @@
+/** The people who sign in with single sign-on: roles and their origin, and who may no longer enter. For admins of all teams. */
+import { useSignal } from '@preact/signals'
+import { hasRole, read, session, useResource, write } from '../../api.ts'
+import { moment } from '../../format.ts'
+import { attempt } from '../../parts/changing.tsx'
+import { Empty, Failed, Loading, Time } from '../../parts/states.tsx'
+import { config as texts } from '../../words/config.ts'
+import { en } from '../../words/en.ts'
+
+type PersonLine = {
+  readonly id: string
+  readonly provider: string
+  readonly subject: string
+  readonly email: string | null
+  readonly name: string | null
+  readonly status: 'active' | 'blocked'
+  readonly roles: readonly {
+    readonly role: string
+    readonly team: string | null
+    readonly by: 'group' | 'everyone' | 'hand'
+    readonly group: string | null
+  }[]
+  readonly sessions: number
+  readonly seen_at: string
+  readonly rev: number
+}
+type PeoplePage = { readonly data: readonly PersonLine[]; readonly next: string | null }
+
+const readPage = (after: string | null): Promise<PeoplePage> => read<PeoplePage>('/people', { limit: 50, after })
+
+const Roles = ({ roles }: Pick<PersonLine, 'roles'>) =>
+  roles.length === 0 ? (
+    <span class="dim">{texts.people.noRole}</span>
+  ) : (
+    <ul class="config-roles">
+      {roles.map(({ role, team, by, group }) => (
+        <li key={`${role} ${team} ${by} ${group}`}>
+          {texts.people.role(role, team)} <span class="dim">{texts.people.by(by, group)}</span>
+        </li>
+      ))}
+    </ul>
+  )
+
+type PersonProps = { readonly person: PersonLine; readonly act: (run: () => Promise<unknown>) => void }
+
+const Line = ({ person, act }: PersonProps) => {
+  const { id, provider, subject, email, name, status, sessions, seen_at, rev } = person
+  const title = email ?? name ?? subject
+  const isBlocked = status === 'blocked'
+  const change = () => write('PATCH', `/people/${id}`, { status: isBlocked ? 'active' : 'blocked' }, { rev })
+  return (
+    <li>
+      <div class="row">
+        <strong>{title}</strong>
+        <span>{provider}</span>
+        <span class="mono dim config-object">{subject}</span>
+        {isBlocked && <span class="bad">✗ {texts.people.blocked}</span>}
+        <Time at={seen_at}>{moment(Date.parse(seen_at))}</Time>
+      </div>
+      <div class="row">
+        <Roles {...person} />
+        <span class="dim">{texts.people.sessions(sessions)}</span>
+        <button
+          type="button"
+          class="button small"
+          aria-label={`${texts.people.signOut}: ${title}`}
+          disabled={sessions === 0}
+          onClick={() => act(() => write('POST', `/people/${id}/sign-out`))}
+        >
+          {texts.people.signOut}
+        </button>
+        <button
+          type="button"
+          class={`button small ${isBlocked ? '' : 'danger'}`}
+          aria-label={`${isBlocked ? texts.people.admit : texts.people.block}: ${title}`}
+          onClick={() => act(change)}
+        >
+          {isBlocked ? texts.people.admit : texts.people.block}
+        </button>
+      </div>
+    </li>
+  )
+}
+
+export const People = () => {
+  const isAdmin = hasRole('admin', 'all')
+  const older = useSignal<PeoplePage | null>(null)
+  const { value, problem, isLoading, reload } = useResource(isAdmin ? 'people' : null, () => readPage(null))
+  if (session.value && !isAdmin)
+    return (
+      <Empty title={en.states.notAllowed}>
+        <p>{texts.people.needs}</p>
+        <p>{en.states.notAllowedAs(session.value.actor.name)}</p>
+      </Empty>
+    )
+  const people = [...(value?.data ?? []), ...(older.value?.data ?? [])]
+  const next = older.value ? older.value.next : (value?.next ?? null)
+  const act = (run: () => Promise<unknown>) =>
+    void attempt(async () => {
+      await run()
+      older.value = null
+      reload()
+    })
+  const readMore = () =>
+    attempt(async () => {
+      const page = await readPage(next)
+      older.value = { data: [...(older.value?.data ?? []), ...page.data], next: page.next }
+    })
+  return (
+    <div class="stack">
+      {problem && <Failed problem={problem} retry={reload} />}
+      {!value && isLoading && <Loading />}
+      {value && people.length === 0 && <Empty title={texts.people.none} />}
+      <ul class="config-lines" aria-label={texts.people.label}>
+        {[...new Map(people.map((person) => [person.id, person])).values()].map((person) => (
+          <Line key={person.id} person={person} act={act} />
+        ))}
+      </ul>
+      {next !== null && (
+        <button type="button" class="button" onClick={() => void readMore()}>
+          {texts.people.more}
+        </button>
+      )}
+    </div>
+  )
+}

@@ -10,6 +10,7 @@ import {
   TestBrowser,
 } from '../support/identity-provider.ts'
 import { freePorts } from '../support/ports.ts'
+import { skipPostgres, startPostgres } from '../support/postgres.ts'
 import { type Started, start } from './support/process.ts'
 
 const ADMIN = 'break-glass-token-of-the-operator'
@@ -263,6 +264,42 @@ describe('single sign-on', { concurrency: false }, () => {
         !everything.includes(canary),
         `found ${canary} in ${everything.slice(Math.max(0, everything.indexOf(canary) - 200), everything.indexOf(canary) + 50)}`,
       )
+  })
+})
+
+describe('single sign-on with two gateways', { skip: skipPostgres, concurrency: false }, () => {
+  test('a sign-in begins at one, ends at the other, and the session is valid at both', async () => {
+    const [first = 0, second = 0, own = 0] = await freePorts(3)
+    const url = `http://127.0.0.1:${first}`
+    const other = `http://127.0.0.1:${second}`
+    await using idp = await startIdentityProvider(url, own)
+    const postgres = await startPostgres()
+    const files = { 'headgate.yaml': fileFor(url, [idp, idp]) }
+    const env = { AUTH_ADMIN: ADMIN, DATABASE_URL: postgres.url, AUTH_REQUIRED: 'true' }
+    {
+      await using one = await start({ env: { ...env, PORT: String(first) }, files })
+      await using two = await start({ env: { ...env, PORT: String(second) }, files })
+      assert.ok(one && two)
+      idp.people.set('ann', { email: 'ann@corp.example', groups: ['ai-admins'] })
+      idp.signedIn = 'ann'
+      const browser = new TestBrowser()
+      const page = await browser.open(`${url}/admin/api/v1/login?provider=corp`, { until: /\/oauth\/callback\?/ })
+      const cookie = browser.header(`${url}/oauth/callback`)
+      const finished = await navigate(page.url.replace(url, other), { ...NAVIGATION, cookie })
+      assert.equal(finished.status, 302, finished.text)
+      assert.equal(finished.headers.location, `${url}/dashboard/`)
+      const value = /^headgate-\d+=([^;]+)/.exec(finished.headers['set-cookie']?.[0] ?? '')?.[1]
+      for (const [address, port] of [
+        [url, first],
+        [other, second],
+      ] as const) {
+        const session = await fetch(`${address}/admin/api/v1/session`, {
+          headers: { cookie: `headgate-${port}=${value}` },
+        })
+        assert.equal(session.status, 200, address)
+      }
+    }
+    await postgres.remove()
   })
 })
 

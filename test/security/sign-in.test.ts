@@ -73,7 +73,7 @@ describe('sign-in', { concurrency: false }, () => {
       if (pathname.endsWith('/.well-known/openid-configuration')) {
         const own = `${issuer}${pathname.slice(0, -'/.well-known/openid-configuration'.length)}`
         return send({
-          issuer: own === `${issuer}/liar` ? issuer : own,
+          issuer: own === `${issuer}/liar` ? issuer : own === `${issuer}/slash` ? `${own}/` : own,
           authorization_endpoint: `${own}/authorize`,
           token_endpoint: `${own}/token`,
           userinfo_endpoint: `${own}/userinfo`,
@@ -108,6 +108,7 @@ sso:
     corp: ${provider('')}
     other: ${provider('/other')}
     liar: ${provider('/liar')}
+    slash: ${provider('/slash')}
     domain: ${provider('', ', domains: [ corp.example ]')}
   roles: [ { group: ai-admins, role: admin } ]
 `,
@@ -357,6 +358,17 @@ sso:
     const { browser: second, claims: own, state: again } = await begin('other')
     answer = { ...good(), claims: own }
     assertRefused(await callback(second, { code: 'c', state: again, iss: `${issuer}/other` }))
+  })
+
+  test('an issuer with a slash at its end that the settings lack is the same, and its tokens state the slash', async () => {
+    const { browser, claims, state } = await begin('slash')
+    answer = { ...good(), claims: { ...claims, iss: `${issuer}/slash` } }
+    assertRefused(await callback(browser, { code: 'c', state, iss: `${issuer}/slash/` }))
+    answer = { ...good(), claims: { ...claims, iss: `${issuer}/slash/` } }
+    const page = await callback(browser, { code: 'c', state, iss: `${issuer}/slash/` })
+    assert.equal(page.status, 302, page.text)
+    const token = await sign(logoutToken({ iss: `${issuer}/slash/` }))
+    assert.equal(await sendLogout(token), 200)
   })
 
   test('an issuer that states another name is refused before a browser leaves', async () => {

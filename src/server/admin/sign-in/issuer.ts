@@ -141,9 +141,35 @@ export class IssuerCalls {
     const known = this.#known.get(provider.name)
     if (known?.of === of && this.#now() - known.at < KEPT) return known.configuration
     const client = await import('openid-client')
-    const { issuer, clientId, clientSecret } = provider
+    const configuration = await this.#discover(client, provider)
+    this.#known.set(provider.name, { configuration, of, at: this.#now() })
+    return configuration
+  }
+
+  /**
+   * Reads the discovery document. Some issuers have a slash at the end and some have none (Authentik always has one), and tokens must
+   * state the issuer exactly as the document does: if the document has the other form, that is the issuer.
+   */
+  async #discover(client: OpenidClient, provider: IdentityProvider): Promise<Configuration> {
+    const { issuer } = provider
+    try {
+      return await this.#discoverAt(client, provider, issuer)
+    } catch (error) {
+      if (!(error instanceof SignInRefused)) throw error
+      const other = issuer.endsWith('/') ? issuer.slice(0, -1) : `${issuer}/`
+      return await this.#discoverAt(client, provider, other).catch(() => {
+        throw error
+      })
+    }
+  }
+
+  #discoverAt(
+    client: OpenidClient,
+    { clientId, clientSecret }: IdentityProvider,
+    issuer: string,
+  ): Promise<Configuration> {
     const server = new URL(issuer)
-    const configuration = await answered(
+    return answered(
       client.discovery(
         server,
         clientId,
@@ -160,8 +186,6 @@ export class IssuerCalls {
         },
       ),
     )
-    this.#known.set(provider.name, { configuration, of, at: this.#now() })
-    return configuration
   }
 
   /** A request to an issuer. Redirects are not followed. */

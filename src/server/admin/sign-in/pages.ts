@@ -40,6 +40,10 @@ export const REFUSALS = {
     'The answer of the identity provider could not be verified. Begin again, or contact the operator of the gateway.',
   ],
   unavailable: [503, 'The identity provider does not answer. Try again in a minute.'],
+  misconfigured: [
+    503,
+    'The identity provider and the gateway do not agree about their settings. Contact the operator of the gateway.',
+  ],
   domain: [403, 'Your e-mail address is not verified by the identity provider, or its domain may not sign in here.'],
   too_many_groups: [
     403,

@@ -177,7 +177,8 @@ export class SignIn {
       const one = { ...expected, provider: provider.name, to, until: now + SIGN_IN_TIME }
       redirectTo(reply, address, pendingCookie(settings, withPending(pendingOf(step), one, now)))
     } catch (error) {
-      await this.#refuse(step, { provider, why: 'unavailable', reason: messageOf(error) })
+      const why = error instanceof IssuerUnavailable ? 'unavailable' : 'misconfigured'
+      await this.#refuse(step, { provider, why, reason: messageOf(error) })
     }
   }
 

@@ -47,7 +47,7 @@ const FILE_MEMBERS: ReadonlySet<string> = new Set([
 const FOREIGN =
   /^(?:NODE_|ANTHROPIC_(?:AUTH_TOKEN|BASE_URL)$|AWS_|CLAUDE_|CLINE_|CODEX_|CONTINUE_|CREDENTIALS_OVERWRITE_DATA$|ENABLE_PERSISTENT_CONFIG$|LITELLM_|OPENAI_(?:BASE_URL|API_BASE|API_BASE_URL|MODEL)$|(?:ALL|HTTPS?|NO)_PROXY$|SO_REUSEPORT$|XDG_)/
 /** Variables of the project's own tests and tools. */
-const TOOLS = /^(?:HEADGATE_RESTARTS|LEASE_MODEL|LEDGER_KILLS|SCENARIO_AWAY|SCENARIO_BEFORE|SIM_SEED)$/
+const TOOLS = /^(?:HEADGATE_RESTARTS|LEASE_MODEL|LEDGER_KILLS|SCENARIO_AWAY|SCENARIO_BEFORE|SCENARIO_RATE|SIM_SEED)$/
 /** What the rest of the documentation states about names: variables of providers, of the process, and of the command line. */
 const STATED = new Set(
   ['docs/configuration.md', 'docs/providers.md', 'docs/cli.md', '.env.example', 'deploy/compose/env.example'].flatMap(

@@ -148,6 +148,14 @@ export const EXPECTATIONS: readonly Expectation[] = [
     check: ({ exits }) =>
       exits.length > 0 && exits.every((code) => code === 0) ? [] : [`exit codes ${exits.join(', ')}`],
   },
+  {
+    name: 'a rolling upgrade: two versions run on the schemas that the next one has migrated',
+    fault: upgraded,
+    check: ({ schemas: [before = {}, next = {}] }) =>
+      Object.keys(next).length > 0 && Object.entries(next).every(([name, at]) => at === (before[name] ?? 0) + 1)
+        ? []
+        : [`schemas ${JSON.stringify([before, next])}`],
+  },
 ]
 
 /** Of the fleet, each of which may be left with less than a reservation. */

@@ -289,7 +289,7 @@ const CYCLE: readonly (readonly [kind: string, run: Operation] | typeof SPENDING
 ]
 
 /** Operations that begin each second: with those of several requests, about 100 requests a second. */
-export const RATE = 60
+export const RATE = Number(process.env.SCENARIO_RATE ?? 60)
 /** ms */
 const TICK = 25
 /** Clients of the key with a limit of requests in progress, and ms between an answer and the next request of one. */

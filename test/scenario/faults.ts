@@ -12,6 +12,8 @@ export type Stage = {
   pass(seconds: number): Promise<void>
   /** Exit codes of the gateways that were replaced. */
   readonly exits: (number | null)[]
+  /** The versions of the schemas before gateways were replaced, and with the first one of the next version. */
+  readonly schemas: Readonly<Record<string, number>>[]
   /** The statuses of requests with a key that has just been created, at each gateway in turn. */
   readonly withNewKeys: number[]
   /** The statuses of a used-up budget at a gateway that has started while Redis did not answer. */
@@ -161,10 +163,17 @@ const failedOver: Fault = {
   },
 }
 
+/** The first one of the next version migrates the schemas. Until the last is replaced both versions use them; then one goes back. */
 export const upgraded: Fault = {
-  name: 'all gateways are replaced, one after the other',
-  async run({ fleet, exits }) {
-    for (const gateway of fleet.gateways) exits.push(await fleet.restart(gateway))
+  name: 'all gateways are replaced by a next version, one after the other, and one goes back',
+  async run({ fleet, exits, schemas }) {
+    schemas.push(await fleet.schemas())
+    const [first] = fleet.gateways
+    for (const gateway of fleet.gateways) {
+      exits.push(await fleet.restart(gateway, 'next'))
+      if (gateway === first) schemas.push(await fleet.schemas())
+    }
+    if (first) exits.push(await fleet.restart(first, 'before'))
   },
 }
 

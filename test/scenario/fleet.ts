@@ -9,6 +9,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import pg from 'pg'
 import { list, object, parseObject } from '../../src/core/json.ts'
 import { type Balancer, shippedRoundRobin, startBalancer } from '../e2e/support/balancer.ts'
 import { type Started, start } from '../e2e/support/process.ts'
@@ -17,6 +18,7 @@ import { freePorts } from '../support/ports.ts'
 import { type PostgresServer, startPostgres } from '../support/postgres.ts'
 import { startRedis, startRedisCluster, type TestRedis } from '../support/redis.ts'
 import { type ToxicProxy, toxicProxy } from '../support/toxics.ts'
+import { MIGRATED, nextVersion } from './next-version.ts'
 import { BILLED, type Provider, startProvider } from './provider.ts'
 
 export const ADMIN = 'admin-0123456789abcdef0123456789'
@@ -50,20 +52,22 @@ export type Fleet = {
   readonly partition: readonly ToxicProxy[]
   /** Starts a gateway with an empty folder, which the balancer does not know. */
   addPod(): Promise<Gateway>
-  /** SIGTERM, and a new process in the same place; resolves when the balancer sends requests to it. */
-  restart(gateway: Gateway): Promise<number | null>
+  /** SIGTERM, and a new process of a version in the same place; resolves when the balancer sends requests to it. */
+  restart(gateway: Gateway, version: Version): Promise<number | null>
   /** SIGKILL; resolves after the process has ended. */
   kill(gateway: Gateway): Promise<void>
   /** Starts a killed one again; resolves when the balancer sends requests to it. */
   revive(gateway: Gateway): Promise<void>
   /** What the balancer has written about gateways that it takes out. */
   takenOut(): string
+  /** The versions of the schemas in Postgres, by name. */
+  schemas(): Promise<Readonly<Record<string, number>>>
   /** Resolves when no gateway reports a problem. */
   settled(): Promise<void>
   stop(): Promise<void>
 }
 
-const configuration = (provider: string): string =>
+const configuration = (provider: string, storeTimeout: number | undefined): string =>
   fileOf({
     auth: { admin: ADMIN },
     providers: { one: { baseUrl: `${provider}/v1`, styles: ['chat'] } },
@@ -89,6 +93,7 @@ const configuration = (provider: string): string =>
     },
     // A gateway that ends late ends by itself, and its log says why: a process is killed after 60 s.
     drain: { delay: 1_000, timeout: 40_000 },
+    ...(storeTimeout !== undefined && { responses: { timeout: storeTimeout } }),
   })
 
 /** One Redis, or a cluster of three. */
@@ -105,11 +110,16 @@ export type Counters = {
 /** `plain`, with two workers, or with proxies of its own before the stores, which can hang. */
 export type Place = 'plain' | 'workers' | 'partition'
 
+/** `next`: has one more migration of each schema than the one before. */
+export type Version = 'before' | 'next'
+
 export type FleetOptions = {
   readonly places: readonly Place[]
   readonly redis: 'one' | 'cluster'
-  /** Program of the gateways that are replaced by a rolling upgrade; absent: the present one. */
+  /** Program of the version that is replaced by a rolling upgrade; absent: the sources. */
   readonly before?: string | undefined
+  /** `responses.timeout`; absent: its default. */
+  readonly storeTimeout?: number | undefined
 }
 
 export const startFleet = async (options: FleetOptions): Promise<Fleet> => {
@@ -137,7 +147,7 @@ const countersOf = (nodes: TestRedis[]): Counters => ({
 })
 
 const build = async (
-  { places, redis: kind, before }: FleetOptions,
+  { places, redis: kind, before, storeTimeout }: FleetOptions,
   closers: (() => unknown)[],
   stop: Fleet['stop'],
 ): Promise<Fleet> => {
@@ -158,9 +168,17 @@ const build = async (
     keep(await toxicProxy(address.port), (it) => it.close()),
     keep(await toxicProxy(redisPort), (it) => it.close()),
   ] as const
-  const file = configuration(provider.url)
+  const file = configuration(provider.url, storeTimeout)
+  const newFolder = () =>
+    keep(mkdtempSync(join(tmpdir(), 'headgate-scenario-')), (it) => rmSync(it, { recursive: true, force: true }))
+  const programs: { [version in Version]: string | undefined } = { before, next: undefined }
+  const programOf = (version: Version) => {
+    if (version === 'next') programs.next ??= nextVersion(newFolder())
+    return programs[version]
+  }
 
-  const launch = async (port: number, folder: string, place: Place, program?: string): Promise<Started> => {
+  const launch = async (port: number, folder: string, place: Place, version: Version = 'before'): Promise<Started> => {
+    const program = programOf(version)
     const isCutOff = place === 'partition'
     const env = {
       PORT: String(port),
@@ -172,9 +190,6 @@ const build = async (
     }
     return start({ env, files: { 'headgate.yaml': file }, ...(program !== undefined && { program }) })
   }
-  const newFolder = () =>
-    keep(mkdtempSync(join(tmpdir(), 'headgate-scenario-')), (it) => rmSync(it, { recursive: true, force: true }))
-
   const ports = await freePorts(places.length)
   const seats = await Promise.all(
     places.map(async (place, at) => {
@@ -182,7 +197,7 @@ const build = async (
       const gateway: Gateway = {
         name: `${place}${at}`,
         url: `http://127.0.0.1:${seat.port}`,
-        started: await launch(seat.port, seat.folder, place, before),
+        started: await launch(seat.port, seat.folder, place),
       }
       closers.push(() => gateway.started.stop())
       return { ...seat, gateway }
@@ -192,9 +207,9 @@ const build = async (
   const balancer: Balancer = keep(await startBalancer(ports, shippedRoundRobin), (it) => it.stop())
   for (const index of ports.keys()) await balancer.isUp(index)
   const seatOf = (gateway: Gateway) => seats.find((seat) => seat.gateway === gateway) ?? assert.fail(gateway.name)
-  const revive = async (gateway: Gateway) => {
+  const revive = async (gateway: Gateway, version?: Version) => {
     const { port, folder, place, index } = seatOf(gateway)
-    gateway.started = await launch(port, folder, place)
+    gateway.started = await launch(port, folder, place, version)
     await balancer.isUp(index)
   }
   return {
@@ -215,11 +230,11 @@ const build = async (
       await until(`${gateway.name} is ready`, async () => (await fetch(`${gateway.url}/health/ready`)).status === 200)
       return gateway
     },
-    async restart(gateway) {
+    async restart(gateway, version) {
       const { started } = gateway
       const code = await started.stop()
       if (code !== 0) process.stderr.write(`${gateway.name} was ended. ${JSON.stringify(started.lines().slice(-20))}\n`)
-      await revive(gateway)
+      await revive(gateway, version)
       return code
     },
     async kill({ started }) {
@@ -229,6 +244,16 @@ const build = async (
     },
     revive,
     takenOut: () => balancer.output(),
+    async schemas() {
+      const client = new pg.Client({ connectionString: leader.url })
+      await client.connect()
+      const versions = MIGRATED.map(
+        ({ schema }) => `(SELECT CAST(version AS INTEGER) FROM ${schema}.schema_version) AS ${schema}`,
+      )
+      const { rows } = await client.query(`SELECT ${versions.join(', ')}`)
+      await client.end()
+      return rows[0]
+    },
     settled: () =>
       until('no gateway has a problem', async () => {
         const problems = await Promise.all(gateways.map(problemsOf))

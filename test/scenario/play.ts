@@ -24,7 +24,7 @@ export type Played = {
   /** Attempts in the ledger by the name of the request. */
   readonly stored: ReadonlyMap<string, number>
   readonly strict: { readonly spent: number; readonly reserved: number }
-} & Pick<Stage, 'exits' | 'withNewKeys' | 'startedWithout'>
+} & Pick<Stage, 'exits' | 'schemas' | 'withNewKeys' | 'startedWithout'>
 
 export type Course = FleetOptions & { readonly faults: readonly Fault[]; readonly away: number }
 
@@ -42,6 +42,7 @@ export const play = async ({ faults, away, ...options }: Course): Promise<Played
     away,
     pass: (seconds) => load.pass(seconds * RATE),
     exits: [],
+    schemas: [],
     withNewKeys: [],
     startedWithout: [],
   }
@@ -67,7 +68,7 @@ export const play = async ({ faults, away, ...options }: Course): Promise<Played
     }).catch(() => {})
     const strict = await budgetNow(gateway, 'strict')
     const { exchanges, outcomes } = client
-    const { exits, withNewKeys, startedWithout } = stage
+    const { exits, schemas, withNewKeys, startedWithout } = stage
     return {
       parts,
       exchanges,
@@ -77,6 +78,7 @@ export const play = async ({ faults, away, ...options }: Course): Promise<Played
       stored,
       strict,
       exits,
+      schemas,
       withNewKeys,
       startedWithout,
     }

@@ -478,7 +478,7 @@ export const settingsSchema = z.strictObject({
       ),
       maxMegabytes: whole(1_024, 1, 1_048_576, 'maximum disk space of stored responses; the oldest are deleted first'),
       timeout: whole(
-        2_000,
+        4_000,
         100,
         60_000,
         'ms without any answer of their store after which it is away: until it is back, requests do not wait for it, answers state `store: false`, and those that need it are refused at once',

@@ -4,9 +4,10 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { UsageQuery } from '../../src/usage/reading/queries.ts'
 import { isLong } from '../support/lane.ts'
 import { closedRecord, endedRecord, openedRecord } from '../support/ledger-records.ts'
-import { fillLedger, usageLedger } from '../support/usage-ledger.ts'
+import { fillLedger, readerOf, usageLedger } from '../support/usage-ledger.ts'
 
 const DAY = 86_400_000
 const END = Date.UTC(2026, 10, 22)
@@ -17,6 +18,8 @@ test(`ledger: queries on ${COUNT} requests`, { timeout: 600_000 + COUNT / 3 }, a
   await ledger.store([])
   fillLedger(ledger.folder, { count: COUNT, end: END, days: 30 })
   const { reader } = ledger
+  // As the gateway has it: an answer that can be continued ends after a second.
+  await using parted = readerOf(ledger.folder, { now: END, within: 1_000 })
   const timed = async <T extends { readonly ok: boolean }>(name: string, run: () => Promise<T>): Promise<T> => {
     const times: number[] = []
     const cpu: number[] = []
@@ -51,9 +54,24 @@ test(`ledger: queries on ${COUNT} requests`, { timeout: 600_000 + COUNT / 3 }, a
   } as const
   const report = await timed('usage by day and team over 30 days', () => reader.usage(usage))
   assert.ok(report.ok && report.value.total.requests === COUNT && report.value.data.length === 30 * 50)
-  await timed('usage by day and team over 7 days of another zone', () =>
-    reader.usage({ ...usage, from: END - 7 * DAY, tz: 'America/New_York' }),
+  await timed('usage by day, team and model over 30 days', () => reader.usage({ ...usage, by: ['team', 'model'] }))
+  await timed('usage by key and model over 30 days', () =>
+    reader.usage({ ...usage, by: ['key', 'model'], bucket: 'none' }),
   )
+  await timed('usage by team over 7 days, not whole ones', () =>
+    reader.usage({ ...usage, from: END - 7 * DAY + 1, bucket: 'none' }),
+  )
+  const zone = { ...usage, tz: 'America/New_York' } as const
+  let answers = 0
+  const whole = await timed('usage by day and team over 30 days of another zone, in all its answers', async () => {
+    for (let after: UsageQuery['after'] = null; ; after = []) {
+      const part = await parted.usage({ ...zone, after })
+      answers++
+      if (!part.ok || part.value.searched_until === null) return part
+    }
+  })
+  assert.ok(whole.ok && whole.value.total.requests === COUNT)
+  t.diagnostic(`${answers / 6} answers`)
   await timed('usage by hour and key over a day', () =>
     reader.usage({ ...usage, from: END - DAY, by: ['key'], bucket: 'hour' }),
   )

@@ -41,18 +41,7 @@ export const usageLedger = ({
     { folder, journal, database: engine.database(), node: 'n1', timezone, syncs: false, process: thisProcess() },
     () => {},
   )
-  const reader = new UsageReader({
-    folder,
-    database: engine.database(),
-    timezone,
-    keepHours: () => 90,
-    date: () => now,
-    flush: async () => null,
-    names: { key: (id) => (id === 'key_a' ? 'ci' : null), team: () => null },
-    // However busy the machine is.
-    within: 60_000,
-    ...options,
-  })
+  const reader = readerOf(folder, { now, timezone, database: engine.database(), ...options })
   const encoder = new RecordEncoder()
   const segment = join(journal, segmentFile(processName(thisProcess()), 1))
   return {
@@ -70,6 +59,26 @@ export const usageLedger = ({
       rmSync(root, { recursive: true, force: true })
     },
   }
+}
+
+/** A reader of a folder that has been filled. */
+export const readerOf = (
+  folder: string,
+  { now, ...options }: { readonly now: number } & Partial<UsageReaderOptions>,
+): UsageReader & AsyncDisposable => {
+  const reader = new UsageReader({
+    folder,
+    database: null,
+    timezone: 'UTC',
+    keepHours: () => 90,
+    date: () => now,
+    flush: async () => null,
+    names: { key: (id) => (id === 'key_a' ? 'ci' : null), team: () => null },
+    // However busy the machine is.
+    within: 60_000,
+    ...options,
+  })
+  return Object.assign(reader, { [Symbol.asyncDispose]: () => reader.close() })
 }
 
 /** Requests that are added in one transaction. */

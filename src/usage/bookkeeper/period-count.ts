@@ -30,9 +30,10 @@ const AHEAD = 86_400_000
 const COLUMNS = 'key, team, person, end_user, tags, asked, provider, model'
 
 /** What requests of a part of a period have spent, by what decides which counters count it. */
-const SPENT_BETWEEN = `SELECT ${COLUMNS}, sum(charged) AS spent FROM (
-    SELECT ${COLUMNS}, charged FROM request WHERE received >= $1 AND received < $2 AND ${IS_ALONE}
-    UNION ALL SELECT ${COLUMNS}, charged FROM attempt WHERE received >= $1 AND received < $2 AND alone = 0
+const spentBetween = (isInState: string): string => `SELECT ${COLUMNS}, sum(charged) AS spent FROM (
+    SELECT ${COLUMNS}, charged FROM request WHERE received >= $1 AND received < $2 AND ${IS_ALONE} AND ${isInState}
+    UNION ALL SELECT ${COLUMNS}, charged FROM attempt WHERE received >= $1 AND received < $2 AND alone = 0 AND EXISTS
+      (SELECT 1 FROM request WHERE request.received = attempt.received AND request.id = attempt.request AND ${isInState})
   ) AS charges GROUP BY ${COLUMNS}`
 
 /** What counters of a period have been charged by requests: without what was added here before. */
@@ -87,10 +88,14 @@ const countedId = ({ budget, start }: CountedPeriodOf): string =>
 export type CountedDatabase = {
   /** Runs steps in a transaction. */
   readonly run: <T>(steps: () => LedgerSteps<T>) => Promise<T>
-  /** Reads one state of it with a connection of its own, for which nothing waits. */
+  /** Reads one state of it. Nothing waits for that. */
   readonly inState: <T>(read: (query: StateQuery) => Promise<T>) => Promise<T>
 }
-export type StateQuery = (statement: LedgerStatement) => Promise<StatementResult>
+/** `isInState`: a condition for rows of `request` in all statements but the first. */
+export type StateQuery = {
+  readonly isInState: string
+  readonly run: (statement: LedgerStatement) => Promise<StatementResult>
+}
 
 export class PeriodCounts {
   readonly #database: CountedDatabase
@@ -135,15 +140,16 @@ function* addMissing(missing: readonly MissingSum[], counted: CountedPeriodOf, a
 }
 
 const readMissing = async (
-  query: StateQuery,
+  { isInState, run }: StateQuery,
   { budget, start }: CountedPeriodOf,
   at: number,
 ): Promise<readonly MissingSum[]> => {
-  const charged = await query({ text: CHARGED, values: [start, REASON, `${budget.id}:`, `${budget.id};`] })
+  const charged = await run({ text: CHARGED, values: [start, REASON, `${budget.id}:`, `${budget.id};`] })
+  const text = spentBetween(isInState)
   const sums = new Map<string, number>()
   // Others use the thread between two parts of the period.
   const clock = { time: () => performance.now(), turn: () => setImmediate() }
   for await (const { from, to } of slicesOf(clock, { from: start, to: at + AHEAD }, 'oldest first'))
-    addSpentBy(sums, budget, (await query({ text: SPENT_BETWEEN, values: [from, to] })).rows)
+    addSpentBy(sums, budget, (await run({ text, values: [from, to] })).rows)
   return missingOf(budget, sums, charged.rows)
 }

@@ -3,7 +3,7 @@
  * rows are inserted into the partition of their day, and sums are added in one order.
  */
 import type { CounterSpend } from '../../core/journal.ts'
-import { PostgresPool, type PostgresSession, type TransactionOptions } from '../../storage/sql/postgres/pool.ts'
+import type { PostgresPool, PostgresSession, TransactionOptions } from '../../storage/sql/postgres/pool.ts'
 import { PostgresError } from '../../storage/sql/postgres/postgres-error.ts'
 import { openShared } from '../../storage/sql/postgres/shared-schema.ts'
 import type { SharedDatabase } from '../../storage/sql/shared-database.ts'
@@ -16,7 +16,9 @@ import type { LedgerBatch } from './fold.ts'
 import {
   adjust,
   EndedSums,
+  type LedgerStatement,
   type LedgerSteps,
+  type StatementResult,
   spentBy,
   statement,
   storedState,
@@ -63,10 +65,9 @@ export class PostgresLedger implements LedgerStore {
   /** Positions in the database, by segment. */
   #positions = new Map<string, number>()
 
-  /** `reading`: connects once more. */
-  private constructor(pool: PostgresPool, { node, process }: LedgerWriter, reading: () => PostgresPool) {
+  private constructor(pool: PostgresPool, { node, process }: LedgerWriter) {
     this.#pool = pool
-    this.#counts = new PeriodCounts({ run: (steps) => this.#run(steps), inState: (read) => readState(reading(), read) })
+    this.#counts = new PeriodCounts({ run: (steps) => this.#run(steps), inState: (read) => readState(pool, read) })
     this.#partitions = new Partitions(pool)
     this.#names = storedNames(node, true)
     this.#endedSums = new EndedSums(this.#names, process)
@@ -77,8 +78,7 @@ export class PostgresLedger implements LedgerStore {
   static async open(shared: SharedDatabase, writer: LedgerWriter): Promise<PostgresLedger> {
     const options = { max: 1, applicationName: 'headgate usage' }
     const pool = await openShared(shared, { ...SHARED_USAGE, mayCreate: true }, options)
-    const own = { url: shared.url, schema: SHARED_USAGE.name, applicationName: 'headgate count', isApart: true }
-    return new PostgresLedger(pool, writer, () => new PostgresPool({ ...own, max: 1 }))
+    return new PostgresLedger(pool, writer)
   }
 
   /** A lost connection is replaced. */
@@ -219,15 +219,31 @@ function* alone(sweep: LedgerSteps<boolean>): LedgerSteps<boolean> {
   return lock.rows[0]?.is_ours === true && (yield* sweep)
 }
 
-const readState = async <T>(pool: PostgresPool, read: (query: StateQuery) => Promise<T>): Promise<T> => {
-  try {
-    return await pool.transaction((tx) => read(({ text, values }) => tx.query(text, values)), {
-      readOnly: true,
-      isolation: 'repeatable read',
-    })
-  } finally {
-    await pool.close()
+/**
+ * Whether a row was stored when the snapshot of the third placeholder was taken. Rows are written once, and state their transaction in 32
+ * bits: those of the nearest one of 64 bits.
+ */
+const IS_STORED = `pg_visible_in_snapshot((pg_snapshot_xmax($3::text::pg_snapshot)::text::bigint - 2147483648 +
+  ((request.xmin::text::bigint - pg_snapshot_xmax($3::text::pg_snapshot)::text::bigint + 2147483648) % 4294967296 + 4294967296) % 4294967296
+  )::text::xid8, $3::text::pg_snapshot)`
+
+/**
+ * Reads one state in short transactions: one that lasted for all statements would need a connection of its own, and keep the server from
+ * removing old rows.
+ */
+const readState = <T>(pool: PostgresPool, read: (query: StateQuery) => Promise<T>): Promise<T> => {
+  let snapshot: string | null = null
+  const first = async ({ text, values }: LedgerStatement): Promise<StatementResult> => {
+    const statements = [{ text: 'SELECT pg_current_snapshot()::text AS snapshot' }, { text, values }]
+    const [state, result] = await pool.batch(statements, { readOnly: true, isolation: 'repeatable read' })
+    snapshot = String(state?.rows[0]?.snapshot)
+    return result ?? { rows: [], changes: 0 }
   }
+  return read({
+    isInState: IS_STORED,
+    run: (one) =>
+      snapshot === null ? first(one) : pool.query(one.text, [...one.values, snapshot], { readOnly: true }),
+  })
 }
 
 function* receiptsOf(rows: readonly RecordValues[]): Generator<number> {

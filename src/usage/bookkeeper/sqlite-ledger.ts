@@ -160,11 +160,12 @@ const resultOf = (database: DatabaseSync, { text, values }: LedgerStatement): St
   return { rows, changes: rows.length }
 }
 
+/** With a connection of its own. */
 const readState = async <T>(path: string, read: (query: StateQuery) => Promise<T>): Promise<T> => {
   const state = new DatabaseSync(path, { readOnly: true, timeout: BUSY })
   try {
     state.exec('BEGIN')
-    return await read(async (one) => resultOf(state, one))
+    return await read({ isInState: '1 = 1', run: async (one) => resultOf(state, one) })
   } finally {
     state.close()
   }

@@ -31,14 +31,10 @@ export class Connections {
   #users = 0
 
   /** Throws a `PostgresError` if the URL cannot be read. The first user names the connections. */
-  static of({
-    max,
-    isApart = false,
-    ...options
-  }: ClientOptions & { readonly max: number; readonly isApart?: boolean }): Connections {
+  static of({ max, ...options }: ClientOptions & { readonly max: number }): Connections {
     const { url } = options
-    const found = (isApart ? undefined : known.get(url)) ?? new Connections(options)
-    if (!isApart) known.set(url, found)
+    const found = known.get(url) ?? new Connections(options)
+    known.set(url, found)
     found.#users++
     found.#pool.options.max = Math.max(found.#pool.options.max, max)
     return found

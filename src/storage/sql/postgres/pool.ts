@@ -32,8 +32,6 @@ export type PostgresPoolOptions = {
   readonly schema: string
   /** Connections, of all pools that share them. More transactions wait for them. */
   readonly max: number
-  /** It shares no connection with others. */
-  readonly isApart?: boolean
   /** Shown in `pg_stat_activity`. */
   readonly applicationName: string
   /** ms for a statement. Default 5 s. */

@@ -80,7 +80,6 @@ const USAGE: readonly TableMove[] = [
     replaces: true,
   },
   { table: 'adjustment', key: ['id'], amount: 'amount' },
-  { table: 'facet', key: ['team', 'name', 'value'] },
   {
     table: 'incident',
     key: ['id'],

@@ -126,9 +126,6 @@ export const fillLedger = (
     for (let first = 0; first < count; first += PART) {
       const end = Math.min(count, first + PART)
       const rollups = sums(timeOf(first), timeOf(end))
-      const facets = ['key', 'team', 'provider', 'model'].map(
-        (name) => `INSERT OR REPLACE INTO facet SELECT '', '${name}', ${name}, max(at) FROM filled GROUP BY 3`,
-      )
       database.exec(`BEGIN;
       CREATE TEMP TABLE filled AS WITH RECURSIVE numbers (x) AS (SELECT ${first} UNION ALL SELECT x + 1 FROM numbers LIMIT ${end - first})
         SELECT x, ${timeOf(0)} + x * ${step} AS at, 'req_' || x AS id, 'key_' || (x % 500) AS key,
@@ -141,7 +138,7 @@ export const fillLedger = (
           900, 90, 0, 0, 0, 'exact', 4500, 4500, json_array(json_array(0, at + 1, at + 899, provider, model, 'a1f3', 0,
             iif(x % 40 = 0, 'failed', 'ok'), NULL, 200, NULL, 200, 900, 90, 0, 0, 0, 0, 0, 0, 'exact', 9000, 4500, 4500, 'catalogue', NULL))
         FROM filled;
-      ${[...rollups, ...facets].join(';')}; COMMIT; DROP TABLE filled; PRAGMA wal_checkpoint(TRUNCATE)`)
+      ${rollups.join(';')}; COMMIT; DROP TABLE filled; PRAGMA wal_checkpoint(TRUNCATE)`)
     }
   } finally {
     database.close()

@@ -1,8 +1,7 @@
-/** Adds up what complete requests have used, for one transaction: totals of days and of hours, and facets. */
+/** Adds up what complete requests have used, for one transaction: totals of days and of hours. */
 import {
   type DayUsage,
   ENDED_COLUMNS,
-  type FacetRow,
   type HourUsage,
   LISTED,
   NO_COUNTS,
@@ -15,7 +14,6 @@ import type { RecordValues } from '../journal/journal-record.ts'
 const of = (name: (typeof ENDED_COLUMNS)[number]): number => ENDED_COLUMNS.indexOf(name)
 const REQUEST = {
   received: of('received'),
-  ended: of('ended'),
   style: of('style'),
   route: of('route'),
   provider: of('provider'),
@@ -25,7 +23,6 @@ const REQUEST = {
   client: of('client'),
   tag: of('tag'),
   outcome: of('outcome'),
-  code: of('code'),
   cache: of('cache'),
   firstContent: of('first_content_ms'),
   total: of('total_ms'),
@@ -52,8 +49,6 @@ const HOUR = 3_600_000
  * named by clients.
  */
 const MOST = { days: 50_000, hours: 5_000 }
-/** Most facets, and combinations of them, that are known to be stored, and ms until facets are stored again. */
-const FACETS = { most: 20_000, again: HOUR }
 
 type MutableRow<Row> = { -readonly [Name in keyof Row]: Row[Name] }
 
@@ -114,15 +109,8 @@ export class BatchTotals {
   #hours = new Map<string, MutableRow<HourUsage>>()
   /** The rows that were used last: the next request often has the same. */
   #last: TotalRows | null = null
-  #facets: FacetRow[] = []
-  /** Rows whose facets are known, with those of an answered request. */
-  #answered = new Set<TotalRows>()
   readonly #knownDays: NamesOfPeriod<string>
   readonly #knownHours: NamesOfPeriod<number>
-  readonly #knownFacets = new Set<string>()
-  /** Values of requests whose facets are known. */
-  readonly #combinations = new Set<string>()
-  #facetsUntil = 0
 
   /** `dayOf`: the date of a time (`2026-11-22`) in the zone of daily sums. */
   constructor(dayOf: (at: number) => string, most = MOST) {
@@ -147,26 +135,14 @@ export class BatchTotals {
       addAttempts(rows.day, added)
       addAttempts(rows.hour, added)
     }
-    const seen = Number(request[REQUEST.ended] ?? received)
-    const isAnswered = request[REQUEST.outcome] === 'answered'
-    // Most requests of a batch differ in nothing that menus show.
-    if (isAnswered && seen < this.#facetsUntil && this.#answered.has(own)) return
-    if (isAnswered) this.#answered.add(own)
-    this.#addFacets(request, seen)
   }
 
-  take(): {
-    readonly days: readonly DayUsage[]
-    readonly hours: readonly HourUsage[]
-    readonly facets: readonly FacetRow[]
-  } {
-    const taken = { days: [...this.#days.values()], hours: [...this.#hours.values()], facets: this.#facets }
+  take(): { readonly days: readonly DayUsage[]; readonly hours: readonly HourUsage[] } {
+    const taken = { days: [...this.#days.values()], hours: [...this.#hours.values()] }
     this.#rows = new Map()
     this.#days = new Map()
     this.#hours = new Map()
     this.#last = null
-    this.#facets = []
-    this.#answered = new Set()
     return taken
   }
 
@@ -211,36 +187,7 @@ export class BatchTotals {
     const others = { model: OTHER, route: OTHER, client: OTHER }
     return added(this.#hours, `${hour}\0${provider}\0${style}`, { ...names, ...others, ...NO_COUNTS })
   }
-
-  /** Values are stored again after an hour, with the time when they were seen. */
-  #addFacets(request: RecordValues, seen: number): void {
-    let name = ''
-    for (const index of FACET_VALUES) name += `${request[index] ?? ''}\0`
-    if (seen >= this.#facetsUntil) {
-      this.#knownFacets.clear()
-      this.#combinations.clear()
-      this.#facetsUntil = seen + FACETS.again
-    }
-    if (!isNew(this.#combinations, name)) return
-    const team = text(request[REQUEST.team])
-    for (const [facet, index] of FACET_NAMES) {
-      const value = text(request[index])
-      if (value === '') continue
-      this.#addFacet({ team: '', name: facet, value, last_seen: seen })
-      if (team !== '') this.#addFacet({ team, name: facet, value, last_seen: seen })
-    }
-  }
-
-  #addFacet(row: FacetRow): void {
-    if (isNew(this.#knownFacets, `${row.team}\0${row.name}\0${row.value}`)) this.#facets.push(row)
-  }
 }
-
-/** Columns of requests whose values are listed in menus. */
-const FACET_NAMES = (
-  ['team', 'key', 'provider', 'model', 'route', 'client', 'style', 'outcome', 'code', 'tag'] as const
-).map((name) => [name, REQUEST[name]] as const)
-const FACET_VALUES = FACET_NAMES.map(([, index]) => index)
 
 /** The names of the newest periods, of which each has at most a number. */
 class NamesOfPeriod<Period extends string | number> {
@@ -265,14 +212,6 @@ class NamesOfPeriod<Period extends string | number> {
     names.add(name)
     return true
   }
-}
-
-/** Adds a name. Returns whether it was not there. */
-const isNew = (names: Set<string>, name: string): boolean => {
-  if (names.has(name)) return false
-  if (names.size >= FACETS.most) names.clear()
-  names.add(name)
-  return true
 }
 
 const text = (value: unknown): string => (typeof value === 'string' ? value : '')

@@ -455,13 +455,12 @@ onEachEngine((engine) => {
     )
   })
 
-  test('bookkeeper: attempts have the key and the team of their request; tags are facets', async () => {
+  test('bookkeeper: attempts have the key and the team of their request', async () => {
     const { open, write, reading } = given(engine)
     write(ENDED, [openedRecord(1, { tag: 'search' }), closedRecord(1), endedRecord(1, { tag: 'search' })])
     await storeAll(open())
     reading((all) => {
       assert.deepEqual(all('SELECT key, team FROM attempt'), [{ key: 'key_a', team: 'team_a' }])
-      assert.deepEqual(all("SELECT value FROM facet WHERE name = 'tag' AND team = ''"), [{ value: 'search' }])
       assert.equal(all("SELECT sum(requests) requests FROM usage_day WHERE tag = 'search'")[0]?.requests, 1)
     })
   })

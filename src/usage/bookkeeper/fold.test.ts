@@ -14,7 +14,7 @@ import {
 import { type JournalRecord, NO_TOKENS } from '../../core/journal.ts'
 import { LISTED, REQUEST_COLUMNS } from '../columns/usage-schema.ts'
 import { RecordEncoder, type RecordValues } from '../journal/journal-record.ts'
-import { BatchTotals, sumsOf } from './batch-totals.ts'
+import { BatchTotals } from './batch-totals.ts'
 import { type LedgerBatch, LedgerFold } from './fold.ts'
 
 const PROCESS = 'a.1-0'
@@ -77,8 +77,6 @@ test('fold: an answered request is one row with its attempt, one sum of the budg
     [['2026-11-22', 'team_a', 'key_a', 'gpt-5-mini', 1, 70]],
   )
   assert.deepEqual([batch.open, batch.complete], [[], []])
-  assert.ok(batch.facets.some(({ team, name, value }) => team === '' && name === 'model' && value === 'gpt-5-mini'))
-  assert.ok(batch.facets.some(({ team, name, value }) => team === 'team_a' && name === 'key' && value === 'key_a'))
 })
 
 test('fold: each attempt of a fallback costs, and the request is their sum', () => {
@@ -349,7 +347,7 @@ test('fold: all counts of tokens are stored and summed', () => {
 })
 
 /** Rows and names that are stored. */
-const storedOf = ({ requests, facets, sums }: Folded): string => JSON.stringify({ requests, facets, sums })
+const storedOf = ({ requests, days, sums }: Folded): string => JSON.stringify({ requests, days, sums })
 
 test('fold: every member of a record is stored', () => {
   const usual = storedOf(folded(filledOpened, filledClosed, filledEnded))
@@ -427,19 +425,3 @@ const NO_SUMS = {
   estimated: 0,
   unpriced: 0,
 }
-
-test('totals: values that menus show are stored once, however many combinations of them there are', () => {
-  const totals = new BatchTotals(dayOf)
-  const stored: number[] = []
-  for (let round = 0; round < 2; round++) {
-    for (let call = 0; call < 21_000; call++) {
-      const [key, model] = [`key_${call % 150}`, `model_${Math.floor(call / 150)}`]
-      const [ended] = decodedLines([endedRecord(call, { key, model })])
-      if (ended?.type !== 'ended') throw new TypeError('not the end of a request')
-      totals.add(ended.values, [], sumsOf([]))
-    }
-    stored.push(totals.take().facets.length)
-  }
-  // A key and a model each with and without their team; team, provider, route, client, style and outcome.
-  assert.deepEqual(stored, [2 * (150 + 140 + 6), 0])
-})

@@ -17,7 +17,6 @@ import {
   type DayUsage,
   ENDED_COLUMNS,
   type EndedRow,
-  type FacetRow,
   type HourUsage,
   type IncidentRow,
   type OpenCallRow,
@@ -56,7 +55,6 @@ export type LedgerBatch = {
   readonly hours: readonly HourUsage[]
   /** What processes have spent. */
   readonly sums: readonly ProcessSumRow[]
-  readonly facets: readonly FacetRow[]
   readonly incidents: readonly IncidentRow[]
   /** Processes that have ended: what they had under way ends with them. */
   readonly ended: readonly string[]

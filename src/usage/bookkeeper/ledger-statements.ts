@@ -6,7 +6,6 @@ import {
   columnsOf,
   DAY_USAGE_KEY,
   type DayUsage,
-  type FacetRow,
   HOUR_USAGE_KEY,
   type HourUsage,
   type IncidentRow,
@@ -19,11 +18,8 @@ import type { LedgerBatch } from './fold.ts'
 
 /** Rows deleted per transaction. */
 export const DELETED = 2_000
-/** Distinct values listed per facet. */
-const FACET_VALUES = 1_000
 const INCIDENT_COLUMNS = columnsOf<IncidentRow>()(['id', 'began', 'ended', 'ended_by', 'node', 'process', 'details'])
 const OPEN_CALL_COLUMNS = columnsOf<OpenCallRow>()(['process', 'call', 'started', 'team', 'running', 'records'])
-const FACET_COLUMNS = columnsOf<FacetRow>()(['team', 'name', 'value', 'last_seen'])
 const DAY_COLUMNS: readonly (keyof DayUsage)[] = [...DAY_USAGE_KEY, ...COUNT_COLUMNS]
 const HOUR_COLUMNS: readonly (keyof HourUsage)[] = [...HOUR_USAGE_KEY, ...COUNT_COLUMNS]
 
@@ -59,13 +55,6 @@ export const prepareStatements = (database: DatabaseSync) => ({
   addProcessSum: database.prepare(
     `${insertInto('process_sum', [...SUM_KEY, 'spent', 'process'])} ON CONFLICT (process, ${SUM_KEY.join(', ')})
       DO UPDATE SET ${added('process_sum', ['spent'])}`,
-  ),
-  setFacet: database.prepare(
-    `INSERT INTO facet (team, name, value, last_seen)
-      SELECT CAST(?1 AS TEXT), CAST(?2 AS TEXT), CAST(?3 AS TEXT), CAST(?4 AS BIGINT)
-      WHERE EXISTS (SELECT 1 FROM facet WHERE team = ?1 AND name = ?2 AND value = ?3)
-        OR (SELECT count(*) FROM facet WHERE team = ?1 AND name = ?2) < ${FACET_VALUES}
-      ON CONFLICT (team, name, value) DO UPDATE SET last_seen = max(facet.last_seen, excluded.last_seen)`,
   ),
   setPosition: database.prepare(
     `${insertInto('journal', ['segment', 'position', 'malformed'])}
@@ -117,10 +106,6 @@ export const writeBatch = (
     sums.map(([counter = null, start = null, spent = null]) => [counter, start, spent]),
   )
   runAll(statements.addProcessSum, sums)
-  runAll(
-    statements.setFacet,
-    batch.facets.map((row) => valuesOf(FACET_COLUMNS, row)),
-  )
   runAll(
     statements.setIncident,
     batch.incidents.map((row) => valuesOf(INCIDENT_COLUMNS, row)),

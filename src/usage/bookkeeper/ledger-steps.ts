@@ -147,10 +147,9 @@ function* lockedSum(counter: string | null, start: number | null): LedgerSteps<n
 
 // ── Retention ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Deletes old facets and incidents, and the oldest hour that is too old. Returns whether there was one. */
+/** Deletes old incidents, and the oldest hour that is too old. Returns whether there was one. */
 export function* sweepTotals({ keepHours }: UsageLimits, now: number): LedgerSteps<boolean> {
   const until = now - keepHours * DAY
-  yield* statement('DELETE FROM facet WHERE last_seen < $1', until)
   yield* statement(
     `DELETE FROM incident WHERE began < $1 OR began <
       (SELECT min(began) FROM (SELECT began FROM incident ORDER BY began DESC LIMIT ${INCIDENTS}) AS newest)`,

@@ -18,10 +18,6 @@ import type { LedgerBatch } from './fold.ts'
 
 /** ms since 1970, by the clock of the database. */
 export const NOW = '(extract(epoch FROM clock_timestamp()) * 1000)::bigint'
-/** Distinct values listed per facet. */
-const FACET_VALUES = 1_000
-/** ms until a facet that is seen is stored again. */
-const FACET_AGE = 3_600_000
 
 /** The types of the columns, by table and column. */
 export type ColumnTypes = ReadonlyMap<string, string>
@@ -119,7 +115,6 @@ export class BatchStatements {
             values: [...listsOf(['process'], ended), now],
           },
       this.#add('process_sum', ['process', ...SUM_KEY], ['spent'], sums),
-      facetsOf(batch),
       this.#add('usage_day', DAY_USAGE_KEY, COUNT_COLUMNS, batch.days),
       this.#add('usage_hour', HOUR_USAGE_KEY, COUNT_COLUMNS, batch.hours),
       this.#add('budget_sum', SUM_KEY, ['spent'], sums),
@@ -188,22 +183,4 @@ const positionsOf = (positions: StoredPlace['positions'], stored: StoredPlace['s
           ),
           positions.length,
         ],
-      }
-
-/** Facets that are listed are stored again at intervals only: a row that many gateways write is locked by each. */
-const facetsOf = ({ facets }: LedgerBatch): PostgresStatement | null =>
-  facets.length === 0
-    ? null
-    : {
-        text: `WITH given AS (
-            SELECT team, name, value, max(last_seen) AS last_seen
-            FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) AS given (team, name, value, last_seen) GROUP BY 1, 2, 3)
-          INSERT INTO facet (team, name, value, last_seen)
-          SELECT given.* FROM given LEFT JOIN facet AS known
-            ON known.team = given.team AND known.name = given.name AND known.value = given.value
-          WHERE known.last_seen < given.last_seen - ${FACET_AGE} OR (known.last_seen IS NULL
-            AND (SELECT count(*) FROM facet WHERE facet.team = given.team AND facet.name = given.name) < ${FACET_VALUES})
-          ORDER BY given.team, given.name, given.value
-          ON CONFLICT (team, name, value) DO UPDATE SET last_seen = greatest(facet.last_seen, excluded.last_seen)`,
-        values: listsOf(['team', 'name', 'value', 'last_seen'], facets),
       }

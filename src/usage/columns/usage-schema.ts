@@ -20,7 +20,6 @@ export type UsageTables = {
   readonly process_sum: ProcessSumRow
   readonly adjustment: AdjustmentRow
   readonly journal: JournalRow
-  readonly facet: FacetRow
   readonly incident: IncidentRow
 }
 
@@ -342,14 +341,6 @@ export type AdjustmentRow = {
 /** Position up to which a segment is stored. `malformed`: number of its lines that were skipped. */
 export type JournalRow = { readonly segment: string; readonly position: number; readonly malformed: number }
 
-/** A value that filter menus show. `team`: of the requests of a team; empty: of all. */
-export type FacetRow = {
-  readonly team: string
-  readonly name: string
-  readonly value: string
-  readonly last_seen: number
-}
-
 /** An outage of providers that one process had. */
 export type IncidentRow = {
   readonly id: string
@@ -395,8 +386,6 @@ const tablesOf = ({ text, integer, inKey }: SqlTypes): readonly string[] => {
     period_start ${integer}, key ${text}, amount ${integer} NOT NULL,
     reason ${text} NOT NULL, actor ${text} NOT NULL) ${inKey}`,
     `CREATE TABLE journal (segment ${text} PRIMARY KEY, position ${integer} NOT NULL, malformed ${integer} NOT NULL) ${inKey}`,
-    `CREATE TABLE facet (team ${text} NOT NULL, name ${text} NOT NULL, value ${text} NOT NULL, last_seen ${integer} NOT NULL,
-    PRIMARY KEY (team, name, value)) ${inKey}`,
     `CREATE TABLE incident (id ${text} PRIMARY KEY, began ${integer} NOT NULL, ended ${integer}, ended_by ${text}, node ${text} NOT NULL,
     process ${text} NOT NULL, details ${text} NOT NULL) ${inKey}`,
     'CREATE INDEX incident_began ON incident (began)',

@@ -2,23 +2,25 @@
 import { sql } from 'kysely'
 import { timeOfRequestId } from '../../core/request-time.ts'
 import { slicesOf } from '../columns/time-slices.ts'
-import type { RequestRow } from '../columns/usage-schema.ts'
+import { OTHER, type RequestRow } from '../columns/usage-schema.ts'
 import { encodeCursor } from './cursor.ts'
 import { DAY } from './days.ts'
 import { requestCondition } from './filters.ts'
 import type { LedgerReads } from './ledger-source.ts'
 import { bucketsOf, bucketWidth, countOutcomes, outcomesOf } from './outcome-counts.ts'
-import type {
-  CursorValues,
-  Facets,
-  FacetsQuery,
-  FoundRequest,
-  OutcomeHistogram,
-  RequestEntry,
-  RequestQuery,
-  RequestsPage,
-  RequestsQuery,
-  TimeRange,
+import {
+  type CursorValues,
+  DIMENSIONS,
+  type Dimension,
+  type Facets,
+  type FacetsQuery,
+  type FoundRequest,
+  type OutcomeHistogram,
+  type RequestEntry,
+  type RequestQuery,
+  type RequestsPage,
+  type RequestsQuery,
+  type TimeRange,
 } from './queries.ts'
 import { isoTime, requestEntry } from './request-shape.ts'
 import { readNewest } from './slices.ts'
@@ -27,12 +29,10 @@ import { readNewest } from './slices.ts'
 const COUNTED = 10_000
 /** Requests with the same ID of the client in a result. */
 const SAME_ID = 20
-/**
- * ms around the time in an ID in which its request was received: the body may have come later, and clocks are set. Values of
- * a facet for several teams.
- */
+/** ms around the time in an ID in which its request was received: the body may have come later, and clocks are set. */
 const AROUND = { before: 60_000, after: 900_000 }
-const FACET_VALUES = 1_000
+/** The most values of a facet, and days with usage that are searched for them. */
+const FACETS = { values: 1_000, days: 31 }
 
 export const requestsPage = async (reads: LedgerReads, query: RequestsQuery): Promise<RequestsPage> => {
   const { from, to, sort = '-received_at', filter } = query
@@ -246,36 +246,30 @@ const readable = ({ db }: LedgerReads, { key, team }: RequestQuery) => {
   return team ? rows.where('team', 'in', team) : rows
 }
 
-/** What filter menus show: of all requests, or of those of some teams. */
-export const facetsOf = async ({ db }: LedgerReads, { team }: FacetsQuery): Promise<Facets> => {
-  const facets: { [name: string]: string[] } = {}
-  const add = (name: string, value: string) => {
-    facets[name] ??= []
-    facets[name].push(value)
+/** What filter menus show, of the newest days with usage: of all requests, or of those of some teams. What was used last is first. */
+export const facetsOf = async (reads: LedgerReads, { team }: FacetsQuery): Promise<Facets> => {
+  const found = new Map<Dimension, Set<string>>()
+  const rows = reads.db.selectFrom('usage_day')
+  let last = await rows.select(({ fn }) => fn.max('day').as('day')).executeTakeFirst()
+  for (let days = 0; last?.day && days < FACETS.days && !(days > 0 && reads.isOver('list')); days++) {
+    const { day } = last
+    const used = rows.where('day', '=', day)
+    for (const name of DIMENSIONS) {
+      const values = team ? used.where('team', 'in', team) : used
+      const sorted = values.select(name).distinct().where(name, '<>', '').orderBy(name).limit(FACETS.values)
+      const known = found.get(name) ?? new Set()
+      // Names above the number of rows that a day may have are `OTHER`, which is also a kind of client.
+      for (const row of await sorted.execute())
+        if (known.size < FACETS.values && (row[name] !== OTHER || name === 'client')) known.add(row[name])
+      if (known.size > 0) found.set(name, known)
+    }
+    await reads.turn()
+    last = await rows
+      .select(({ fn }) => fn.max('day').as('day'))
+      .where('day', '<', day)
+      .executeTakeFirst()
   }
-  if (!team) {
-    const rows = await db
-      .selectFrom('facet')
-      .select(['name', 'value'])
-      .where('team', '=', '')
-      .orderBy('name')
-      .orderBy('last_seen', 'desc')
-      .execute()
-    for (const { name, value } of rows) add(name, value)
-    return { ...facets, object: 'facets' }
-  }
-  const rows = await db
-    .selectFrom('facet')
-    .select(['name', 'value'])
-    .where('team', 'in', team)
-    .orderBy('name')
-    .orderBy('last_seen', 'desc')
-    .execute()
-  for (const { name, value } of rows) {
-    const known = facets[name]
-    if (!known?.includes(value) && (known?.length ?? 0) < FACET_VALUES) add(name, value)
-  }
-  return { ...facets, object: 'facets' }
+  return { ...Object.fromEntries([...found].map(([name, values]) => [name, [...values]])), object: 'facets' }
 }
 
 const matching = ({ db }: LedgerReads, { from, to, filter }: Pick<RequestsQuery, 'from' | 'to' | 'filter'>) =>

@@ -1,5 +1,5 @@
 /** The rules of `auth.jwt`: checked, and converted. */
-import type { TeamRule, TokenRule } from '../core/token-rule.ts'
+import type { TokenRule, TokenTeam } from '../core/token-rule.ts'
 import { isKeyAddress } from '../policy/identity/key-address.ts'
 import { missingRequirement } from '../policy/identity/public-issuers.ts'
 import type { AccountReport, Path } from './account-report.ts'
@@ -39,7 +39,7 @@ export const readTokenRules = (
   return read.map(({ rule }) => rule)
 }
 
-const ruleOf = (entry: TokenRuleEntry, team: TeamRule): TokenRule => {
+const ruleOf = (entry: TokenRuleEntry, team: TokenTeam): TokenRule => {
   const { name, issuer, audience, algorithms, subject, user = null, skew, maxAge } = entry
   const { access, limits, dataPolicy, defaultRoute, cache, logBodies } = entry
   const { jwks: url = null, jwksFile: file = null, tokenFile = null, caFile = null } = entry
@@ -67,7 +67,7 @@ const ruleOf = (entry: TokenRuleEntry, team: TeamRule): TokenRule => {
   }
 }
 
-const teamOf = ({ team }: TokenRuleEntry, path: Path, report: AccountReport): TeamRule => {
+const teamOf = ({ team }: TokenRuleEntry, path: Path, report: AccountReport): TokenTeam => {
   const { value, claim, map, default: fallback } = team
   const isClaim = claim !== undefined && map !== undefined && value === undefined
   const isValue = value !== undefined && claim === undefined && map === undefined && fallback === undefined

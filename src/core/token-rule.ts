@@ -31,7 +31,7 @@ export type KeySetPlace = {
 }
 
 /** Which team pays. The first glob that matches a value of the claim decides. Names or IDs of teams. */
-export type TeamRule =
+export type TokenTeam =
   | { readonly kind: 'value'; readonly team: string }
   | {
       readonly kind: 'claim'
@@ -51,7 +51,7 @@ export type TokenRule = {
   readonly require: readonly (readonly [claim: string, globs: readonly string[]])[]
   /** The claim that names the client. */
   readonly subject: string
-  readonly team: TeamRule
+  readonly team: TokenTeam
   /** The claim with the user for budgets per user. */
   readonly user: string | null
   /** Tags, and the claims with their values. */

@@ -27,7 +27,7 @@ export type TokenClientsOptions = Pick<IssuerKeysOptions, 'date' | 'fetchSet' | 
 type MutableSeen = { -readonly [name in keyof SeenIdentity]: SeenIdentity[name] } & SubjectIds & { latest: string }
 
 /** A token that was verified. */
-type Known = {
+type KnownToken = {
   readonly identity: TokenIdentity
   /** See `subjectKey`. */
   readonly key: string
@@ -47,7 +47,7 @@ export class TokenClients {
   /** By the place of the keys. */
   #issuers: ReadonlyMap<string, IssuerKeys> = new Map()
   /** By digest of the token. */
-  #known = new BoundedMap<Known>()
+  #known = new BoundedMap<KnownToken>()
   /** By ID of the client. */
   readonly #seen = new BoundedMap<MutableSeen>()
   #teams: { readonly of: Directory['teams']; readonly byName: ReadonlyMap<string, Team> } | null = null
@@ -144,7 +144,7 @@ export class TokenClients {
     return this.#seen.get(id)?.subject
   }
 
-  #clientOf(known: Known, now: number): Outcome<Client> {
+  #clientOf(known: KnownToken, now: number): Outcome<Client> {
     const { key, identity, seen } = known
     const until = this.#options.blocked()?.get(key)
     if (until !== undefined && now < until) return refuse(`jwt ${identity.rule.name}`, 'blocked')

@@ -1,9 +1,9 @@
 /** Checks the claims of a token whose signature is valid, by one rule. */
 import type { JsonObject } from '../../core/json.ts'
-import type { TeamRule, TokenIdentity, TokenRule } from '../../core/token-rule.ts'
+import type { TokenIdentity, TokenRule, TokenTeam } from '../../core/token-rule.ts'
 import { exactGlob, matchesGlob } from '../accounts/glob.ts'
 import { claimAt, claimText, claimTexts } from './claims.ts'
-import { type Refused, refused } from './token-form.ts'
+import { type RefusedToken, refused } from './token-form.ts'
 
 /** Characters of a claim that is used as a name or a tag. */
 const MAX_TEXT = 200
@@ -12,7 +12,7 @@ const MAX_TAGS = 1_024
 /** A text without control characters, surrogates, and characters that change the direction or have no width. */
 const PLAIN = /^[^\p{C}\p{Zl}\p{Zp}]+$/u
 
-export type Identified = { readonly ok: true; readonly identity: TokenIdentity }
+export type IdentifiedToken = { readonly ok: true; readonly identity: TokenIdentity }
 
 /**
  * The identity that a token has by a rule, or the first check that fails. `noTeam`: all checks pass, and no team is named. `now`: ms
@@ -22,7 +22,7 @@ export const checkClaims = (
   rule: TokenRule,
   claims: JsonObject,
   now: number,
-): Identified | (Refused & { readonly noTeam?: true }) => {
+): IdentifiedToken | (RefusedToken & { readonly noTeam?: true }) => {
   if (claims.iss !== rule.keys.issuer) return refused('iss')
   if (!claimTexts(claims.aud).some((one) => rule.audience.includes(one))) return refused('aud')
   const until = endOf(rule, claims, now)
@@ -69,7 +69,7 @@ const isTime = (value: unknown): value is number => typeof value === 'number' &&
 const isName = (text: string | undefined): text is string =>
   text !== undefined && text.length <= MAX_TEXT && text.trim() === text && PLAIN.test(text)
 
-const teamOf = (rule: TeamRule, claims: JsonObject): string | null => {
+const teamOf = (rule: TokenTeam, claims: JsonObject): string | null => {
   if (rule.kind === 'value') return rule.team
   const texts = claimTexts(claimAt(claims, rule.claim))
   const found = rule.map.find(([glob]) => texts.some((one) => matchesGlob(exactGlob(glob), one)))

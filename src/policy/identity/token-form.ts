@@ -6,8 +6,8 @@ import { TOKEN_ALGORITHMS, type TokenAlgorithm } from '../../core/token-rule.ts'
 export const MAX_TOKEN = 8_192
 
 /** Why a token is refused: a short text for the log. */
-export type Refused = { readonly ok: false; readonly reason: string }
-export const refused = (reason: string): Refused => ({ ok: false, reason })
+export type RefusedToken = { readonly ok: false; readonly reason: string }
+export const refused = (reason: string): RefusedToken => ({ ok: false, reason })
 
 export type ReadToken = {
   readonly ok: true
@@ -27,7 +27,7 @@ export const isTokenLike = (presented: string): boolean =>
  * Reads header and claims. Nothing is verified. Keys that the header brings along or points to (`jwk`, `jku`, `x5u`, `x5c`) are
  * ignored. An algorithm that is not in the list of asymmetric ones and a critical extension are refused (RFC 8725, 3.1 and 3.10).
  */
-export const readToken = (token: string): ReadToken | Refused => {
+export const readToken = (token: string): ReadToken | RefusedToken => {
   if (token.length > MAX_TOKEN) return refused(`size: ${token.length} characters (limit ${MAX_TOKEN})`)
   const [first = '', second = ''] = token.split('.')
   const header = segmentObject(first)

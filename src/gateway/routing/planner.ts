@@ -1,19 +1,18 @@
 /** Plans the targets of a request and the order of their keys, from the configuration and the current health. */
 import type { Client } from '../../core/accounts.ts'
-import type { Config, Route } from '../../core/config.ts'
+import type { Config } from '../../core/config.ts'
 import { REQUIRE_HEADER, type Require } from '../../core/data-policy.ts'
-import { bad, good, type Outcome } from '../../core/failure.ts'
+import { good, type Outcome } from '../../core/failure.ts'
 import type { ChooseGuards } from '../../core/guard.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { ProviderKey } from '../../core/provider.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
 import { combined, requestRequire } from '../../policy/accounts/data-policy.ts'
-import { allowsName, type KeyAccessRules, restrictionsOf } from '../../policy/accounts/key-access.ts'
+import { restrictionsOf } from '../../policy/accounts/key-access.ts'
 import { affinityOf } from '../../policy/routing/affinity.ts'
-import { allowedDraft, modelNotAllowed, satisfyingDraft, styleNotAllowed } from '../../policy/routing/allowed-plan.ts'
-import { listModels, type NameLimits, routeNamed } from '../../policy/routing/models.ts'
 import { orderKeys } from '../../policy/routing/order.ts'
+import { permittedDraft } from '../../policy/routing/permitted-draft.ts'
 import {
   draftPlan,
   hasFixedOrder,
@@ -21,7 +20,6 @@ import {
   orderedPlan,
   type PlanDraft,
   type PlanInput,
-  unknownModel,
 } from '../../policy/routing/plan.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
 import type { RouterDeps } from './route-context.ts'
@@ -91,73 +89,30 @@ export const requireOf = (config: Config, { client, headers, members }: Requirin
 /** The plan for a request: the targets for its model name that its client may use, and that satisfy the data policy. */
 export const planFor = (gateway: Planner, config: Config, wanted: PlanRequest): Outcome<Plan> => {
   const { model, style, client, drafting = draftPlan, isExpected = false } = wanted
-  const rules = restrictionsOf(client)
-  if (rules && !allowsName(rules.styles, style)) return bad(styleNotAllowed(style))
   const required = requireOf(config, wanted)
   if (!required.ok) return required
-  const require = required.value
-  const found = cachedPlan(gateway, config, model, drafting)
-  const { defaultRoute } = client
-  if (defaultRoute !== null && drafting === draftPlan && found.ok && found.value.draft.by === 'default') {
-    const replaced = cachedPlan(gateway, config, defaultRoute, drafting)
-    const check = { rules, require, model, route: defaultRoute, requested: null, isExpected }
-    return allowed(gateway, config, check, replaced)
-  }
-  return allowed(gateway, config, { rules, require, model, route: model, requested: model, isExpected }, found)
-}
-
-type AccessCheck = NameLimits & {
-  readonly model: string
-  /** The name that was planned. */
-  readonly route: string
-  /** As in `allowedDraft`. */
-  readonly requested: string | null
-  readonly isExpected: boolean
-}
-
-const allowed = (
-  gateway: Planner,
-  config: Config,
-  { rules, require: own, model, route, requested, isExpected }: AccessCheck,
-  found: Outcome<CachedPlan>,
-): Outcome<Plan> => {
   const moment = () => (isExpected ? { ...momentOf(gateway), random: null } : momentOf(gateway))
-  const require = found.ok ? combined(own, routeOf(config, found.value)?.require) : own
-  if (!rules && !require) {
+  if (required.value === null && isUnrestricted(client)) {
+    const found = cachedPlan(gateway, config, model, drafting)
     if (!found.ok) return found
     const { plan, draft } = found.value
-    return good(plan && !isExpected ? plan : orderedPlan(draft, moment()))
+    // A route may require something.
+    if (draft.route === undefined || config.routes.get(draft.route)?.require === undefined)
+      return good(plan && !isExpected ? plan : orderedPlan(draft, moment()))
   }
-  const permitted = rules
-    ? permittedDraft(gateway, config, { rules, require, model, route, requested }, found)
-    : draftOf(found)
-  if (!permitted.ok || !require) return permitted.ok ? good(orderedPlan(permitted.value, moment())) : permitted
-  const draft = satisfyingDraft(permitted.value, require, model)
-  return draft.ok ? good({ ...orderedPlan(draft.value, moment()), require }) : draft
+  const sources = { config, lists: gateway.lists(), catalogue: gateway.catalogue }
+  const request = { client, require: required.value, style, model, isChat: drafting === draftPlan }
+  const permitted = permittedDraft(sources, request, (name) => draftOf(cachedPlan(gateway, config, name, drafting)))
+  if (!permitted.ok) return permitted
+  const { draft, require } = permitted.value
+  const plan = orderedPlan(draft, moment())
+  return good(require ? { ...plan, require } : plan)
 }
+
+const isUnrestricted = (client: PlanRequest['client']): boolean =>
+  client.defaultRoute === null && restrictionsOf(client) === null
 
 const draftOf = (found: Outcome<CachedPlan>): Outcome<PlanDraft> => (found.ok ? good(found.value.draft) : found)
-
-/** The route by which a plan was made. */
-const routeOf = ({ routes }: Config, { draft }: CachedPlan): Route | undefined =>
-  draft.route === undefined ? undefined : routes.get(draft.route)
-
-/** The draft with the targets that the access of the client allows. */
-const permittedDraft = (
-  gateway: Planner,
-  config: Config,
-  { rules, require, model, route, requested }: Omit<AccessCheck, 'isExpected'> & { readonly rules: KeyAccessRules },
-  found: Outcome<CachedPlan>,
-): Outcome<PlanDraft> => {
-  const named = routeNamed(config, route)
-  const names = () => listModels(config, gateway.lists(), gateway.catalogue, { rules, require }).map(({ id }) => id)
-  const isNameAllowed = named ? allowsName(rules.routes, named.name) : !rules.routesOnly
-  if (!isNameAllowed) return bad(modelNotAllowed(model, names()))
-  // The error of an unknown name suggests other names: only those that the key may use.
-  if (!found.ok) return found.failure.kind === 'unknown_model' && !named ? bad(unknownModel(model, names())) : found
-  const draft = allowedDraft(found.value.draft, rules, requested)
-  return draft ? good(draft) : bad(modelNotAllowed(model, names()))
-}
 
 const cachedPlan = (gateway: Planner, config: Config, model: string, drafting: Drafting): Outcome<CachedPlan> => {
   const { catalogue } = gateway

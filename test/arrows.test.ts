@@ -42,6 +42,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'policy/egress': ['policy/accounts'],
   'policy/health': ['policy/retry'],
   'policy/identity': ['policy/accounts'],
+  'policy/prove': ['policy/accounts', 'policy/routing'],
   'policy/reply': [],
   'policy/retry': [],
   'policy/sign-in': [],

@@ -13,6 +13,8 @@ export const EXIT = {
   notPermitted: 5,
   /** Not found, or in conflict with the present state. */
   conflict: 6,
+  /** A claim does not hold. */
+  broken: 7,
 } as const
 type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 

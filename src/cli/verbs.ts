@@ -16,6 +16,7 @@ export const VERBS: readonly VerbRow[] = [
   { name: 'providers', summary: 'list and test providers', load: () => import('./verbs/providers.ts') },
   { name: 'models', summary: 'list models', load: () => import('./verbs/models.ts') },
   { name: 'try', summary: 'send one prompt to one or more models', load: () => import('./verbs/try.ts') },
+  { name: 'prove', summary: 'prove that requests stay where they must', load: () => import('./verbs/prove.ts') },
   { name: 'explain', summary: 'explain how a request is or was routed', load: () => import('./verbs/explain.ts') },
   { name: 'what-if', summary: 'show routes as if providers were down', load: () => import('./verbs/what-if.ts') },
   { name: 'connect', summary: 'configure a client for this gateway', load: () => import('./verbs/connect.ts') },

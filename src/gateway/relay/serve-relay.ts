@@ -1,8 +1,8 @@
 /** Serves the endpoints that are routed and not translated (`core/relay.ts`): parse, plan, route, answer, record. */
 import type { IncomingRequest, RequestBody, ResponseWriter } from '../../core/http-exchange.ts'
-import { RELAY_ROWS, RELAYS, type RelayName, type RelayRow } from '../../core/relay.ts'
+import { RELAYS, type RelayName, type RelayRow } from '../../core/relay.ts'
 import type { Plan } from '../../core/target.ts'
-import { draftFor } from '../../policy/routing/plan-ability.ts'
+import { relayDrafts } from '../../policy/routing/plan-relay.ts'
 import { protocols } from '../../protocols/index.ts'
 import type { Eventual } from '../accounts/authority.ts'
 import { relayDemand } from '../accounts/demand.ts'
@@ -27,21 +27,6 @@ type RelayCall = {
   readonly received: IncomingRequest<RequestBody>
   readonly responseWriter: ResponseWriter
 }
-
-/** How the targets of each endpoint are planned. */
-const DRAFTS = Object.fromEntries(
-  RELAY_ROWS.map(([name]) => [
-    name,
-    draftFor({
-      name,
-      modelsOf: ({ relays }) => relays?.[name]?.models,
-      // The default is the first of the provider's: names of configured models do not show what they are for.
-      isName: () => false,
-      remedy: 'The table in /docs/providers shows which do; a server of your own does too (`my-server/MODEL`).',
-    }),
-  ]),
-  // Every endpoint has one.
-) as { readonly [name in RelayName]: ReturnType<typeof draftFor> }
 
 /** Serves one call. */
 export const serveRelay = (gateway: ModelCallDeps, { name, received, responseWriter }: RelayCall): Promise<void> =>
@@ -71,7 +56,7 @@ const serve = async (
     client: received.client,
     headers: received.headers,
     members,
-    drafting: DRAFTS[name],
+    drafting: relayDrafts[name],
   })
   if (!plan.ok) return writeAndRecordError(call, plan.failure, null)
   recorder.account.describe(relayDemand({ members, model, plan: plan.value, ...tokens }))

@@ -41,6 +41,13 @@ export const dataFacts = ({ facts }: FactsSource, model: string): readonly DataF
   return [...applying].map((one) => ({ ...base, ...one?.facts }))
 }
 
+/** All facts that an instance has for any model. */
+export const declaredFacts = ({ facts }: FactsSource): readonly DataFacts[] => {
+  if (!facts) return NO_FACTS
+  const { models = {}, ...base } = facts
+  return [base, ...Object.values(models).map((one) => ({ ...base, ...one }))]
+}
+
 const NO_FACTS: readonly DataFacts[] = [{}]
 
 type FactsGlob = { readonly glob: Glob; readonly isName: boolean; readonly facts: DataFacts }
@@ -105,7 +112,8 @@ export const lackOf = (require: Require, { instance, model }: Placed): Lack | nu
   return null
 }
 
-const lackIn = (require: Require, { region, retention, training }: DataFacts): Lack | null => {
+/** The first of these facts that does not satisfy a requirement; null: all do. */
+export const lackIn = (require: Require, { region, retention, training }: DataFacts): Lack | null => {
   if (require.region !== null && !require.region.some((one) => region !== undefined && contains(one, region)))
     return { fact: 'region', stated: region }
   if (require.retention !== null && !(retention !== undefined && retention <= require.retention))

@@ -17,6 +17,8 @@ export type DraftRequest = {
   readonly style: string
   /** The model name as the client sent it. */
   readonly model: string
+  /** Names for the error of a name that may not be used; absent: those of the list of models. */
+  readonly names?: () => readonly string[]
   /** A chat request, for which the default route of a key replaces the usual default. */
   readonly isChat: boolean
 }
@@ -31,6 +33,7 @@ export const permittedDraft = (
   draftOf: (name: string) => Outcome<PlanDraft>,
 ): Outcome<PermittedDraft> => {
   const { client, style, model, isChat } = request
+  const { config, lists, catalogue } = sources
   const rules = restrictionsOf(client)
   if (rules && !allowsName(rules.styles, style)) return bad(styleNotAllowed(style))
   const found = draftOf(model)
@@ -40,7 +43,9 @@ export const permittedDraft = (
     ? { route: defaultRoute, requested: null, found: draftOf(defaultRoute) }
     : { route: model, requested: model, found }
   const require = combined(request.require, routeOf(sources, named.found)?.require)
-  const allowed = rules ? allowedBy(sources, { rules, require, model, ...named }) : named.found
+  const usable = () => listModels(config, lists, catalogue, { rules, require }).map(({ id }) => id)
+  const names = request.names ?? usable
+  const allowed = rules ? allowedBy(sources, { rules, model, names, ...named }) : named.found
   if (!allowed.ok) return allowed
   const draft = require ? satisfyingDraft(allowed.value, require, model) : allowed
   return draft.ok ? good({ draft: draft.value, require }) : draft
@@ -52,7 +57,7 @@ export const routeOf = ({ config }: Pick<ModelSources, 'config'>, found: Outcome
 
 type AccessCheck = {
   readonly rules: KeyAccessRules
-  readonly require: Require | null
+  readonly names: () => readonly string[]
   readonly model: string
   /** The name that was planned. */
   readonly route: string
@@ -63,12 +68,10 @@ type AccessCheck = {
 
 /** The draft with the targets that the access of the client allows. */
 const allowedBy = (
-  sources: ModelSources,
-  { rules, require, model, route, requested, found }: AccessCheck,
+  { config }: ModelSources,
+  { rules, names, model, route, requested, found }: AccessCheck,
 ): Outcome<PlanDraft> => {
-  const { config, lists, catalogue } = sources
   const named = routeNamed(config, route)
-  const names = () => listModels(config, lists, catalogue, { rules, require }).map(({ id }) => id)
   const isNameAllowed = named ? allowsName(rules.routes, named.name) : !rules.routesOnly
   if (!isNameAllowed) return bad(modelNotAllowed(model, names()))
   // The error of an unknown name suggests other names: only those that the key may use.

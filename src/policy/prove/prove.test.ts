@@ -1,0 +1,281 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { instance } from '../../../test/support/gateway.ts'
+import {
+  type Access,
+  ANONYMOUS,
+  type ClientKey,
+  DEFAULT_TEAM,
+  type Directory,
+  FULL_ACCESS,
+  NO_LIMITS,
+  type Team,
+} from '../../core/accounts.ts'
+import type { Config, Route } from '../../core/config.ts'
+import { type DeclaredFacts, NO_REQUIRE, type Require } from '../../core/data-policy.ts'
+import type { Instance } from '../../core/provider.ts'
+import { settingsSchema } from '../../core/settings.ts'
+import { claimText, parseClaim } from './claim.ts'
+import { type Proof, prove } from './prove.ts'
+
+const EU: Require = { ...NO_REQUIRE, region: ['eu'], retention: 0 }
+const CLAIM = 'team=health: region in eu; retention=0'
+
+/** A world in which the claim holds. Each mistake changes one of these. */
+type Parts = {
+  readonly instances: readonly Instance[]
+  readonly routes: readonly Route[]
+  readonly team: Partial<Team>
+  readonly key: Partial<ClientKey>
+  readonly more: Partial<Config>
+  readonly lists: ReadonlyMap<string, readonly string[]>
+}
+
+const at = (id: string, models: readonly string[], facts?: DeclaredFacts): Instance => ({
+  ...instance(id),
+  models,
+  ...(facts && { facts }),
+})
+const EU_FACTS = { region: 'eu-de', retention: 0 }
+const route = (name: string, ...targets: readonly string[]): Route => ({
+  name,
+  targets: targets.map((target) => {
+    const [provider = '', model] = target.split('/')
+    return { provider, ...(model !== undefined && { model }), weight: 1 }
+  }),
+  fallback: [],
+})
+/** The access that keeps the key at the European provider, without a requirement. */
+const ONLY_EU: Access = { ...FULL_ACCESS, providers: ['eu'] }
+
+const BY_ACCESS: Parts = {
+  instances: [at('eu', ['m'], EU_FACTS), at('us', ['m', 'n'], { region: 'us', retention: 0 })],
+  routes: [route('fast', 'eu/m'), route('wide', 'us/n', 'eu/m')],
+  team: {},
+  key: { access: ONLY_EU },
+  more: {},
+  lists: new Map(),
+}
+const BY_REQUIRE: Parts = { ...BY_ACCESS, team: { require: { ...NO_REQUIRE, region: ['eu'], retention: 0 } }, key: {} }
+
+const proofOf = (parts: Parts, claim = CLAIM): Proof => {
+  const { instances, routes, lists, more } = parts
+  const settings = settingsSchema.parse({})
+  const config: Config = { settings, instances, routes: new Map(routes.map((one) => [one.name, one])), ...more }
+  const shared = {
+    status: 'active',
+    access: FULL_ACCESS,
+    limits: NO_LIMITS,
+    require: NO_REQUIRE,
+    cache: null,
+    tags: {},
+    managed: 'api',
+  } as const
+  const teams: readonly Team[] = [
+    { ...shared, ...DEFAULT_TEAM },
+    { ...shared, id: 'team_h', name: 'health', ...parts.team },
+  ]
+  const key: ClientKey = {
+    ...shared,
+    id: 'key_h',
+    name: 'ci',
+    team: 'team_h',
+    secrets: [],
+    createdAt: 0,
+    expiresAt: null,
+    defaultRoute: null,
+    logBodies: false,
+    ...parts.key,
+  }
+  const directory: Directory = {
+    teams: new Map(teams.map((one) => [one.id, one])),
+    keys: new Map([[key.id, key]]),
+    budgets: new Map(),
+    prices: [],
+  }
+  const parsed = parseClaim(claim)
+  assert.ok(parsed.ok, claim)
+  const proof = prove(
+    { sources: { config, lists, catalogue: () => undefined }, directory, keyless: ANONYMOUS, now: 1_000 },
+    parsed.value,
+  )
+  assert.ok(proof.ok, proof.ok ? '' : proof.failure.message)
+  return proof.value
+}
+
+const SOUND: readonly (readonly [string, Parts])[] = [
+  ['providers by access', BY_ACCESS],
+  ['a requirement of the team', BY_REQUIRE],
+  ['a requirement of the key', { ...BY_ACCESS, key: { require: EU } }],
+  ['a requirement of all requests', { ...BY_ACCESS, key: {}, more: { require: EU } }],
+  ['a stricter requirement', { ...BY_ACCESS, key: { require: { ...EU, region: ['eu-de'] } } }],
+  ['a key that has expired', { ...BY_ACCESS, key: { expiresAt: 999 } }],
+  ['a key that was revoked', { ...BY_ACCESS, key: { status: 'revoked' } }],
+  ['another team', { ...BY_ACCESS, key: { team: DEFAULT_TEAM.id } }],
+  ['only providers that satisfy it', { ...BY_ACCESS, key: {}, instances: [at('eu', ['m'], EU_FACTS)], routes: [] }],
+  [
+    'only models that satisfy it',
+    {
+      ...BY_ACCESS,
+      instances: [at('eu', ['m'], { region: 'eu', retention: 30, models: { 'm-zdr*': { retention: 0 } } })],
+      routes: [],
+      key: { access: { ...FULL_ACCESS, models: ['m-zdr*'] } },
+    },
+  ],
+  [
+    'a route that requires it',
+    {
+      ...BY_ACCESS,
+      routes: [{ ...route('wide', 'us/n', 'eu/m'), require: EU }],
+      key: { access: { ...FULL_ACCESS, routes: ['wide'] } },
+    },
+  ],
+]
+for (const [name, parts] of SOUND)
+  test(`prove: holds: ${name}`, () => assert.deepEqual(proofOf(parts).counterexamples, []))
+
+const MISTAKES: readonly (readonly [string, Parts, string])[] = [
+  ['no access and no requirement', { ...BY_ACCESS, key: {} }, 'us'],
+  ['a fact that is missing', { ...BY_ACCESS, instances: [at('eu', ['m'], { region: 'eu' })], routes: [] }, 'eu'],
+  ['no facts', { ...BY_ACCESS, instances: [at('eu', ['m'])], routes: [] }, 'eu'],
+  ['a wider requirement', { ...BY_REQUIRE, team: { require: { ...NO_REQUIRE, retention: 0 } } }, 'us'],
+  [
+    'a route in the access list',
+    { ...BY_ACCESS, routes: [route('wide', 'eu/m', 'us/n')], key: { access: { ...FULL_ACCESS, models: ['wide'] } } },
+    'us',
+  ],
+  [
+    'the default route of a key',
+    {
+      ...BY_ACCESS,
+      routes: [route('wide', 'us/n')],
+      key: { defaultRoute: 'wide', access: { ...FULL_ACCESS, models: ['us/n', 'auto'] } },
+    },
+    'us',
+  ],
+  [
+    'a glob with the name of the provider',
+    { ...BY_ACCESS, key: { access: { ...FULL_ACCESS, models: ['eu/*', 'us/secret*'] } } },
+    'us',
+  ],
+  [
+    'a model of another provider with the same name',
+    { ...BY_ACCESS, key: { access: { ...FULL_ACCESS, models: ['m'] } } },
+    'us',
+  ],
+  [
+    'a model that only a list of the provider has',
+    { ...BY_ACCESS, lists: new Map([['us', ['late']]]), key: { access: { ...FULL_ACCESS, models: ['late'] } } },
+    'us',
+  ],
+  [
+    'a model that a provider may list later',
+    { ...BY_ACCESS, key: { access: { ...FULL_ACCESS, models: ['*later*'] } } },
+    'us',
+  ],
+  [
+    'a model with facts of its own',
+    { ...BY_ACCESS, instances: [at('eu', ['m'], { ...EU_FACTS, models: { kept: { retention: 30 } } })], routes: [] },
+    'eu',
+  ],
+  [
+    'models that both lists match',
+    {
+      ...BY_ACCESS,
+      instances: [at('eu', ['m'], { ...EU_FACTS, models: { '*-kept': { retention: 30 } } })],
+      routes: [],
+      key: { access: { ...FULL_ACCESS, models: ['big-*'] } },
+    },
+    'eu',
+  ],
+  [
+    'a weight that is nearly nothing',
+    {
+      ...BY_ACCESS,
+      routes: [
+        {
+          ...route('wide', 'eu/m'),
+          strategy: 'weighted',
+          targets: [
+            { provider: 'eu', model: 'm', weight: 1e6 },
+            { provider: 'us', model: 'n', weight: 1e-6 },
+          ],
+        },
+      ],
+      key: { access: { ...FULL_ACCESS, routes: ['wide'] } },
+    },
+    'us',
+  ],
+  [
+    'the fallback of a route',
+    {
+      ...BY_ACCESS,
+      routes: [{ ...route('wide', 'eu/m'), fallback: [{ provider: 'us', weight: 1 }] }],
+      key: { access: { ...FULL_ACCESS, routes: ['wide'] } },
+    },
+    'us',
+  ],
+  ['a key that is blocked only', { ...BY_ACCESS, key: { status: 'blocked' } }, 'us'],
+  [
+    'a region with a similar name',
+    { ...BY_ACCESS, instances: [at('eu', ['m'], { region: 'eurasia', retention: 0 })], routes: [] },
+    'eu',
+  ],
+]
+for (const [name, parts, provider] of MISTAKES)
+  test(`prove: fails: ${name}`, () => {
+    const { holds, counterexamples } = proofOf(parts)
+    assert.equal(holds, false)
+    assert.ok(
+      counterexamples.some((one) => one.provider === provider),
+      JSON.stringify(counterexamples),
+    )
+  })
+
+test('prove: the shortest way is first, with the providers that must fail before', () => {
+  const { counterexamples } = proofOf({
+    ...BY_ACCESS,
+    routes: [route('wide', 'eu/m', 'us/n')],
+    key: { access: { ...FULL_ACCESS, routes: ['wide'] } },
+  })
+  assert.deepEqual(counterexamples[0], {
+    key: 'ci',
+    team: 'health',
+    name: 'wide',
+    style: 'chat',
+    provider: 'us',
+    model: 'n',
+    because: 'the route "wide"',
+    lack: 'region us',
+    after: ['eu'],
+  })
+})
+
+for (const [text, expected] of [
+  ['team=health: region in eu,local; retention=0', 'team=health: region=eu,local; retention=0'],
+  ['all: training=no', 'all: training=no'],
+  ['key=ci style=chat: Region in EU', 'key=ci style=chat: region=eu'],
+  ['model=llama3:8b: retention=0', 'model=llama3:8b: retention=0'],
+  ['', null],
+  ['team=health', null],
+  ['team=: retention=0', null],
+  ['team=a team=b: retention=0', null],
+  ['group=a: retention=0', null],
+  ['all:', null],
+  ['all: colour=red', null],
+  [`team=${'a'.repeat(2_000)}: retention=0`, null],
+] as const)
+  test(`prove: the claim ${JSON.stringify(text.slice(0, 50))}`, () => {
+    const claim = parseClaim(text)
+    assert.equal(claim.ok ? claimText(claim.value) : null, expected)
+  })
+
+test('prove: a claim about what does not exist is refused', () => {
+  for (const claim of [
+    'team=nope: retention=0',
+    'key=nope: retention=0',
+    'route=nope: retention=0',
+    'style=nope: retention=0',
+  ])
+    assert.throws(() => proofOf(BY_ACCESS, claim), /does not exist|must be one of/)
+})

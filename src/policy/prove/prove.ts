@@ -1,0 +1,307 @@
+/**
+ * Proves or refutes a claim about the data policy: walks what every client may reach by every name, by the code that plans
+ * requests. Health only takes targets away or reorders them, so what any state can reach is the whole plan. What a request requires
+ * itself only tightens, so it is left out.
+ */
+import type { Client, ClientKey, Directory } from '../../core/accounts.ts'
+import type { Require } from '../../core/data-policy.ts'
+import { bad, fail, good, type Outcome } from '../../core/failure.ts'
+import { RELAY_ROWS } from '../../core/relay.ts'
+import { REQUEST_STYLES } from '../../core/request-styles.ts'
+import { type Candidate, modelId } from '../../core/target.ts'
+import { clientOf } from '../accounts/client.ts'
+import { combined, declaredFacts, lackIn, lackOf, lackText } from '../accounts/data-policy.ts'
+import { allowsName, restrictionsOf } from '../accounts/key-access.ts'
+import { type ModelSources, routeNamed, usableInstances } from '../routing/models.ts'
+import { permittedDraft } from '../routing/permitted-draft.ts'
+import { draftPlan, type PlanDraft, type PlanInput } from '../routing/plan.ts'
+import { draftEmbeddings } from '../routing/plan-embeddings.ts'
+import { relayDrafts } from '../routing/plan-relay.ts'
+import { type Claim, claimText } from './claim.ts'
+import { namesAllowedBy, namesOf } from './names.ts'
+
+/** What a claim is proved for. `keyless`: the client of requests without a key; null: a key is required. `now`: ms since 1970. */
+export type ProofInput = {
+  readonly sources: ModelSources
+  readonly directory: Directory
+  readonly keyless: Client | null
+  readonly now: number
+}
+
+/** A request that may reach a target which does not satisfy the claim. Plain JSON data. */
+export type Counterexample = {
+  /** Name of the key; null: a request without a key. */
+  readonly key: string | null
+  readonly team: string
+  /** The name that it sends as `model`. */
+  readonly name: string
+  readonly style: string
+  readonly provider: string
+  readonly model: string
+  /** Why the target is in the plan: `fallback: any`. */
+  readonly because: string
+  /** What it lacks: `region us`. */
+  readonly lack: string
+  /** The providers that must fail before it is tried; empty: it may be the first. */
+  readonly after: readonly string[]
+}
+
+/** Plain JSON data. */
+export type Proof = {
+  /** In its normal form. */
+  readonly claim: string
+  readonly holds: boolean
+  /** At most ten, the shortest ways first. */
+  readonly counterexamples: readonly Counterexample[]
+  /** What was walked. `classes`: of clients with the same access and requirements. */
+  readonly walked: {
+    readonly clients: number
+    readonly classes: number
+    readonly names: number
+    readonly plans: number
+  }
+}
+
+const MAX_COUNTEREXAMPLES = 10
+
+/** Errors name no other names here: making their list takes long. */
+const NO_NAMES = () => []
+
+type Drafting = (input: PlanInput) => Outcome<PlanDraft>
+
+/** The kinds of requests that are planned differently, with their API styles. */
+const KINDS: readonly { readonly styles: readonly string[]; readonly drafting: Drafting }[] = [
+  { styles: REQUEST_STYLES.filter((style) => style !== 'embeddings'), drafting: draftPlan },
+  { styles: ['embeddings'], drafting: draftEmbeddings },
+  ...RELAY_ROWS.map(([name]) => ({ styles: [name], drafting: relayDrafts[name] })),
+]
+
+/** Every style of the walk. */
+const STYLES: ReadonlySet<string> = new Set(KINDS.flatMap(({ styles }) => styles))
+
+/** Proves a claim. Fails if it names a team, key, route or style that does not exist. */
+export const prove = (input: ProofInput, claim: Claim): Outcome<Proof> => {
+  const problem = selectorProblem(input, claim)
+  return problem ? bad(fail('invalid_value', problem, { param: 'claim' })) : good(new Walk(input, claim).result())
+}
+
+const selectorProblem = ({ sources, directory }: ProofInput, { selector }: Claim): string | null => {
+  const { team, key, route, style } = selector
+  const has = (records: Iterable<{ readonly id: string; readonly name: string }>, name: string) =>
+    [...records].some((one) => one.id === name || one.name === name)
+  if (team !== undefined && !has(directory.teams.values(), team))
+    return `The claim names the team ${JSON.stringify(team)}, which does not exist.`
+  if (key !== undefined && !has(directory.keys.values(), key))
+    return `The claim names the key ${JSON.stringify(key)}, which does not exist.`
+  if (route !== undefined && !routeNamed(sources.config, route))
+    return `The claim names the route ${JSON.stringify(route)}, which does not exist.`
+  if (style !== undefined && !STYLES.has(style))
+    return `The claim names the style ${JSON.stringify(style)}; it must be one of ${[...STYLES].join(', ')}.`
+  return null
+}
+
+/** Clients that may reach the same, and one of them by name. */
+type ClientClass = { readonly client: Client; readonly key: string | null; count: number }
+
+/** A target in a draft, and the instances that are tried before it. */
+type Reachable = { readonly candidate: Candidate; readonly after: readonly string[] }
+
+/** Names by kind of request. */
+type Suspects = ReadonlyMap<Drafting, ReadonlySet<string>>
+
+class Walk {
+  readonly #input: ProofInput
+  readonly #claim: Claim
+  readonly #names: ReadonlySet<string>
+  readonly #drafts = new Map<Drafting, Map<string, Outcome<PlanDraft>>>()
+  readonly #found: Counterexample[] = []
+  #plans = 0
+
+  constructor(input: ProofInput, claim: Claim) {
+    this.#input = input
+    this.#claim = claim
+    const { model } = claim.selector
+    this.#names = model === undefined ? namesOf(input.sources) : new Set([model])
+  }
+
+  result(): Proof {
+    const classes = this.#classes()
+    const suspects = this.#suspects()
+    for (const one of classes)
+      if (!this.#isTightEnough(one.client) && this.#mayLeak(one.client)) this.#walk(one, suspects)
+    const counterexamples = this.#found
+      .toSorted((a, b) => a.after.length - b.after.length)
+      .slice(0, MAX_COUNTEREXAMPLES)
+    return {
+      claim: claimText(this.#claim),
+      holds: counterexamples.length === 0,
+      counterexamples,
+      walked: {
+        clients: classes.reduce((sum, { count }) => sum + count, 0),
+        classes: classes.length,
+        names: this.#names.size,
+        plans: this.#plans,
+      },
+    }
+  }
+
+  /** The clients that the claim is about, in classes. Keys that can never be used again are left out. */
+  #classes(): readonly ClientClass[] {
+    const { directory, keyless, now } = this.#input
+    const { team, key } = this.#claim.selector
+    const classes = new Map<string, ClientClass>()
+    const add = (client: Client, name: string | null) => {
+      if (team !== undefined && team !== client.team.id && team !== client.team.name) return
+      const alike = JSON.stringify([client.access, client.require ?? null, client.defaultRoute])
+      const known = classes.get(alike)
+      if (known) known.count++
+      else classes.set(alike, { client, key: name, count: 1 })
+    }
+    if (keyless && key === undefined) add(keyless, null)
+    for (const one of directory.keys.values()) {
+      const owner = directory.teams.get(one.team)
+      if (!owner || owner.status === 'deleted' || !mayBeUsed(one, now)) continue
+      if (key === undefined || key === one.id || key === one.name) add(clientOf(one, owner), one.name)
+    }
+    return [...classes.values()]
+  }
+
+  /** Whether what is required of every request of the client implies the claim. */
+  #isTightEnough({ require }: Client): boolean {
+    const own = combined(this.#input.sources.config.require, require)
+    const both = combined(own, this.#claim.require)
+    return own !== null && both !== null && isSame(own, both)
+  }
+
+  /** Whether the client may use an instance that has facts which do not satisfy the claim, whatever the name. */
+  #mayLeak(client: Client): boolean {
+    const { sources } = this.#input
+    const require = combined(sources.config.require, client.require)
+    const rules = restrictionsOf(client)
+    return usableInstances(sources.config).some(
+      (instance) =>
+        (!rules || allowsName(rules.providers, instance.id)) &&
+        declaredFacts(instance).some(
+          (facts) => lackIn(this.#claim.require, facts) !== null && (!require || lackIn(require, facts) === null),
+        ),
+    )
+  }
+
+  /** The names whose plan has a target that does not satisfy the claim, by kind of request. */
+  #suspects(): Suspects {
+    return new Map(
+      KINDS.map(({ drafting }) => [
+        drafting,
+        new Set([...this.#names].filter((name) => this.#isSuspect(this.#draftOf(drafting, name)))),
+      ]),
+    )
+  }
+
+  #isSuspect(found: Outcome<PlanDraft>): boolean {
+    return (
+      found.ok &&
+      (found.value.by === 'default' ||
+        found.value.groups.some(({ candidates }) =>
+          candidates.some((one) => lackOf(this.#claim.require, one) !== null),
+        ))
+    )
+  }
+
+  #walk({ client, key }: ClientClass, suspects: Suspects): void {
+    const { sources } = this.#input
+    const { selector } = this.#claim
+    const rules = restrictionsOf(client)
+    const own = rules && selector.model === undefined ? namesAllowedBy(sources, rules) : []
+    const require = combined(sources.config.require, client.require)
+    for (const { styles, drafting } of KINDS) {
+      const style = styles.find((one) => (selector.style ?? one) === one && (!rules || allowsName(rules.styles, one)))
+      if (style === undefined) continue
+      const request = { client, require, style, isChat: drafting === draftPlan, names: NO_NAMES }
+      for (const name of new Set([...(suspects.get(drafting) ?? []), ...own])) {
+        if (this.#found.length >= 10 * MAX_COUNTEREXAMPLES) return
+        this.#check({ ...request, model: name }, drafting, key)
+      }
+    }
+  }
+
+  #check(
+    request: Parameters<typeof permittedDraft>[1] & { readonly client: Client },
+    drafting: Drafting,
+    key: string | null,
+  ): void {
+    this.#plans++
+    const permitted = permittedDraft(this.#input.sources, request, (name) => this.#draftOf(drafting, name))
+    if (!permitted.ok) return
+    const { draft } = permitted.value
+    const { route } = this.#claim.selector
+    if (route !== undefined && draft.route !== routeNamed(this.#input.sources.config, route)?.name) return
+    for (const { candidate, after } of reachableIn(draft)) {
+      const lack = lackOf(this.#claim.require, candidate)
+      if (!lack) continue
+      const { instance, model, because } = candidate
+      this.#found.push({
+        key,
+        team: request.client.team.name,
+        name: request.model,
+        style: request.style,
+        provider: instance.id,
+        model,
+        because,
+        lack: lackText(lack),
+        after,
+      })
+      // One way for each name is enough.
+      return
+    }
+  }
+
+  #draftOf(drafting: Drafting, model: string): Outcome<PlanDraft> {
+    const drafts = this.#drafts.get(drafting) ?? new Map<string, Outcome<PlanDraft>>()
+    this.#drafts.set(drafting, drafts)
+    const known = drafts.get(model)
+    if (known) return known
+    const made = drafting({ ...this.#input.sources, model })
+    drafts.set(model, made)
+    return made
+  }
+}
+
+/** Whether the key works, or would after it is unblocked. */
+const mayBeUsed = ({ status, expiresAt }: ClientKey, now: number): boolean =>
+  status !== 'revoked' && (expiresAt === null || expiresAt > now)
+
+/** Whether two requirements are the same. */
+const isSame = (a: Require, b: Require): boolean =>
+  a.retention === b.retention &&
+  a.training === b.training &&
+  (a.region === b.region ||
+    (a.region !== null && b.region !== null && new Set(a.region).symmetricDifference(new Set(b.region)).size === 0))
+
+/** The targets that some state of health can reach. */
+export const reachableIn = ({ groups, onlyFirst }: PlanDraft): readonly Reachable[] => {
+  const places = new Map<string, Reachable>()
+  const before: string[] = []
+  const [first] = groups.filter(({ candidates }) => candidates.length > 0)
+  // Only candidates of the provider that is first are tried; with a drawn order each of the first group may be.
+  const firsts = new Set(
+    (first?.strategy === 'priority' ? first.candidates.slice(0, 1) : (first?.candidates ?? [])).map(
+      ({ instance }) => instance,
+    ),
+  )
+  for (const { candidates, strategy } of groups) {
+    const group: string[] = []
+    for (const candidate of candidates) {
+      const id = modelId(candidate)
+      const isReached = !onlyFirst || firsts.has(candidate.instance)
+      const earlier = strategy === 'priority' ? [...before, ...group] : before
+      if (isReached && !places.has(id))
+        places.set(id, {
+          candidate,
+          after: onlyFirst ? [] : [...new Set(earlier)].filter((one) => one !== candidate.instance.id),
+        })
+      group.push(candidate.instance.id)
+    }
+    before.push(...group)
+  }
+  return [...places.values()].sort((a, b) => a.after.length - b.after.length)
+}

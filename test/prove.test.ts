@@ -1,0 +1,274 @@
+/**
+ * `prove` against brute force: random configurations, every name of a pool, every client, every draw of the order and every
+ * combination of providers that are down, by the planner of requests.
+ */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import {
+  type Access,
+  ANONYMOUS,
+  type Client,
+  type ClientKey,
+  type Directory,
+  FULL_ACCESS,
+  NO_LIMITS,
+  type Team,
+} from '../src/core/accounts.ts'
+import type { Config, Route } from '../src/core/config.ts'
+import { type DeclaredFacts, NO_REQUIRE, type Require } from '../src/core/data-policy.ts'
+import { settingsSchema } from '../src/core/settings.ts'
+import type { Candidate } from '../src/core/target.ts'
+import { planFor } from '../src/gateway/routing/planner.ts'
+import { clientOf } from '../src/policy/accounts/client.ts'
+import { lackOf } from '../src/policy/accounts/data-policy.ts'
+import type { Claim } from '../src/policy/prove/claim.ts'
+import { type Counterexample, prove } from '../src/policy/prove/prove.ts'
+import { draftEmbeddings } from '../src/policy/routing/plan-embeddings.ts'
+import { gatewayHarness, instance } from './support/gateway.ts'
+import { isLong } from './support/lane.ts'
+
+const generator = (seed: number) => {
+  let state = seed >>> 0
+  const next = () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+    return state / 2 ** 32
+  }
+  const pick = <T>(list: readonly T[]): T => list[Math.floor(next() * list.length)] as T
+  const some = <T>(list: readonly T[], most: number): T[] =>
+    Array.from({ length: Math.floor(next() * (most + 1)) }, () => pick(list))
+  return { next, pick, some, chance: (share: number) => next() < share }
+}
+type Random = ReturnType<typeof generator>
+
+const IDS = ['a', 'b', 'c', 'd', 'e']
+const MODELS = ['m1', 'm1-zdr', 'm2', 'm2-zdr', 'm1-2026-01-01']
+const ROUTES = ['r1', 'r2', 'r3']
+const POOL = ['', ...IDS.map((id) => `${id}/`)].flatMap((place) =>
+  [...MODELS, 'nope', 'zz-zdr', ''].map((model) => place + model),
+)
+const NAMES = [...ROUTES, 'auto', 'R1', ...POOL.filter((name) => name !== '')]
+const GLOBS = [
+  '*',
+  'a/*',
+  'b/*',
+  'm1*',
+  '*-zdr',
+  'm2',
+  'r1',
+  'r2',
+  '!m2*',
+  '!b/*',
+  '!*-zdr',
+  'a/m1-zdr',
+  'c/m*',
+  'auto',
+]
+const REGIONS = ['eu', 'eu-de', 'us', 'local']
+
+const factsFrom = ({ pick, chance }: Random): DeclaredFacts => ({
+  ...(chance(0.8) && { region: pick(REGIONS) }),
+  ...(chance(0.7) && { retention: pick([0, 30]) }),
+  ...(chance(0.5) && { training: chance(0.5) }),
+})
+const requireFrom = ({ pick, some, chance }: Random, share: number): Require => {
+  if (!chance(share)) return NO_REQUIRE
+  return {
+    region: chance(0.7) ? [...new Set([pick(REGIONS), ...some(REGIONS, 1)])] : null,
+    retention: chance(0.4) ? pick([0, 30]) : null,
+    training: chance(0.2) ? false : null,
+  }
+}
+const listFrom = ({ some, chance }: Random, share: number, of: readonly string[]) =>
+  chance(share) ? [...new Set(some(of, 3))] : null
+const accessFrom = (random: Random): Access =>
+  random.chance(0.5)
+    ? FULL_ACCESS
+    : {
+        models: listFrom(random, 0.5, GLOBS),
+        routes: listFrom(random, 0.3, ['*', 'r1', '!r2']),
+        providers: listFrom(random, 0.3, ['*', 'a', 'b', '!c']),
+        styles: listFrom(random, 0.2, ['chat', 'messages', 'embeddings', '*']),
+        ips: null,
+      }
+
+const worldFrom = (random: Random) => {
+  const { next, pick, some, chance } = random
+  const ids = IDS.slice(0, 1 + Math.floor(next() * IDS.length))
+  const instances = ids.map((id) => {
+    const models = Object.fromEntries(
+      some(['m1', 'm1*', '*-zdr', '*', 'm2'], 2).map((glob) => [glob, factsFrom(random)]),
+    )
+    return {
+      ...instance(id, ['k1'], chance(0.5) ? { embeds: { protocol: 'openai-embeddings', models: ['m1'] } } : {}),
+      models: [...new Set(some(MODELS, 3))],
+      ...(chance(0.9) && { facts: { ...factsFrom(random), ...(chance(0.4) && { models }) } }),
+    }
+  })
+  const targets = (most: number) =>
+    some(ids, most).map((provider) => ({ provider, ...(chance(0.7) && { model: pick(MODELS) }), weight: 1 }))
+  const routes = ROUTES.slice(0, Math.floor(next() * 4)).map((name): Route => {
+    const require = requireFrom(random, 0.3)
+    return {
+      name,
+      strategy: pick(['priority', 'weighted'] as const),
+      targets: [{ provider: pick(ids), weight: 1 }, ...targets(2)],
+      fallback: targets(1),
+      ...(require !== NO_REQUIRE && { require }),
+    }
+  })
+  const settings = settingsSchema.parse({
+    strategy: pick(['priority', 'weighted']),
+    fallback: pick(['any', 'same-model', 'none']),
+    unknownModel: pick(['route', 'reject']),
+  })
+  const global = requireFrom(random, 0.2)
+  const config: Config = {
+    settings,
+    instances,
+    routes: new Map(routes.map((one) => [one.name, one])),
+    ...(global !== NO_REQUIRE && { require: global }),
+  }
+  const shared = { status: 'active', limits: NO_LIMITS, cache: null, tags: {}, managed: 'api' } as const
+  const team = (id: string): Team => ({
+    ...shared,
+    id,
+    name: id,
+    access: FULL_ACCESS,
+    require: requireFrom(random, 0.5),
+  })
+  const teams = [team('team_default'), team('t1')]
+  const keys = Array.from(
+    { length: 1 + Math.floor(next() * 4) },
+    (_, n): ClientKey => ({
+      ...shared,
+      id: `key_${n}`,
+      name: `k${n}`,
+      team: pick(teams).id,
+      secrets: [],
+      createdAt: 0,
+      expiresAt: null,
+      access: accessFrom(random),
+      require: requireFrom(random, 0.4),
+      defaultRoute: chance(0.2) && routes.length > 0 ? pick(routes).name : null,
+      logBodies: false,
+    }),
+  )
+  const directory: Directory = {
+    teams: new Map(teams.map((one) => [one.id, one])),
+    keys: new Map(keys.map((one) => [one.id, one])),
+    budgets: new Map(),
+    prices: [],
+  }
+  const keyless: Client | null = chance(0.5) ? { ...ANONYMOUS } : null
+  const require = { ...requireFrom(random, 1) }
+  const condition = require.region === null && require.retention === null ? { ...require, region: ['eu'] } : require
+  const claim: Claim = {
+    selector: pick([{}, {}, { team: 't1' }, { key: 'k0' }, { style: 'chat' }, { model: pick(NAMES) }]),
+    require: condition,
+  }
+  return { config, directory, keyless, claim }
+}
+type Made = ReturnType<typeof worldFrom>
+
+/** Enough draws for each of five targets to be the first. */
+const DRAWS = 24
+const { gateway: base } = gatewayHarness([], () => {})
+
+type Asked = {
+  readonly client: Client
+  readonly name: string
+  readonly style: string
+  readonly mayFail?: (id: string) => boolean
+}
+
+/** The targets that a request reaches: for every draw of the order and every set of providers that are down. */
+const reached = ({ config }: Made, { client, name, style, mayFail = () => true }: Asked): readonly Candidate[] => {
+  const found = new Set<Candidate>()
+  const ids = config.instances.map(({ id }) => id).filter(mayFail)
+  const isDrawn =
+    config.settings.strategy !== 'priority' || config.routes.values().some(({ strategy }) => strategy !== 'priority')
+  for (let draw = 1; draw <= (isDrawn ? DRAWS : 1); draw++) {
+    const random = generator(draw * 7_919).next
+    const gateway = { ...base, lists: () => NO_LISTS, world: { ...base.world, random } }
+    const drafting = style === 'embeddings' ? { drafting: draftEmbeddings } : {}
+    const plan = planFor(gateway, config, {
+      model: name,
+      style,
+      client,
+      headers: () => undefined,
+      members: {},
+      ...drafting,
+    })
+    if (!plan.ok) return []
+    for (let down = 0; down < 2 ** ids.length; down++) {
+      const isDown = (id: string) => ((down >> ids.indexOf(id)) & 1) === 1 && ids.includes(id)
+      const first = plan.value.candidates.filter(({ instance }) => !isDown(instance.id))
+      // Of one provider a model may fail alone.
+      for (const one of first) {
+        found.add(one)
+        if (first[0] && one.instance !== first[0].instance) break
+      }
+    }
+  }
+  return [...found]
+}
+const NO_LISTS: ReadonlyMap<string, readonly string[]> = new Map()
+
+const clientsOf = ({
+  directory,
+  keyless,
+  claim: { selector },
+}: Made): readonly (readonly [string | null, Client])[] => [
+  ...(keyless && selector.key === undefined && selector.team === undefined ? [[null, keyless] as const] : []),
+  ...[...directory.keys.values()].flatMap((key) => {
+    const team = directory.teams.get(key.team)
+    const isMeant = (selector.key ?? key.name) === key.name && (selector.team ?? key.team) === key.team
+    return team && isMeant ? [[key.name, clientOf(key, team)] as const] : []
+  }),
+]
+
+const violates = (made: Made, one: Candidate) => lackOf(made.claim.require, one) !== null
+
+const leakOf = (made: Made): string | null => {
+  const { selector } = made.claim
+  const names = selector.model === undefined ? NAMES : [selector.model]
+  const styles = selector.style === undefined ? ['chat', 'messages', 'embeddings'] : [selector.style]
+  for (const [key, client] of clientsOf(made))
+    for (const style of styles)
+      for (const name of names) {
+        const leak = reached(made, { client, name, style }).find((one) => violates(made, one))
+        if (leak) return `${key} asks ${name} (${style}) → ${leak.instance.id}/${leak.model} (${leak.because})`
+      }
+  return null
+}
+
+/** Whether the real planner reaches the target that a counterexample names, when only the providers before it are down. */
+const isReal = (made: Made, { key, name, style, provider, model, after }: Counterexample): boolean => {
+  const [, client] = clientsOf(made).find(([of]) => of === key) ?? []
+  assert.ok(client)
+  return reached(made, { client, name, style, mayFail: (id) => after.includes(id) }).some(
+    (one) => one.instance.id === provider && one.model === model && violates(made, one),
+  )
+}
+
+test('prove: equal to brute force on random configurations', () => {
+  const verdicts = { holds: 0, fails: 0 }
+  for (let seed = 1; seed <= (isLong ? 100_000 : 400); seed++) {
+    const made = worldFrom(generator(seed))
+    const { config, directory, keyless, claim } = made
+    const proof = prove(
+      { sources: { config, lists: NO_LISTS, catalogue: () => undefined }, directory, keyless, now: 0 },
+      claim,
+    )
+    if (!proof.ok) {
+      assert.match(proof.failure.message, /does not exist/)
+      continue
+    }
+    const { holds, counterexamples } = proof.value
+    verdicts[holds ? 'holds' : 'fails']++
+    if (holds) assert.equal(leakOf(made), null, `seed ${seed}: ${proof.value.claim} is broken`)
+    for (const one of counterexamples)
+      assert.ok(isReal(made, one), `seed ${seed}: accused wrongly: ${JSON.stringify(one)}`)
+  }
+  assert.ok(verdicts.holds > 30 && verdicts.fails > 30, JSON.stringify(verdicts))
+})

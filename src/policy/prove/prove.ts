@@ -67,10 +67,10 @@ const MAX_COUNTEREXAMPLES = 10
 /** Errors name no other names here: making their list takes long. */
 const NO_NAMES = () => []
 
-type Drafting = (input: PlanInput) => Outcome<PlanDraft>
+type DraftMaker = (input: PlanInput) => Outcome<PlanDraft>
 
 /** The kinds of requests that are planned differently, with their API styles. */
-const KINDS: readonly { readonly styles: readonly string[]; readonly drafting: Drafting }[] = [
+const KINDS: readonly { readonly styles: readonly string[]; readonly drafting: DraftMaker }[] = [
   { styles: REQUEST_STYLES.filter((style) => style !== 'embeddings'), drafting: draftPlan },
   { styles: ['embeddings'], drafting: draftEmbeddings },
   ...RELAY_ROWS.map(([name]) => ({ styles: [name], drafting: relayDrafts[name] })),
@@ -107,13 +107,13 @@ type ClientClass = { readonly client: Client; readonly key: string | null; count
 type Reachable = { readonly candidate: Candidate; readonly after: readonly string[] }
 
 /** Names by kind of request. */
-type Suspects = ReadonlyMap<Drafting, ReadonlySet<string>>
+type Suspects = ReadonlyMap<DraftMaker, ReadonlySet<string>>
 
 class Walk {
   readonly #input: ProofInput
   readonly #claim: Claim
   readonly #names: ReadonlySet<string>
-  readonly #drafts = new Map<Drafting, Map<string, Outcome<PlanDraft>>>()
+  readonly #drafts = new Map<DraftMaker, Map<string, Outcome<PlanDraft>>>()
   readonly #found: Counterexample[] = []
   #plans = 0
 
@@ -226,7 +226,7 @@ class Walk {
 
   #check(
     request: Parameters<typeof permittedDraft>[1] & { readonly client: Client },
-    drafting: Drafting,
+    drafting: DraftMaker,
     key: string | null,
   ): void {
     this.#plans++
@@ -255,7 +255,7 @@ class Walk {
     }
   }
 
-  #draftOf(drafting: Drafting, model: string): Outcome<PlanDraft> {
+  #draftOf(drafting: DraftMaker, model: string): Outcome<PlanDraft> {
     const drafts = this.#drafts.get(drafting) ?? new Map<string, Outcome<PlanDraft>>()
     this.#drafts.set(drafting, drafts)
     const known = drafts.get(model)

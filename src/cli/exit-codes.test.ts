@@ -33,7 +33,7 @@ const MORE: Readonly<Record<string, string>> = {
 }
 /** Verbs that need no gateway, or read a file or a database first. */
 const LOCAL = new Set(
-  'start doctor prove adopt export completion backup restore db/status db/migrate db/move config/check config/show import/litellm import/portkey import/openrouter providers/test keys/import keys/scan usage/reconcile connect'.split(
+  'start doctor prove adopt export completion backup restore db/status db/migrate db/move config/check config/show import/litellm import/portkey import/openrouter providers/test keys/import keys/scan jwt/check usage/reconcile connect'.split(
     ' ',
   ),
 )

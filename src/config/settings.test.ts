@@ -161,6 +161,7 @@ test('every documented setting exists with its name and default', () => {
     ['data.dir', 'DATA_DIR', '.headgate'],
     ['responses.keepDays', 'RESPONSES_KEEP_DAYS', 30],
     ['responses.maxMegabytes', 'RESPONSES_MAX_MEGABYTES', 1024],
+    ['responses.timeout', 'RESPONSES_TIMEOUT', 4000],
     ['idempotency.keep', 'IDEMPOTENCY_KEEP', 600_000],
     ['idempotency.finish', 'IDEMPOTENCY_FINISH', 60_000],
     ['idempotency.maxMegabytes', 'IDEMPOTENCY_MAX_MEGABYTES', 64],

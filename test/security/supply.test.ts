@@ -102,7 +102,7 @@ test('supply: only run-time files are published', async () => {
   assert.deepEqual(
     parts.filter(
       (path) =>
-        !/^dist\/(?:[a-z-]+\d?\.mjs|LICENCES\.txt|dashboard\/[\w-]+\.(?:js|css|html|txt)(?:\.gz|\.br)?)$/.test(path),
+        !/^dist\/(?:[a-z_-]+\d?\.mjs|LICENCES\.txt|dashboard\/[\w-]+\.(?:js|css|html|txt)(?:\.gz|\.br)?)$/.test(path),
     ),
     [],
   )

@@ -599,7 +599,7 @@ test('guards: the fields of a relayed form are masked in their place, and its fi
     `${field('file', SECRET, '; filename=a')}${field('prompt', `of ${secret}`)}${field('model', 'm')}${field('words[]', secret)}--B--`
   for (const body of [form(SECRET), field('prompt', FORBIDDEN) + form('x').replace('"prompt"', '"other"')]) {
     const reply = new CapturedReply()
-    const headers = () => 'multipart/form-data; boundary=B'
+    const headers = (name: string) => (name === 'content-type' ? 'multipart/form-data; boundary=B' : undefined)
     const received = { id: 'req_a', method: 'POST', path: '/v1/audio', query: '', headers, body: Buffer.from(body) }
     const call = {
       name: 'transcriptions',

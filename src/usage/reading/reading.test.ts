@@ -381,6 +381,7 @@ onEachEngine((engine) => {
       trail: 'openai#a1f3:200',
       decision,
       cache: 'off',
+      require: null,
       first_content_ms: 31,
       total_ms: 3_421,
       overhead_us: 120,

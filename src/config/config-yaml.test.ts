@@ -93,6 +93,7 @@ const provider = fc.record({
   aggregate: optional(fc.boolean()),
   headers: optional(fc.dictionary(fc.constantFrom('x-team', 'x-gate'), fc.constantFrom('red', '${SHARED}', 'a b'))),
   forwardHeaders: optional(fc.constantFrom([], ['x-trace'])),
+  facts: optional(fc.constantFrom({}, { region: 'eu', models: { 'm-*': { retention: 0 } } })),
 })
 const IDS = ['openai', 'groq', 'openai-east', 'mistral'] as const
 const target = fc.oneof(
@@ -105,6 +106,7 @@ const route = fc.record({
   targets: fc.array(target, { minLength: 1, maxLength: 3 }),
   fallback: optional(fc.array(target, { maxLength: 3 })),
   cache: optional(fc.record({ ttl: fc.constantFrom(60, 3600), scope: fc.constantFrom('key', 'team') })),
+  require: optional(fc.constantFrom({ region: ['eu'] }, { retention: 0, training: false })),
 })
 /** Values of a setting, by its schema. */
 const valuesOf = ({ schema }: SettingRow): readonly unknown[] => {
@@ -155,6 +157,7 @@ const file = fc.record({
       ),
     }),
   ),
+  require: optional(fc.constant({ region: ['eu', 'us'] })),
   providers: fc.record({
     openai: provider,
     groq: provider,

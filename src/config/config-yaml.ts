@@ -93,6 +93,7 @@ export const configYaml = (config: FullConfig, sources: YamlSources): ConfigYaml
         ]),
       ),
     }),
+    ...(config.require && { require: config.require }),
     ...(routes.length > 0 && { routes: Object.fromEntries(routes.map(([name, route]) => [name, routeEntry(route)])) }),
     ...(config.alerts && { alerts: alertsEntry(config.alerts, references) }),
     ...(config.sso && { sso: ssoEntry(config.sso, references) }),
@@ -143,7 +144,7 @@ const secretSetting = (value: unknown, variable: string, references: References)
 
 /** `bare`: the instance as the environment alone configures it. */
 const providerEntry = (instance: Instance, bare: Instance | undefined, references: References): YamlSection => {
-  const { id, provider, baseUrl, models, limits, speaks, aggregate } = instance
+  const { id, provider, baseUrl, models, limits, speaks, aggregate, facts } = instance
   const prefix = envPrefix(id)
   const keys = keysEntry(instance, bare).map(({ secret, weight }, at) => {
     const value = secret && references.toSecret(secret, `FILE_${prefix}_${at + 1}`)
@@ -166,6 +167,7 @@ const providerEntry = (instance: Instance, bare: Instance | undefined, reference
     aggregate: aggregate && !bare?.aggregate ? true : undefined,
     ...headerEntries(instance, references),
     variables: variablesEntry(instance, bare, references),
+    facts,
   }
 }
 
@@ -223,11 +225,12 @@ const variablesEntry = ({ id, provider, variables }: Instance, bare: Instance | 
       )
 }
 
-const routeEntry = ({ strategy, targets, fallback, cache }: Route): YamlSection => ({
+const routeEntry = ({ strategy, targets, fallback, cache, require }: Route): YamlSection => ({
   strategy,
   targets: targets.map(targetEntry),
   fallback: fallback.length === 0 ? undefined : fallback.map(targetEntry),
   cache,
+  require,
 })
 
 const targetEntry = ({ provider, model, weight }: RouteTarget): unknown =>

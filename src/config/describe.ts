@@ -2,6 +2,7 @@
 import type { FullConfig, Route, RouteTarget } from '../core/config.ts'
 import type { Instance } from '../core/provider.ts'
 import type { Secret } from '../core/secret.ts'
+import { requireText } from '../policy/accounts/data-policy.ts'
 import { settingAt, styleNames } from './definition.ts'
 import { settingRows } from './rows.ts'
 
@@ -52,6 +53,7 @@ const instanceChanged = (before: Instance, after: Instance): readonly string[] =
     lines.push(
       `providers.${after.id}.keys: ${[...added.map((id) => `added ${id}`), ...gone.map((id) => `removed ${id}`)].join(', ')}`,
     )
+  compare('facts', JSON.stringify(before.facts) ?? '', JSON.stringify(after.facts) ?? '')
   const weights = (instance: Instance) => instance.keys.map(({ id, weight }) => `${id}×${weight}`).join(', ')
   if (added.length + gone.length === 0) compare('keys', weights(before), weights(after))
   return lines
@@ -60,12 +62,13 @@ const instanceChanged = (before: Instance, after: Instance): readonly string[] =
 const targetText = ({ provider, model, weight }: RouteTarget): string =>
   `${provider}${model === undefined ? '' : `/${model}`}${weight === 1 ? '' : `×${weight}`}`
 
-const routeText = ({ strategy, targets, fallback, cache }: Route): string =>
+const routeText = ({ strategy, targets, fallback, cache, require }: Route): string =>
   [
     ...(strategy === undefined ? [] : [strategy]),
     targets.map(targetText).join(', '),
     ...(fallback.length === 0 ? [] : [`then ${fallback.map(targetText).join(', ')}`]),
     ...(cache === undefined ? [] : [`cached ${JSON.stringify(cache)}`]),
+    ...(require === undefined ? [] : [`requires ${requireText(require)}`]),
   ].join(' ')
 
 /** The differences of records by name. Digests and other values are not shown. */
@@ -115,9 +118,40 @@ const signInChanged = (before: FullConfig['sso'], after: FullConfig['sso']): rea
 const areEqual = (some: readonly (Secret | undefined)[], others: readonly (Secret | undefined)[]): boolean =>
   some.length === others.length && some.every((one, at) => (one ? one.equals(others[at]) : others[at] === undefined))
 
+const requireChanged = ({ require: before }: FullConfig, { require: after }: FullConfig): readonly string[] => {
+  const [old, now] = [before, after].map((one) => (one ? requireText(one) : ''))
+  return old === now ? [] : [`require: ${old || 'none'} → ${now || 'none'}`]
+}
+
+/** Members of the configuration with lines of their own. */
+const DESCRIBED: ReadonlySet<string> = new Set([
+  'settings',
+  'instances',
+  'routes',
+  'require',
+  'accounts',
+  'alerts',
+  'sso',
+  'tokenRules',
+] satisfies (keyof FullConfig)[])
+
+/** The names of what differs, so that a difference without a line of its own is not mistaken for an unchanged configuration. */
+const othersChanged = (before: FullConfig, after: FullConfig): readonly string[] => {
+  const textsOf = (config: FullConfig): ReadonlyMap<string, string> =>
+    new Map([
+      ...Object.entries(config).flatMap(([name, value]) =>
+        DESCRIBED.has(name) ? [] : [[name, JSON.stringify(value)] as const],
+      ),
+      ...config.instances.map((one) => [`providers.${one.id}`, JSON.stringify(one)] as const),
+      ...[...config.routes].map(([name, one]) => [`routes.${name}`, JSON.stringify(one)] as const),
+    ])
+  const [old, now] = [textsOf(before), textsOf(after)]
+  return [...new Set([...old.keys(), ...now.keys()])].filter((name) => old.get(name) !== now.get(name))
+}
+
 /** One line per difference; empty if there is none. */
 export const describeChange = (before: FullConfig, after: FullConfig): readonly string[] => {
-  const lines: string[] = [...settingsChanged(before, after)]
+  const lines: string[] = [...settingsChanged(before, after), ...requireChanged(before, after)]
   const old = new Map(before.instances.map((instance) => [instance.id, instance]))
   const now = new Map(after.instances.map((instance) => [instance.id, instance]))
   for (const id of old.keys()) if (!now.has(id)) lines.push(`providers.${id}: removed`)
@@ -136,5 +170,6 @@ export const describeChange = (before: FullConfig, after: FullConfig): readonly 
     else if (routeText(was) !== routeText(route)) lines.push(`routes.${name}: ${routeText(was)} → ${routeText(route)}`)
   }
   lines.push(...accountsChanged(before, after))
-  return lines
+  const isNamed = (name: string) => lines.some((line) => line.startsWith(`${name}:`) || line.startsWith(`${name}.`))
+  return [...lines, ...othersChanged(before, after).flatMap((name) => (isNamed(name) ? [] : [`${name}: changed`]))]
 }

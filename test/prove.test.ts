@@ -257,7 +257,7 @@ test('prove: equal to brute force on random configurations', () => {
     const made = worldFrom(generator(seed))
     const { config, directory, keyless, claim } = made
     const proof = prove(
-      { sources: { config, lists: NO_LISTS, catalogue: () => undefined }, directory, keyless, now: 0 },
+      { sources: { config, lists: NO_LISTS, catalogue: () => undefined }, directory, keyless, tokenRules: [], now: 0 },
       claim,
     )
     if (!proof.ok) {

@@ -96,7 +96,13 @@ const proofOf = (parts: Parts, claim = CLAIM): Proof => {
   const parsed = parseClaim(claim)
   assert.ok(parsed.ok, claim)
   const proof = prove(
-    { sources: { config, lists, catalogue: () => undefined }, directory, keyless: ANONYMOUS, now: 1_000 },
+    {
+      sources: { config, lists, catalogue: () => undefined },
+      directory,
+      keyless: ANONYMOUS,
+      tokenRules: [],
+      now: 1_000,
+    },
     parsed.value,
   )
   assert.ok(proof.ok, proof.ok ? '' : proof.failure.message)
@@ -240,6 +246,7 @@ test('prove: the shortest way is first, with the providers that must fail before
   })
   assert.deepEqual(counterexamples[0], {
     key: 'ci',
+    rule: null,
     team: 'health',
     name: 'wide',
     style: 'chat',

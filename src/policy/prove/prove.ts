@@ -3,13 +3,13 @@
  * requests. Health only takes targets away or reorders them, so what any state can reach is the whole plan. What a request requires
  * itself only tightens, so it is left out.
  */
-import type { Client, ClientKey, Directory } from '../../core/accounts.ts'
+import type { Client } from '../../core/accounts.ts'
 import type { Require } from '../../core/data-policy.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { RELAY_ROWS } from '../../core/relay.ts'
 import { REQUEST_STYLES } from '../../core/request-styles.ts'
+import { atOnce, type Steps } from '../../core/steps.ts'
 import { type Candidate, modelId } from '../../core/target.ts'
-import { clientOf } from '../accounts/client.ts'
 import { combined, declaredFacts, lackIn, lackOf, lackText } from '../accounts/data-policy.ts'
 import { allowsName, restrictionsOf } from '../accounts/key-access.ts'
 import { type ModelSources, routeNamed, usableInstances } from '../routing/models.ts'
@@ -19,19 +19,17 @@ import { draftEmbeddings } from '../routing/plan-embeddings.ts'
 import { relayDrafts } from '../routing/plan-relay.ts'
 import { type Claim, claimText } from './claim.ts'
 import { namesAllowedBy, namesOf } from './names.ts'
+import { type Principal, type PrincipalSources, principalsIn } from './principals.ts'
 
-/** What a claim is proved for. `keyless`: the client of requests without a key; null: a key is required. `now`: ms since 1970. */
-export type ProofInput = {
-  readonly sources: ModelSources
-  readonly directory: Directory
-  readonly keyless: Client | null
-  readonly now: number
-}
+/** What a claim is proved for. */
+export type ProofInput = PrincipalSources & { readonly sources: ModelSources }
 
 /** A request that may reach a target which does not satisfy the claim. Plain JSON data. */
 export type Counterexample = {
-  /** Name of the key; null: a request without a key. */
+  /** Name of the key; null: there is none. */
   readonly key: string | null
+  /** Name of the rule that admits the signed token; null: there is none. */
+  readonly rule: string | null
   readonly team: string
   /** The name that it sends as `model`. */
   readonly name: string
@@ -62,7 +60,18 @@ export type Proof = {
   }
 }
 
+/** A counterexample as one line. */
+export const wayText = ({ key, rule, name, style, provider, model, because, lack, after }: Counterexample): string => {
+  const who =
+    key !== null ? `key ${key}` : rule !== null ? `a token of auth.jwt rule ${rule}` : 'a request without a key'
+  const when = after.length === 0 ? '' : ` while ${after.join(', ')} ${after.length === 1 ? 'is' : 'are'} down`
+  return `${who} asks "${name}" (${style})${when} → ${because} → ${provider}/${model} (${lack})`
+}
+
 const MAX_COUNTEREXAMPLES = 10
+
+/** Names or plans of one step, about 2 ms of work. */
+const STEP = 64
 
 /** Errors name no other names here: making their list takes long. */
 const NO_NAMES = () => []
@@ -80,9 +89,13 @@ const KINDS: readonly { readonly styles: readonly string[]; readonly drafting: D
 const STYLES: ReadonlySet<string> = new Set(KINDS.flatMap(({ styles }) => styles))
 
 /** Proves a claim. Fails if it names a team, key, route or style that does not exist. */
-export const prove = (input: ProofInput, claim: Claim): Outcome<Proof> => {
+export const prove = (input: ProofInput, claim: Claim): Outcome<Proof> => atOnce(proveSteps(input, claim))
+
+/** The same in steps, for a process that serves meanwhile. */
+export function* proveSteps(input: ProofInput, claim: Claim): Steps<Outcome<Proof>> {
   const problem = selectorProblem(input, claim)
-  return problem ? bad(fail('invalid_value', problem, { param: 'claim' })) : good(new Walk(input, claim).result())
+  if (problem) return bad(fail('invalid_value', problem, { param: 'claim' }))
+  return good(yield* new Walk(input, claim).result())
 }
 
 const selectorProblem = ({ sources, directory }: ProofInput, { selector }: Claim): string | null => {
@@ -101,7 +114,7 @@ const selectorProblem = ({ sources, directory }: ProofInput, { selector }: Claim
 }
 
 /** Clients that may reach the same, and one of them by name. */
-type ClientClass = { readonly client: Client; readonly key: string | null; count: number }
+type ClientClass = Principal & { count: number }
 
 /** A target in a draft, and the instances that are tried before it. */
 type Reachable = { readonly candidate: Candidate; readonly after: readonly string[] }
@@ -124,11 +137,11 @@ class Walk {
     this.#names = model === undefined ? namesOf(input.sources) : new Set([model])
   }
 
-  result(): Proof {
+  *result(): Steps<Proof> {
     const classes = this.#classes()
-    const suspects = this.#suspects()
+    const suspects = yield* this.#suspects()
     for (const one of classes)
-      if (!this.#isTightEnough(one.client) && this.#mayLeak(one.client)) this.#walk(one, suspects)
+      if (!this.#isTightEnough(one.client) && this.#mayLeak(one.client)) yield* this.#walk(one, suspects)
     const counterexamples = this.#found
       .toSorted((a, b) => a.after.length - b.after.length)
       .slice(0, MAX_COUNTEREXAMPLES)
@@ -145,23 +158,21 @@ class Walk {
     }
   }
 
-  /** The clients that the claim is about, in classes. Keys that can never be used again are left out. */
+  /** The clients that the claim is about, in classes. */
   #classes(): readonly ClientClass[] {
-    const { directory, keyless, now } = this.#input
     const { team, key } = this.#claim.selector
+    const ids = new Set(
+      [...this.#input.directory.keys.values()].filter((one) => key === one.id || key === one.name).map(({ id }) => id),
+    )
     const classes = new Map<string, ClientClass>()
-    const add = (client: Client, name: string | null) => {
-      if (team !== undefined && team !== client.team.id && team !== client.team.name) return
+    for (const principal of principalsIn(this.#input)) {
+      const { client } = principal
+      if (team !== undefined && team !== client.team.id && team !== client.team.name) continue
+      if (key !== undefined && (principal.key === null || !ids.has(client.id))) continue
       const alike = JSON.stringify([client.access, client.require ?? null, client.defaultRoute])
       const known = classes.get(alike)
       if (known) known.count++
-      else classes.set(alike, { client, key: name, count: 1 })
-    }
-    if (keyless && key === undefined) add(keyless, null)
-    for (const one of directory.keys.values()) {
-      const owner = directory.teams.get(one.team)
-      if (!owner || owner.status === 'deleted' || !mayBeUsed(one, now)) continue
-      if (key === undefined || key === one.id || key === one.name) add(clientOf(one, owner), one.name)
+      else classes.set(alike, { ...principal, count: 1 })
     }
     return [...classes.values()]
   }
@@ -188,13 +199,18 @@ class Walk {
   }
 
   /** The names whose plan has a target that does not satisfy the claim, by kind of request. */
-  #suspects(): Suspects {
-    return new Map(
-      KINDS.map(({ drafting }) => [
-        drafting,
-        new Set([...this.#names].filter((name) => this.#isSuspect(this.#draftOf(drafting, name)))),
-      ]),
-    )
+  *#suspects(): Steps<Suspects> {
+    const suspects = new Map<DraftMaker, ReadonlySet<string>>()
+    for (const { drafting } of KINDS) {
+      const found = new Set<string>()
+      let looked = 0
+      for (const name of this.#names) {
+        if (this.#isSuspect(this.#draftOf(drafting, name))) found.add(name)
+        if (++looked % STEP === 0) yield
+      }
+      suspects.set(drafting, found)
+    }
+    return suspects
   }
 
   #isSuspect(found: Outcome<PlanDraft>): boolean {
@@ -207,19 +223,21 @@ class Walk {
     )
   }
 
-  #walk({ client, key }: ClientClass, suspects: Suspects): void {
+  *#walk(one: ClientClass, suspects: Suspects): Steps<void> {
+    const { client } = one
     const { sources } = this.#input
     const { selector } = this.#claim
     const rules = restrictionsOf(client)
     const own = rules && selector.model === undefined ? namesAllowedBy(sources, rules) : []
     const require = combined(sources.config.require, client.require)
     for (const { styles, drafting } of KINDS) {
-      const style = styles.find((one) => (selector.style ?? one) === one && (!rules || allowsName(rules.styles, one)))
+      const style = styles.find((it) => (selector.style ?? it) === it && (!rules || allowsName(rules.styles, it)))
       if (style === undefined) continue
       const request = { client, require, style, isChat: drafting === draftPlan, names: NO_NAMES }
       for (const name of new Set([...(suspects.get(drafting) ?? []), ...own])) {
         if (this.#found.length >= 10 * MAX_COUNTEREXAMPLES) return
-        this.#check({ ...request, model: name }, drafting, key)
+        this.#check({ ...request, model: name }, drafting, one)
+        if (this.#plans % STEP === 0) yield
       }
     }
   }
@@ -227,7 +245,7 @@ class Walk {
   #check(
     request: Parameters<typeof permittedDraft>[1] & { readonly client: Client },
     drafting: DraftMaker,
-    key: string | null,
+    { key, rule }: Principal,
   ): void {
     this.#plans++
     const permitted = permittedDraft(this.#input.sources, request, (name) => this.#draftOf(drafting, name))
@@ -241,6 +259,7 @@ class Walk {
       const { instance, model, because } = candidate
       this.#found.push({
         key,
+        rule,
         team: request.client.team.name,
         name: request.model,
         style: request.style,
@@ -265,10 +284,6 @@ class Walk {
     return made
   }
 }
-
-/** Whether the key works, or would after it is unblocked. */
-const mayBeUsed = ({ status, expiresAt }: ClientKey, now: number): boolean =>
-  status !== 'revoked' && (expiresAt === null || expiresAt > now)
 
 /** Whether two requirements are the same. */
 const isSame = (a: Require, b: Require): boolean =>

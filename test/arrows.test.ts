@@ -42,7 +42,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'policy/egress': ['policy/accounts'],
   'policy/health': ['policy/retry'],
   'policy/identity': ['policy/accounts'],
-  'policy/prove': ['policy/accounts', 'policy/routing'],
+  'policy/prove': ['policy/accounts', 'policy/routing', 'policy/identity'],
   'policy/reply': [],
   'policy/retry': [],
   'policy/sign-in': [],

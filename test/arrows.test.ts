@@ -40,6 +40,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'policy/accounts': [],
   'policy/alerts': [],
   'policy/egress': ['policy/accounts'],
+  'policy/guards': [],
   'policy/health': ['policy/retry'],
   'policy/identity': ['policy/accounts'],
   'policy/prove': ['policy/accounts', 'policy/routing', 'policy/identity'],

@@ -148,6 +148,7 @@ test('every documented setting exists with its name and default', () => {
     ['bodies.maxBytes', 'BODIES_MAX_BYTES', 65536],
     ['bodies.redact', 'BODIES_REDACT', ['email', 'phone', 'card', 'iban', 'apiKey']],
     ['bodies.patterns', 'BODIES_PATTERNS', []],
+    ['bodies.words', 'BODIES_WORDS', []],
     ['dashboard.enabled', 'DASHBOARD_ENABLED', true],
     ['metrics.perKey', 'METRICS_PER_KEY', false],
     ['audit.keepDays', 'AUDIT_KEEP_DAYS', 365],

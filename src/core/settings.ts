@@ -3,6 +3,7 @@
  * Schema of the file are derived from this schema.
  */
 import { z } from 'zod'
+import { COMMON_KINDS, FINDER_KINDS } from './finder-kinds.ts'
 import { patternProblem } from './linear-pattern.ts'
 
 /** 2^31 − 1 ms: the longest delay of a Node timer; a longer one fires immediately. */
@@ -426,8 +427,8 @@ export const settingsSchema = z.strictObject({
       maxMegabytes: whole(1_024, 1, 1_048_576, 'maximum disk space of bodies; the oldest are deleted first'),
       maxBytes: whole(65_536, 1, 16_777_216, 'stored part of one body (bytes)'),
       redact: z
-        .array(z.enum(['email', 'phone', 'card', 'iban', 'apiKey']))
-        .default(['email', 'phone', 'card', 'iban', 'apiKey'])
+        .array(z.enum(FINDER_KINDS))
+        .default([...COMMON_KINDS])
         .describe('what is removed from stored bodies'),
       patterns: z
         .array(
@@ -441,6 +442,11 @@ export const settingsSchema = z.strictObject({
         .describe(
           'further texts that are removed, as regular expressions whose repetitions have limits; one with a comma needs the file',
         ),
+      words: z
+        .array(z.string().trim().min(1).max(100))
+        .max(10_000)
+        .default([])
+        .describe('further words and phrases that are removed, in upper and lower case, but not within other words'),
     })
     .prefault({}),
   dashboard: z

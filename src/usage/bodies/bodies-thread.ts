@@ -1,7 +1,8 @@
 /** Redacts and stores the bodies of calls in a thread. */
+import { finderOf } from '../../policy/guards/finders/find-texts.ts'
+import type { Finder } from '../../policy/guards/finders/finder.ts'
 import { BodiesDatabase, type StoredCall } from './bodies-database.ts'
 import type { BodiesQuery, BodiesRules, BodiesThreadOptions, RawCall, StoredBodies } from './recorded-calls.ts'
-import { type Redactor, redactor } from './redaction.ts'
 import { storedBody, storedHeaders, storedResponse } from './stored-body.ts'
 
 /** ms between two batches of a sweep, and between two sweeps. */
@@ -20,7 +21,7 @@ type Waiting = ({ readonly call: RawCall } | { readonly query: BodiesQuery }) & 
 class BodiesThread {
   readonly #folder: string
   #rules: BodiesRules
-  #redact: Redactor
+  #redact: Finder
   #database: BodiesDatabase | null = null
   #waiting: Waiting[] = []
   #isRunning = false
@@ -35,7 +36,7 @@ class BodiesThread {
     /** Applies changed rules. */
     rules: (rules: BodiesRules): void => {
       this.#rules = rules
-      this.#redact = redactorOf(rules)
+      this.#redact = finderOfRules(rules)
       this.#sweepAt = 0
       this.#schedule()
     },
@@ -44,7 +45,7 @@ class BodiesThread {
   constructor({ folder, rules }: BodiesThreadOptions) {
     this.#folder = folder
     this.#rules = rules
-    this.#redact = redactorOf(rules)
+    this.#redact = finderOfRules(rules)
     this.#schedule()
   }
 
@@ -143,4 +144,4 @@ class BodiesThread {
   }
 }
 
-const redactorOf = ({ redact, patterns }: BodiesRules): Redactor => redactor({ kinds: redact, patterns })
+const finderOfRules = ({ redact, patterns, words }: BodiesRules): Finder => finderOf({ kinds: redact, patterns, words })

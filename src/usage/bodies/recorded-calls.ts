@@ -1,5 +1,6 @@
 /** Calls as they are recorded, and as they are stored in `bodies.db`. Their bytes are moved to its thread. */
 
+import type { FinderKind } from '../../core/finder-kinds.ts'
 import type { KeptHeaders } from './kept-headers.ts'
 
 /** The beginning of a body. `length`: of the whole body, in bytes. */
@@ -91,6 +92,11 @@ export type StoredAttempt = {
 export type BodiesQuery = { readonly id: string; readonly team: string }
 
 export type BodiesLimits = { readonly keepDays: number; readonly maxMegabytes: number }
-export type BodiesRules = BodiesLimits & { readonly redact: readonly string[]; readonly patterns: readonly string[] }
+/** `redact`, `patterns`, `words`: what is removed before a body is stored. */
+export type BodiesRules = BodiesLimits & {
+  readonly redact: readonly FinderKind[]
+  readonly patterns: readonly string[]
+  readonly words: readonly string[]
+}
 
 export type BodiesThreadOptions = { readonly folder: string; readonly rules: BodiesRules }

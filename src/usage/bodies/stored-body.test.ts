@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { assertLinear } from '../../../test/support/growth.ts'
-import { redactor } from './redaction.ts'
+import { COMMON_KINDS } from '../../core/finder-kinds.ts'
+import { finderOf } from '../../policy/guards/finders/find-texts.ts'
 import { storedBody } from './stored-body.ts'
 
-const KINDS = ['email', 'phone', 'card', 'iban', 'apiKey']
-const redact = redactor({ kinds: KINDS, patterns: ['EMP-\\d{6}'] })
+const redact = finderOf({ kinds: COMMON_KINDS, patterns: ['EMP-\\d{6}'], words: ['Project Nightjar'] })
 const encoder = new TextEncoder()
 const keep = (text: string, cut?: number, secret?: string) => {
   const bytes = encoder.encode(text)
@@ -44,6 +44,7 @@ const SECRETS: readonly (readonly [kind: string, text: string, canary: string])[
   ['apiKey', '-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIB\nx/y+z\n-----END RSA PRIVATE KEY-----', 'MIIEpAIB'],
   ['apiKey', '-----BEGIN PRIVATE KEY-----\nMIIEpAIB\nx/y+z', 'MIIEpAIB'],
   ['pattern', 'employee EMP-123456', '123456'],
+  ['word', 'about PROJECT nightjar, as agreed', 'nightjar'],
 ]
 
 describe('what is stored of a text', () => {
@@ -123,7 +124,7 @@ describe('what is stored of a text', () => {
   test('only the configured kinds are removed', () => {
     const { text } = storedBody(
       { bytes: encoder.encode('a@example.com +49 30 1234567'), length: 28 },
-      redactor({ kinds: ['phone'], patterns: [] }),
+      finderOf({ kinds: ['phone'], patterns: [], words: [] }),
     )
     assert.equal(text, 'a@example.com [phone]')
   })

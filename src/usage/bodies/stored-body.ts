@@ -1,8 +1,10 @@
 /** Turns the bytes of a body into what may be stored: texts redacted, media replaced by type, length and hash. */
 import { createHash } from 'node:crypto'
+import { looksRandom } from '../../policy/guards/finders/api-key.ts'
+import { markOf, merged, withoutSpans } from '../../policy/guards/finders/find-texts.ts'
+import type { Finder, FoundSpan } from '../../policy/guards/finders/finder.ts'
 import type { KeptHeaders } from './kept-headers.ts'
 import type { KeptResponse, RawBody, StoredBody } from './recorded-calls.ts'
-import { type FoundSpan, looksRandom, markOf, type Redactor, withoutSpans } from './redaction.ts'
 
 /** Characters at the end of a truncated text that are dropped: a secret may have been cut there. */
 const UNSURE_END = 256
@@ -10,7 +12,7 @@ const UNSURE_END = 256
 const MIN_SECRET = 5
 
 /** `secret`: the credential of the attempt, which an upstream may quote. */
-export const storedBody = ({ bytes, length }: RawBody, redact: Redactor, secret: string | null = null): StoredBody => {
+export const storedBody = ({ bytes, length }: RawBody, redact: Finder, secret: string | null = null): StoredBody => {
   const truncated = length > bytes.length
   let text: string
   try {
@@ -29,13 +31,13 @@ export const storedBody = ({ bytes, length }: RawBody, redact: Redactor, secret:
 }
 
 /** `secrets`: the credentials of attempts, which an upstream may quote. */
-export const storedHeaders = (headers: KeptHeaders, redact: Redactor, secrets: readonly string[] = []): KeptHeaders =>
+export const storedHeaders = (headers: KeptHeaders, redact: Finder, secrets: readonly string[] = []): KeptHeaders =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, cleanText(value, redact, secrets)]))
 
 /** Names of events are what an upstream sent. */
 export const storedResponse = (
   { status, headers, events }: KeptResponse,
-  redact: Redactor,
+  redact: Finder,
   secrets: readonly string[],
 ): KeptResponse => ({
   status,
@@ -43,7 +45,7 @@ export const storedResponse = (
   events: events && { ...events, types: events.types.map((type) => cleanText(type, redact, secrets)) },
 })
 
-const cleanText = (text: string, redact: Redactor, secrets: readonly string[]): string => {
+const cleanText = (text: string, redact: Finder, secrets: readonly string[]): string => {
   let clean = text
   for (const secret of secrets) if (secret.length >= MIN_SECRET) clean = clean.replaceAll(secret, markOf('apiKey'))
   return withoutSpans(clean, redact(clean))
@@ -74,12 +76,12 @@ const INDEXES = /"\w{0,20}index"\s{0,3}:\s{0,3}\d{1,6}/g
 /** The text of one body. */
 class BodyText {
   readonly #text: string
-  readonly #redact: Redactor
+  readonly #redact: Finder
   readonly #parts: BodyPart[] = []
   #redacted = 0
   #media = 0
 
-  constructor(text: string, redact: Redactor) {
+  constructor(text: string, redact: Finder) {
     this.#text = text
     this.#redact = redact
     const isStream = STREAM_LINE.test(text)
@@ -194,7 +196,7 @@ class BodyText {
         return quoted(markOf('apiKey'), part)
       }
     }
-    const spans = joined.length > 0 ? united(joined, this.#redact(value)) : this.#redact(value)
+    const spans = joined.length > 0 ? merged([...joined, ...this.#redact(value)]) : this.#redact(value)
     if (spans.length === 0) return raw
     this.#redacted += spans.length
     const clean = withoutSpans(value, spans)
@@ -212,16 +214,6 @@ const gapWithout = (value: string, spans: readonly FoundSpan[]): string => {
     from = end
   }
   return out + value.slice(from)
-}
-
-const united = (a: readonly FoundSpan[], b: readonly FoundSpan[]): readonly FoundSpan[] => {
-  const out: FoundSpan[] = []
-  for (const span of [...a, ...b].toSorted((x, y) => x.start - y.start)) {
-    const last = out.at(-1)
-    if (last && span.start < last.end) out[out.length - 1] = { ...last, end: Math.max(last.end, span.end) }
-    else out.push(span)
-  }
-  return out
 }
 
 const quoted = (value: string, { cut }: BodyPart): string =>

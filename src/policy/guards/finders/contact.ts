@@ -1,0 +1,47 @@
+/** Finds e-mail addresses and phone numbers. */
+import { type Finder, type FoundSpan, matchesOf } from './finder.ts'
+
+// ── E-mail ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** `@`, also percent-encoded and as an escape of JSON within a string. */
+const AT = /(?:@|%40|\\u0040)/gi
+const LOCAL_CHAR = /[\p{L}\p{N}._%+'&=~-]/u
+/** Invisible characters do not hide an address. */
+const INVISIBLE = /[\u00ad\u200b-\u200f\u2060\ufeff]/
+const DOMAIN = /[\p{L}\p{N}-]{1,63}(?:\.[\p{L}\p{N}-]{1,63}){1,8}/uy
+const MAX_LOCAL = 256
+
+/** Also such as are encoded, or have invisible characters in them. */
+export const emails: Finder = (text) => {
+  const spans: FoundSpan[] = []
+  let before = 0
+  for (const { 0: at, index } of text.matchAll(AT)) {
+    let after = index + at.length
+    while (after < index + at.length + 8 && INVISIBLE.test(text[after] ?? '')) after++
+    DOMAIN.lastIndex = after
+    if (!DOMAIN.test(text)) continue
+    let start = index
+    const first = Math.max(before, index - MAX_LOCAL)
+    while (start > first && isLocal(text[start - 1] ?? '')) start--
+    if (start === index) continue
+    before = DOMAIN.lastIndex
+    spans.push({ start, end: before, kind: 'email' })
+  }
+  return spans
+}
+
+const isLocal = (char: string): boolean => LOCAL_CHAR.test(char) || INVISIBLE.test(char)
+
+// ── Phone ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** With a country code: +49 30 1234567, 0049-30-1234567. */
+const INTERNATIONAL = /(?<![\p{L}\p{N}_+])(?:\+|00)[1-9](?:[ ()./\u00a0-]{0,3}\d){6,14}(?!\d)/gu
+/** North America: (555) 123-4567. */
+const AMERICAN = /(?<![\p{L}\p{N}_.+-])\(?[2-9]\d{2}\)?[ .\u00a0-]{1,2}\d{3}[ .\u00a0-]\d{4}(?![\p{L}\p{N}_])/gu
+/** With the prefix 0 of many countries: 030 1234567, 0151/12345678. */
+const NATIONAL =
+  /(?<![\p{L}\p{N}_.,+-])\(?0[1-9]\d{1,4}\)?[ /\u00a0-]{1,3}\d{3,9}(?:[ \u00a0-]\d{2,5}){0,3}(?![\p{L}\p{N}_])/gu
+
+/** Numbers with a country code, and national ones with separators. */
+export const phones: Finder = (text) =>
+  [INTERNATIONAL, AMERICAN, NATIONAL].flatMap((regex) => matchesOf('phone', regex)(text))

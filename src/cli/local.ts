@@ -1,10 +1,11 @@
 /** The configuration and data folder of this working folder, as the gateway would read them. */
 import { resolve } from 'node:path'
+import { openCatalogue } from '../config/catalogue/catalogue.ts'
 import { loadProviders } from '../config/catalogue/load-providers.ts'
 import type { Loaded } from '../config/configure.ts'
 import type { Env } from '../config/env.ts'
 import { variable } from '../config/environment.ts'
-import { type ConfigSources, loadConfig, readEnvironment } from '../config/load.ts'
+import { type ConfigSources, loadTexts, readEnvironment, readTexts } from '../config/load.ts'
 import { problemLine } from '../config/problem.ts'
 import { sharedControl } from '../records/store/place.ts'
 import { readStoredAccounts, recordsAtStart } from '../records/store/read-accounts.ts'
@@ -21,10 +22,19 @@ export type Local = {
   readonly dataDir: string
 }
 
+/** What the configuration of the working folder is made of. */
+export const localSources = async ({ env, folder, home }: CliHost): Promise<ConfigSources> => {
+  const catalogue = openCatalogue(() => {}, new URL('data/catalogue.json', home))
+  return { env, folder, providers: await loadProviders(), stored: storedIn(folder), catalogue }
+}
+
 /** Reads the configuration of the working folder. Never throws for an invalid one. */
-export const readLocal = async ({ env, folder }: CliHost): Promise<Local> => {
-  const sources = { env, folder, providers: await loadProviders(), stored: storedIn(folder) }
-  const [loaded, merged] = await Promise.all([loadConfig(sources), readEnvironment(sources)])
+export const readLocal = async (host: CliHost): Promise<Local> => {
+  const { folder } = host
+  const sources = await localSources(host)
+  const [texts, merged] = await Promise.all([readTexts(sources), readEnvironment(sources)])
+  // Claims are checked where the configuration is checked: other commands work without them.
+  const loaded = loadTexts(texts, sources)
   const dir = loaded.ok ? loaded.config.settings.data.dir : (variable(merged, 'DATA_DIR') ?? '.headgate')
   return { loaded, env: merged, dataDir: resolve(folder, dir) }
 }

@@ -35,6 +35,7 @@ const strip = (config: FullConfig): unknown => ({
     keys: keys.map(({ id, weight, secret }) => [id, weight, secret?.reveal()]),
   })),
   routes: [...config.routes],
+  claims: config.claims.map(({ text }) => text),
   accounts: { ...config.accounts, places: {} },
   tokenRules: config.tokenRules,
   alerts: config.alerts && {
@@ -158,6 +159,7 @@ const file = fc.record({
     }),
   ),
   require: optional(fc.constant({ region: ['eu', 'us'] })),
+  claims: optional(fc.constant(['all: region in eu', 'team=search: retention=0'])),
   providers: fc.record({
     openai: provider,
     groq: provider,

@@ -94,6 +94,7 @@ export const configYaml = (config: FullConfig, sources: YamlSources): ConfigYaml
       ),
     }),
     ...(config.require && { require: config.require }),
+    ...(config.claims.length > 0 && { claims: config.claims.map(({ text }) => text) }),
     ...(routes.length > 0 && { routes: Object.fromEntries(routes.map(([name, route]) => [name, routeEntry(route)])) }),
     ...(config.alerts && { alerts: alertsEntry(config.alerts, references) }),
     ...(config.sso && { sso: ssoEntry(config.sso, references) }),

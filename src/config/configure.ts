@@ -336,6 +336,7 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
     accounts: accounts?.accounts ?? NO_ACCOUNTS,
     alerts: accounts?.alerts ?? null,
     sso: accounts?.sso ?? null,
+    claims: [...content.claims].map(([at, text]) => ({ text, place: placeOf(['claims', at]).value })),
     tokenRules: accounts?.tokenRules ?? [],
   }
   return {

@@ -1,4 +1,5 @@
 /** Describes the changes of a new configuration in lines for the log. Secrets are never included. */
+import { isDeepStrictEqual } from 'node:util'
 import type { FullConfig, Route, RouteTarget } from '../core/config.ts'
 import type { Instance } from '../core/provider.ts'
 import type { Secret } from '../core/secret.ts'
@@ -101,8 +102,11 @@ const accountsChanged = (before: FullConfig, after: FullConfig): readonly string
   ...recordsChanged('prices', pricesNamed(before), pricesNamed(after)),
   ...(JSON.stringify(before.alerts) === JSON.stringify(after.alerts) ? [] : ['alerts: changed']),
   ...signInChanged(before.sso, after.sso),
+  ...(isDeepStrictEqual(textsOf(before), textsOf(after)) ? [] : ['claims: changed']),
   ...(JSON.stringify(before.tokenRules) === JSON.stringify(after.tokenRules) ? [] : ['auth.jwt: changed']),
 ]
+
+const textsOf = ({ claims }: FullConfig): readonly string[] => claims.map(({ text }) => text)
 
 const signInChanged = (before: FullConfig['sso'], after: FullConfig['sso']): readonly string[] => {
   const secretsOf = (sso: FullConfig['sso']) =>
@@ -133,11 +137,12 @@ const DESCRIBED: ReadonlySet<string> = new Set([
   'alerts',
   'sso',
   'tokenRules',
+  'claims',
 ] satisfies (keyof FullConfig)[])
 
 /** The names of what differs, so that a difference without a line of its own is not mistaken for an unchanged configuration. */
 const othersChanged = (before: FullConfig, after: FullConfig): readonly string[] => {
-  const textsOf = (config: FullConfig): ReadonlyMap<string, string> =>
+  const membersOf = (config: FullConfig): ReadonlyMap<string, string> =>
     new Map([
       ...Object.entries(config).flatMap(([name, value]) =>
         DESCRIBED.has(name) ? [] : [[name, JSON.stringify(value)] as const],
@@ -145,7 +150,7 @@ const othersChanged = (before: FullConfig, after: FullConfig): readonly string[]
       ...config.instances.map((one) => [`providers.${one.id}`, JSON.stringify(one)] as const),
       ...[...config.routes].map(([name, one]) => [`routes.${name}`, JSON.stringify(one)] as const),
     ])
-  const [old, now] = [textsOf(before), textsOf(after)]
+  const [old, now] = [membersOf(before), membersOf(after)]
   return [...new Set([...old.keys(), ...now.keys()])].filter((name) => old.get(name) !== now.get(name))
 }
 

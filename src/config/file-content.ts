@@ -22,6 +22,8 @@ export type FileContent = {
   readonly prices: ReadonlyMap<number, PriceEntry>
   readonly alerts: AlertsEntry | null
   readonly require: Require | null
+  /** By their position in the list. */
+  readonly claims: ReadonlyMap<number, string>
   readonly sso: SsoEntry | null
   /** `auth.jwt`, by their position in the list. */
   readonly tokenRules: ReadonlyMap<number, TokenRuleEntry>
@@ -37,6 +39,7 @@ export const emptyFile: FileContent = {
   prices: new Map(),
   alerts: null,
   require: null,
+  claims: new Map(),
   sso: null,
   tokenRules: new Map(),
 }

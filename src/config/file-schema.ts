@@ -5,6 +5,7 @@
 import { z } from 'zod'
 import { MAX_REQUIRE, REGION } from '../core/data-policy.ts'
 import { settingsSchema } from '../core/settings.ts'
+import { MAX_CLAIM, parseClaim } from '../policy/prove/claim.ts'
 import { BUDGET_ENTRY } from '../records/entities/budget.ts'
 import { KEY_ENTRY } from '../records/entities/key.ts'
 import { PRICE_ENTRY } from '../records/entities/price.ts'
@@ -100,10 +101,27 @@ export const routeSchema = z.strictObject({
   require: REQUIRE.optional().describe(REQUIRE_USE),
 })
 
+/** Claims in one file. */
+const MAX_CLAIMS = 200
+
+/** As `headgate prove` takes it. */
+export const claimSchema = z
+  .string()
+  .max(MAX_CLAIM)
+  .superRefine((text, context) => {
+    const parsed = parseClaim(text)
+    if (!parsed.ok) context.addIssue({ code: 'custom', message: parsed.failure.message })
+  })
+
 /** The sections that only the file has. */
 const sections = {
   providers: z.record(z.string(), providerSchema).optional().describe('providers by name; tried in this order'),
   require: REQUIRE.optional().describe(`${REQUIRE_USE}, for all requests`),
+  claims: z
+    .array(claimSchema)
+    .max(MAX_CLAIMS)
+    .optional()
+    .describe('what must hold of the data policy (`team=health: region in eu; retention=0`): proved at each load'),
   routes: z.record(z.string().min(1), routeSchema).optional().describe('names that clients can send as `model`'),
   teams: z.record(z.string().min(1), TEAM_ENTRY).optional().describe('teams by name: groups of client keys'),
   keys: z.record(z.string().min(1), KEY_ENTRY).optional().describe('client keys by name'),

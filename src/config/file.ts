@@ -10,7 +10,7 @@ import { TEAM_ENTRY } from '../records/entities/team.ts'
 import { alertsSchema } from './alerts-schema.ts'
 import { allowedBy, durationHint, isSecret, jsonSchemaOf, type Schema, schemasAt } from './definition.ts'
 import { emptyFile, type FileContent } from './file-content.ts'
-import { fileSchema, providerSchema, routeSchema } from './file-schema.ts'
+import { claimSchema, fileSchema, providerSchema, routeSchema } from './file-schema.ts'
 import { type Problem, partsOf, quote } from './problem.ts'
 import { ssoSchema } from './sso-schema.ts'
 import { fromText } from './text-values.ts'
@@ -195,7 +195,7 @@ export const readFile = (
     })
     return { content: emptyFile, problems }
   }
-  const { providers, routes, teams, keys, budgets, prices, alerts, require, sso, ...others } = root
+  const { providers, routes, teams, keys, budgets, prices, alerts, require, claims, sso, ...others } = root
   const { jwt, auth } = authOf(others.auth)
   const written = auth === undefined ? others : { ...others, auth }
   const fileJson = fileSchemaJson()
@@ -249,6 +249,7 @@ export const readFile = (
       prices: items(['prices'], prices, PRICE_ENTRY),
       alerts: (alerts === undefined ? undefined : parse(['alerts'], alerts, alertsSchema)) ?? null,
       require: (require === undefined ? undefined : parse(['require'], require, REQUIRE)) ?? null,
+      claims: items(['claims'], claims, claimSchema),
       sso: (sso === undefined ? undefined : parse(['sso'], sso, ssoSchema)) ?? null,
       tokenRules: items(['auth', 'jwt'], jwt, tokenRuleSchema),
     },

@@ -3,6 +3,7 @@
 import { createHash } from 'node:crypto'
 import { readFile, stat } from 'node:fs/promises'
 import { isAbsolute, join, relative, resolve } from 'node:path'
+import type { Catalogue } from '../core/config.ts'
 import type { Providers } from '../core/provider.ts'
 import { configure, environmentOf, type Loaded, type TextOfFile, type Texts } from './configure.ts'
 import type { Env } from './env.ts'
@@ -24,6 +25,8 @@ export type ConfigSources = {
   readonly folder: string
   readonly providers: Providers
   readonly stored?: Texts['stored']
+  /** For claims: which names mean a model. */
+  readonly catalogue?: Catalogue
 }
 
 const FILE = 'headgate.yaml'
@@ -168,8 +171,21 @@ export const loadTexts = (
 /** `hash`: of the texts that it was made from. */
 export type LoadedTexts = Loaded & { readonly hash: string }
 
+/** The same, refused if a claim does not hold and `prove.onFailure` is `refuse`. */
+export const withClaims = async (
+  loaded: Loaded,
+  sources: Pick<ConfigSources, 'stored' | 'catalogue'>,
+): Promise<Loaded> => {
+  if (!loaded.ok || loaded.config.claims.length === 0) return loaded
+  const { checkClaims } = await import('./claims.ts')
+  const found = await checkClaims(loaded.config, sources)
+  const warnings = [...loaded.warnings, ...found.warnings]
+  if (found.problems.length === 0) return { ...loaded, warnings }
+  return { ok: false, problems: found.problems, launch: loaded.launch, warnings }
+}
+
 /** The whole configuration, or all of its problems. */
 export const loadConfig = async (sources: ConfigSources): Promise<LoadedTexts> => {
   const read = await readTexts(sources)
-  return { ...loadTexts(read, sources), hash: hashOf(read) }
+  return { ...(await withClaims(loadTexts(read, sources), sources)), hash: hashOf(read) }
 }

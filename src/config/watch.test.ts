@@ -93,6 +93,23 @@ test('watch: a valid change is applied, an invalid one is refused, a repaired fi
   assert.deepEqual(configs, [2000, 3000])
 })
 
+test('watch: a claim that a change breaks refuses it, and the running configuration stays', async (t) => {
+  const yaml = (region: string) => `providers: { openai: { keys: [k], models: [m], facts: { region: ${region} } } }
+claims: ['all: region in eu']
+prove: { onFailure: refuse }
+circuit: { timeout: ${region === 'eu' ? 1000 : 2000} }
+`
+  const { file, next, configs } = await watched(t, yaml('eu'))
+  await writeFile(file, yaml('us'))
+  assert.match(
+    await next(),
+    /^headgate\.yaml:2:10: claims: found the claim "all: region=eu", which does not hold: .*region us/,
+  )
+  assert.deepEqual(configs, [])
+  await writeFile(file, yaml('eu-de'))
+  assert.match(await next(), /facts/)
+})
+
 test('watch: repeated renames over the file', async (t) => {
   const { folder, file, next } = await watched(t, 'circuit: { timeout: 1 }\n')
   for (const turn of [2, 3, 4]) {

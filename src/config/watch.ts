@@ -15,6 +15,7 @@ import {
   loadTexts,
   pathsOf,
   readTexts,
+  withClaims,
 } from './load.ts'
 import type { Problem } from './problem.ts'
 
@@ -130,11 +131,11 @@ export const watchConfig = ({
       : undefined
   }
 
-  const load = (read: ConfigTexts): Loaded => {
+  const load = async (read: ConfigTexts): Promise<Loaded> => {
     const missing = gone(read)
     if (missing) return { ok: false, problems: [missing], launch: undefined, warnings: [] }
     try {
-      return loadTexts(read, sources)
+      return await withClaims(loadTexts(read, sources), sources)
     } catch (error) {
       // An internal error must not affect the running configuration.
       const found = `an internal error (${error instanceof Error ? error.message : String(error)})`
@@ -148,7 +149,8 @@ export const watchConfig = ({
     if (!stopped) follow([...(read.files?.keys() ?? [])].map((path) => resolve(sources.folder, path)))
     if (stopped || (hash === seen && !requested)) return
     seen = hash
-    const loaded = load(read)
+    const loaded = await load(read)
+    if (stopped) return
     if (!loaded.ok) {
       refused = true
       onReload({ kind: 'refused', problems: loaded.problems })

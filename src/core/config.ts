@@ -28,6 +28,8 @@ export type FullConfig = Config & {
   readonly alerts: Alerts | null
   /** Null: there is no single sign-on. */
   readonly sso: SignInSettings | null
+  /** What must hold of the data policy, and where each is written: `headgate.yaml:41:5`. */
+  readonly claims: readonly { readonly text: string; readonly place: string }[]
   /** `auth.jwt`, in the order in which they are tried. */
   readonly tokenRules: readonly TokenRule[]
 }

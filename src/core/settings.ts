@@ -527,6 +527,16 @@ export const settingsSchema = z.strictObject({
     .describe(
       'where a request may go when its own targets fail: any provider, another provider of the same model, or none (one provider, all its keys; a chat route that lists several providers is limited to the first one too)',
     ),
+  prove: z
+    .strictObject({
+      onFailure: z
+        .enum(['warn', 'refuse'])
+        .default('warn')
+        .describe(
+          'a claim of `claims` does not hold: warn, or refuse the configuration or the change of a team or key that breaks it',
+        ),
+    })
+    .prefault({}),
   unknownModel: z
     .enum(['route', 'reject'])
     .default('route')

@@ -1,5 +1,6 @@
 /** Reads the configuration and starts the gateway. Only `main.ts` imports this. */
 
+import { openCatalogue } from '../config/catalogue/catalogue.ts'
 import { loadProviders } from '../config/catalogue/load-providers.ts'
 import { loadConfig } from '../config/load.ts'
 import { problemLine } from '../config/problem.ts'
@@ -30,7 +31,8 @@ const { env } = process
 export const serve = async (home: URL, version: string): Promise<void> => {
   const mark = env[WORKER_VARIABLE]
   const worker = mark === undefined ? undefined : (await import('./workers/worker.ts')).connectWorker(mark)
-  const sources = { env, folder: process.cwd(), providers: await loadProviders() }
+  const catalogue = openCatalogue(() => {}, new URL('data/catalogue.json', home))
+  const sources = { env, folder: process.cwd(), providers: await loadProviders(), catalogue }
   const reading = readOnce()
   const loaded = await loadConfig({ ...sources, stored: reading.records })
   if (!loaded.ok) return refuseToStart(loaded.problems.map(problemLine))

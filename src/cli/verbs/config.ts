@@ -1,11 +1,10 @@
 /** `headgate config`: checks the configuration, and shows the effective one with the origin of each value. */
 import { resolve } from 'node:path'
-import { loadProviders } from '../../config/catalogue/load-providers.ts'
 import { effectiveConfig } from '../../config/effective.ts'
 import { loadConfig, readTexts } from '../../config/load.ts'
 import { type Problem, problemLine } from '../../config/problem.ts'
 import { type Cli, type DefineVerb, EXIT } from '../cli.ts'
-import { readLocal, storedIn, validConfig } from '../local.ts'
+import { localSources, readLocal, validConfig } from '../local.ts'
 import { table } from '../table.ts'
 
 const counted = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`
@@ -13,7 +12,7 @@ const counted = (count: number, noun: string): string => `${count} ${noun}${coun
 const check = async (cli: Cli, file: string | undefined): Promise<void> => {
   const { env, folder } = cli.host
   const named = file === undefined ? env : { ...env, HEADGATE_CONFIG: resolve(folder, file) }
-  const loaded = await loadConfig({ env: named, folder, providers: await loadProviders(), stored: storedIn(folder) })
+  const loaded = await loadConfig({ ...(await localSources(cli.host)), env: named })
   const problems: readonly Problem[] = loaded.ok ? [] : loaded.problems
   if (!loaded.ok) cli.exit(EXIT.invalidConfig)
   cli.answer({ valid: loaded.ok, problems, warnings: loaded.warnings }, () => [

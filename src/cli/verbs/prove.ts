@@ -1,37 +1,76 @@
-/** `headgate prove`: whether a claim about the data policy holds for the configuration here and its stored keys. */
-import { openCatalogue } from '../../config/catalogue/catalogue.ts'
+/** `headgate prove`: whether a claim about the data policy holds for a configuration and the stored keys here. */
+import { resolve } from 'node:path'
+import { loadTexts, readTexts } from '../../config/load.ts'
+import { problemLine } from '../../config/problem.ts'
+import { atOnce } from '../../core/steps.ts'
 import { buildDirectory } from '../../policy/accounts/directory.ts'
 import { parseClaim } from '../../policy/prove/claim.ts'
+import { type ClaimState, claimStates } from '../../policy/prove/claim-states.ts'
 import { principalSources } from '../../policy/prove/principals.ts'
-import { type Proof, prove, wayText } from '../../policy/prove/prove.ts'
+import { type ProofInput, wayText } from '../../policy/prove/prove.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
-import { readLocal, storedIn, validConfig } from '../local.ts'
+import { localSources } from '../local.ts'
 
-const lines = ({ claim, holds, counterexamples, walked }: Proof): readonly string[] =>
-  holds
-    ? [
-        `holds: ${claim} · ${walked.clients} clients in ${walked.classes} classes, ${walked.names} names, ${walked.plans} plans`,
-      ]
-    : counterexamples.map((one) => `fails: ${wayText(one)}`)
+type ProveOptions = { readonly config?: string }
 
-const run = async (cli: Cli, text: string): Promise<void> => {
-  const claim = parseClaim(text)
-  if (!claim.ok) throw new CliError(EXIT.invalidConfig, claim.failure.message)
-  const { config } = validConfig(await readLocal(cli.host))
-  const stored = storedIn(cli.host.folder)(config.settings)
+const linesOf = ({ claim, problem, proof }: ClaimState): readonly string[] => {
+  if (!proof) return [`invalid: ${claim}: ${problem}`]
+  if (!proof.holds) return proof.counterexamples.map((one) => `fails: ${wayText(one)}`)
+  const { clients, classes, names, plans } = proof.walked
+  return [`holds: ${claim} · ${clients} clients in ${classes} classes, ${names} names, ${plans} plans`]
+}
+
+/** The claim, or those of the configuration. */
+const run = async (cli: Cli, text: string | undefined, { config: file }: ProveOptions): Promise<void> => {
+  if (text !== undefined) {
+    const claim = parseClaim(text)
+    if (!claim.ok) throw new CliError(EXIT.invalidConfig, claim.failure.message)
+  }
+  const { input, claims } = await inputOf(cli, file)
+  const states = atOnce(claimStates(input, text === undefined ? claims : [text]))
+  if (states.length === 0)
+    throw new CliError(EXIT.invalidConfig, 'The configuration has no claims. Name one, or write some to `claims`.')
+  const [only] = states
+  if (text !== undefined && only?.proof === null) throw new CliError(EXIT.invalidConfig, only.problem ?? '')
+  cli.answer(text === undefined ? states : only?.proof, () => states.flatMap(linesOf))
+  if (states.some(({ state }) => state === 'invalid')) throw new CliError(EXIT.invalidConfig, 'A claim is not valid.')
+  if (states.some(({ state }) => state === 'fails'))
+    throw new CliError(EXIT.broken, text === undefined ? 'Not all claims hold.' : 'The claim does not hold.')
+}
+
+const inputOf = async (
+  cli: Cli,
+  file: string | undefined,
+): Promise<{ readonly input: ProofInput; readonly claims: readonly string[] }> => {
+  const here = await localSources(cli.host)
+  const named = file === undefined ? here.env : { ...here.env, HEADGATE_CONFIG: resolve(here.folder, file) }
+  const sources = { ...here, env: named }
+  // Without a check of the claims, which is made here.
+  const loaded = loadTexts(await readTexts(sources), sources)
+  if (!loaded.ok)
+    throw new CliError(
+      EXIT.invalidConfig,
+      `The configuration is invalid.\n${loaded.problems.map(problemLine).join('\n')}`,
+    )
+  const { config } = loaded
+  const stored = sources.stored?.(config.settings) ?? null
   if (!stored) throw new CliError(EXIT.unreachable, 'The stored keys cannot be read here, so nothing can be proved.')
   const directory = buildDirectory(config.accounts, stored)
-  const catalogue = openCatalogue(() => {}, new URL('data/catalogue.json', cli.host.home))
-  const sources = { config, lists: new Map(), catalogue }
-  const proof = prove({ sources, ...principalSources(config, { directory, now: Date.now() }) }, claim.value)
-  if (!proof.ok) throw new CliError(EXIT.invalidConfig, proof.failure.message)
-  cli.answer(proof.value, () => lines(proof.value))
-  if (!proof.value.holds) throw new CliError(EXIT.broken, 'The claim does not hold.')
+  const catalogue = sources.catalogue ?? (() => undefined)
+  const input = {
+    sources: { config, lists: new Map(), catalogue },
+    ...principalSources(config, { directory, now: Date.now() }),
+  }
+  return { input, claims: config.claims.map(({ text }) => text) }
 }
 
 export const define: DefineVerb = (command, cli) => {
   command
-    .argument('<claim>', 'SELECTOR: CONDITIONS; selectors: all, team, key, route, model, style')
+    .argument(
+      '[claim]',
+      'SELECTOR: CONDITIONS; selectors: all, team, key, route, model, style. Default: all of `claims`',
+    )
+    .option('--config <file>', 'prove it for this file instead of headgate.yaml')
     .addHelpText('after', "\nExample: headgate prove 'team=health: region in eu,local; retention=0'")
-    .action((text: string) => run(cli(), text))
+    .action((text: string | undefined, options: ProveOptions) => run(cli(), text, options))
 }

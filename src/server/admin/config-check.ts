@@ -3,13 +3,13 @@
 import { type CheckedParts, NAME } from '../../config/checking/check-task.ts'
 import { pathIn } from '../../config/checking/check-text.ts'
 import { ConfigChecks } from '../../config/checking/config-checks.ts'
-import { configure } from '../../config/configure.ts'
+import { configure, type Loaded } from '../../config/configure.ts'
 import { describeChange } from '../../config/describe.ts'
 import { fileReader } from '../../config/file-reader.ts'
-import type { ConfigSources } from '../../config/load.ts'
+import { type ConfigSources, withClaims } from '../../config/load.ts'
 import type { Problem } from '../../config/problem.ts'
 import { readPlaces } from '../../config/tree.ts'
-import type { Config, FullConfig } from '../../core/config.ts'
+import type { Config } from '../../core/config.ts'
 import { good, type Outcome } from '../../core/failure.ts'
 import type { Configuration } from './deps.ts'
 
@@ -36,11 +36,16 @@ export const checkConfig = async (
 ): Promise<Outcome<ConfigCheck>> => {
   const { env, folder, stored } = sources
   const task = { text, env: { ...env }, folder, stored: stored?.(running().settings) ?? null }
-  const checked = await checks.check(task)
-  if (!checked.ok) return checked
-  const { value } = checked
+  const parsed = await checks.check(task)
+  if (!parsed.ok) return parsed
+  const { value } = parsed
   if (!value.ok) return good({ ...value, changes: [], config: null })
-  const config = value.parts && madeOf(text, value.parts, sources)
+  const made = value.parts && madeOf(text, value.parts, sources)
+  const checked = made && (await withClaims(made, sources))
+  if (checked?.ok === false)
+    return good({ ok: false, problems: checked.problems, warnings: checked.warnings, changes: [], config: null })
+  const config = checked?.config ?? null
+  const claimWarnings = checked?.warnings.filter((one) => !made?.warnings.includes(one)) ?? []
   // After a reload that was refused, the file on disk does not run.
   const isRunning = value.changes !== null && reloads()[0]?.outcome !== 'refused'
   const changes = isRunning ? value.changes : config && describeChange(running(), config).map(pathIn)
@@ -48,7 +53,7 @@ export const checkConfig = async (
   return good({
     ok: true,
     problems: [],
-    warnings: [...value.warnings, ...lacks],
+    warnings: [...value.warnings, ...claimWarnings, ...lacks],
     changes: [...new Set(changes ?? [])],
     config,
   })
@@ -59,8 +64,8 @@ const madeOf = (
   text: string,
   { tree, env, files }: CheckedParts,
   { providers, stored }: ConfigSources,
-): FullConfig | null => {
+): Extract<Loaded, { readonly ok: true }> | null => {
   const reader = { ...fileReader, readTree: () => ({ ...tree, placeOf: readPlaces(tree.places) }) }
   const loaded = configure({ env, file: { name: NAME, text, reader }, files, providers, stored })
-  return loaded.ok ? loaded.config : null
+  return loaded.ok ? loaded : null
 }

@@ -152,6 +152,8 @@ export const KINDS = {
   unknown_proof: { ...client, code: 'invalid_encrypted_content', excludes: 'deployment' },
   /** Rejected for its content. No failover, because that would evade a provider's policy. */
   content_policy: { ...client, code: 'content_policy_violation' },
+  /** A rule of the operator refuses a text of the request. */
+  guardrail_blocked: { ...client, code: 'guardrail_blocked' },
   /** A budget of the client is used up. Clients show 402 at once, while they retry 429. */
   budget_exceeded: { ...gateway, status: 402, type: 'billing_error', code: 'budget_exceeded' },
   /** The process that counts what is spent does not answer, and a strict budget must not be spent without it. */

@@ -6,6 +6,7 @@ import type { Client } from './accounts.ts'
 import type { ChatEvent, Usage } from './chat.ts'
 import type { TextOrBytes } from './encoded-text.ts'
 import type { Failure } from './failure.ts'
+import type { FinderKind } from './finder-kinds.ts'
 import type { HeaderLookup } from './headers.ts'
 import type { AnswerContext } from './protocol.ts'
 import type { Stage } from './stage.ts'
@@ -17,16 +18,31 @@ export type Guard = {
   /** Checks the request before the response cache and the choice of a target. Null: it goes on unchanged. */
   readonly request?: (texts: () => readonly RequestText[]) => GuardVerdict | null | Promise<GuardVerdict | null>
   /**
-   * Checks or changes the answer: a stage for each choice. Text may be held back until `close`, `finish` or `end`. A `failure`
+   * Checks or changes the answer: a stage for each choice. It is read after the request has passed. Text may be held back until `close`, `finish` or `end`. A `failure`
    * event ends the answer, and the upstream is cancelled. An answer that passes stages is encoded, never passed through.
    */
-  readonly events?: () => Stage<ChatEvent, ChatEvent>
+  readonly events?: (() => Stage<ChatEvent, ChatEvent>) | undefined
   /** Follows the answer as it is written. Null: this one is not followed. */
   readonly written?: (answer: WrittenAnswer) => AnswerFollower | null
 }
 
 /** A guard of an operator. `revision` changes with its rules: a cached answer belongs to the revisions that it has passed. */
 export type ChosenGuard = Guard & { readonly revision: string }
+
+/** A rule of the operator for the texts of requests. */
+export type GuardRule = {
+  readonly name: string
+  readonly kinds: readonly FinderKind[]
+  readonly patterns: readonly string[]
+  readonly words: readonly string[]
+  readonly action: 'block' | 'mask'
+  /** What a refusal advises; null: to remove the text. */
+  readonly message: string | null
+  /** Null: that of what was found. */
+  readonly label: string | null
+  /** Names of teams whose requests are not read. */
+  readonly exceptTeams: readonly string[]
+}
 
 /** A text of a request which a model reads. */
 export type RequestText = {
@@ -41,8 +57,8 @@ export type RequestText = {
 export type GuardVerdict =
   /** The client receives the failure. */
   | { readonly refuse: Failure }
-  /** New texts by the texts that they replace, wherever these occur. */
-  | { readonly replace: ReadonlyMap<string, string> }
+  /** New texts by the texts that they replace, wherever these occur. `report`: for the client, in `x-headgate-guards`. */
+  | { readonly replace: ReadonlyMap<string, string>; readonly report?: string }
   /** The guard answers: no target is called. */
   | { readonly answer: () => Promise<void> }
 

@@ -217,6 +217,7 @@ const EXPOSED = [
   'x-headgate-limit',
   'x-headgate-warning',
   'x-headgate-cache',
+  'x-headgate-guards',
   'age',
   'retry-after',
   'retry-after-ms',

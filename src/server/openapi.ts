@@ -314,6 +314,9 @@ const CALL_HEADERS = {
   ),
   'RateLimit-Policy': header(`The same limits: \`"requests";q=600;w=60\`. ${LIMITED_ONLY}`),
   RateLimit: header(`What is left of them: \`"requests";r=599;t=1\`. ${LIMITED_ONLY}`),
+  'x-headgate-guards': header(
+    'Rules of the operator that have masked texts of the request, with the number of texts: `pii=mask:3`.',
+  ),
   'x-headgate-dropped': header(
     'Members of the request that were dropped, as a comma-separated list of their paths in the body; on errors, those of the last attempt. A list that is too long ends in `... +37`, the number of omitted paths.',
   ),

@@ -37,6 +37,7 @@ export const passGuards = async <T>({ guards, request, own, reply, change }: Che
     await verdict.answer()
     return null
   }
+  if ('replace' in verdict && verdict.report) reply.recorder.addHeaders({ 'x-headgate-guards': verdict.report })
   const changed = 'refuse' in verdict ? bad(verdict.refuse) : await change(verdict.replace)
   if (changed.ok) return changed.value
   writeAndRecordError(reply, changed.failure, null)
@@ -75,6 +76,7 @@ class CheckedTexts {
   readonly #body: JsonObject
   #originals: readonly RequestText[] | null = null
   #texts: readonly RequestText[] = []
+  readonly #reports: string[] = []
 
   constructor(body: JsonObject) {
     this.#body = body
@@ -95,7 +97,8 @@ class CheckedTexts {
   /** Returns the verdict if it is final. */
   take(verdict: GuardVerdict): GuardVerdict | null {
     if (!('replace' in verdict)) return verdict
-    const { replace } = verdict
+    const { replace, report } = verdict
+    if (report !== undefined) this.#reports.push(report)
     this.#texts = this.read().map((one) => {
       const text = replace.get(one.text)
       return text === undefined ? one : { ...one, text }
@@ -110,7 +113,8 @@ class CheckedTexts {
       const now = this.#texts[at]?.text
       if (now !== undefined && now !== text) replace.set(text, now)
     }
-    return replace.size === 0 ? null : { replace }
+    if (replace.size === 0) return null
+    return { replace, ...(this.#reports.length > 0 && { report: this.#reports.join(', ') }) }
   }
 }
 

@@ -1,5 +1,6 @@
 /** A guard on the whole request path, without sockets: all styles, whole and streamed, in each format of a provider. */
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import { type AnswerContent, answerBody, piecesOf } from '../../../test/support/answers.ts'
 import {
@@ -14,10 +15,12 @@ import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import type { UpstreamRequest } from '../../../test/support/upstream.ts'
 import { ANONYMOUS, type Client } from '../../core/accounts.ts'
 import { type ClientProtocolName, fold } from '../../core/chat.ts'
-import type { ChooseGuards } from '../../core/guard.ts'
+import type { ChooseGuards, GuardRule } from '../../core/guard.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { type JsonObject, parseObject } from '../../core/json.ts'
 import type { ProtocolSupport } from '../../core/provider.ts'
+import { Masks } from '../../policy/guards/masks.ts'
+import { operatorGuards } from '../../policy/guards/operator-guards.ts'
 import { protocols } from '../../protocols/index.ts'
 import { serveChat } from '../chat/serve-chat.ts'
 import { countTokens } from '../handlers/count-tokens.ts'
@@ -261,6 +264,67 @@ for (const style of STYLES)
     for (; cut < length; cut += 9)
       assert.deepEqual(seen(style, await send(body, style), true), expected, `cut at ${cut}`)
   })
+
+// ── Rules of an operator ───────────────────────────────────────────────────────────────────────────────────────────
+
+const RULE = { kinds: [], patterns: [], message: null, label: null, exceptTeams: ['free'] } as const
+const RULES: readonly GuardRule[] = [
+  { ...RULE, name: 'words', words: [SECRET], action: 'mask', label: 'SECRET' },
+  { ...RULE, name: 'never', words: [FORBIDDEN], action: 'block', message: 'Ask the office.' },
+]
+const digest = (text: string) => createHash('sha256').update(text).digest()
+const byRules = operatorGuards({
+  rules: () => RULES,
+  digest,
+  fingerprint: (text) => text,
+  turn: (run) => run(),
+})
+const OWN_MASK = new Masks((text) => digest(`${ANONYMOUS.id} ${text}`)).maskOf('SECRET', SECRET)
+
+for (const style of STYLES)
+  for (const upstream of UPSTREAMS)
+    for (const stream of [false, true])
+      test(`guards: rules mask and restore, ${style} at ${upstream}, ${stream ? 'streamed' : 'whole'}`, async () => {
+        const content: AnswerContent = JSON.parse(
+          JSON.stringify(hasTools(style) ? ANSWER : TEXT_ONLY).replaceAll(MASK, OWN_MASK),
+        )
+        const { send, world } = harness(answering(content), { upstream, guards: byRules })
+        const reply = await send({ ...REQUESTS[style], ...(stream && { stream: true }) }, style)
+        assert.equal(reply.status, 200, reply.text)
+        assert.deepEqual(seen(style, reply, stream), { ...RESTORED, note: content.tools && RESTORED.note })
+        const sent = textsIn(JSON.parse(world.calls[0]?.body ?? ''))
+        assert.ok(!sent.some((text) => text.includes(SECRET)), JSON.stringify(sent))
+        assert.match(reply.headers['x-headgate-guards'] ?? '', /^words=mask:\d+$/)
+      })
+
+test('guards: a rule blocks without quoting the text, and excepts teams', async () => {
+  const body = {
+    model: 'm',
+    messages: [{ role: 'tool', tool_call_id: 'c', content: `so ${FORBIDDEN.toUpperCase()}!` }],
+  }
+  const { send, world } = harness(answering(TEXT_ONLY), { guards: byRules })
+  const reply = await send(body, 'openai-chat')
+  assert.equal(reply.status, 400)
+  assert.deepEqual(reply.json.error.code, 'guardrail_blocked')
+  assert.equal(reply.json.error.message, 'Blocked by the rule "never", which found: word. Ask the office.')
+  assert.equal(world.calls.length, 0)
+  const free = harness(answering(TEXT_ONLY), {
+    guards: byRules,
+    client: { ...ANONYMOUS, team: { id: 'team_free', name: 'free' } },
+  })
+  await free.send(body, 'openai-chat')
+  assert.ok(free.world.calls[0]?.body?.includes(FORBIDDEN.toUpperCase()))
+})
+
+test('guards: an answer passes through if nothing was masked', async () => {
+  const { send } = harness(
+    (call) => respondWith.json(call, 200, JSON.stringify({ ...answerBody(asked(call), TEXT_ONLY), unknown: [1] })),
+    { guards: byRules },
+  )
+  const reply = await send({ model: 'm', messages: [{ role: 'user', content: 'hello' }] }, 'openai-chat')
+  assert.deepEqual(reply.json.unknown, [1])
+  assert.equal(reply.headers['x-headgate-guards'], undefined)
+})
 
 // ── Refusals ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -37,9 +37,9 @@ const FINDERS: { readonly [kind in FinderKind]: Finder } = {
 }
 
 /** The spans in order. Those that overlap become one, of the kind that begins first or, at one position, is longer. */
-export const merged = (spans: readonly FoundSpan[]): readonly FoundSpan[] => {
+export const merged = <T extends FoundSpan>(spans: readonly T[]): readonly T[] => {
   if (spans.length < 2) return spans
-  const out: FoundSpan[] = []
+  const out: T[] = []
   for (const span of spans.toSorted((a, b) => a.start - b.start || b.end - a.end)) {
     const last = out.at(-1)
     if (last && span.start < last.end) out[out.length - 1] = { ...last, end: Math.max(last.end, span.end) }

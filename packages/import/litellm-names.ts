@@ -153,7 +153,7 @@ export const LEFT_OUT: Readonly<Record<string, Reasons>> = {
     content_policy_fallbacks: 'a refusal by a content policy is an answer, not a failure',
     ...same('set LOG_LEVEL=debug in the environment', 'set_verbose'),
     ...same('set LOG_FORMAT=json in the environment', 'json_logs'),
-    guardrails: 'there are no guardrails',
+    guardrails: 'guards are written by hand; see docs/guards.md',
     modify_params: 'messages are translated, not repaired',
     ssl_verify: 'certificates are always checked; NODE_EXTRA_CA_CERTS adds an authority',
     custom_provider_map: 'there are no Python hooks',
@@ -200,7 +200,7 @@ export const LEFT_OUT: Readonly<Record<string, Reasons>> = {
     salt_key: 'keys are stored as digests; see `auth.pepper`',
   },
   '': {
-    guardrails: 'there are no guardrails',
+    guardrails: 'guards are written by hand; see docs/guards.md',
     mcp_servers: 'there is no gateway for MCP servers',
     vector_store_registry: 'there are no vector stores',
     include: 'included files are not read; import each of them',
@@ -217,7 +217,10 @@ export const LEFT_OUT: Readonly<Record<string, Reasons>> = {
 export const FAMILIES: FamilyReasons = [
   [/health_check/, 'there are no health checks by requests'],
   [/(?:^|_)mcp(?:_|$)/, 'there is no gateway for MCP servers'],
-  [/guardrail|content_safety|prompt_injection|^polic(?:y|ies)(?:_|$)/, 'there are no guardrails'],
+  [
+    /guardrail|content_safety|prompt_injection|^polic(?:y|ies)(?:_|$)/,
+    'guards are written by hand; see docs/guards.md',
+  ],
   [
     /callback|^(?:langfuse|langsmith|datadog|custom_prometheus|prometheus|otel)(?:_|$)/,
     'there are no callbacks; see /metrics, `headgate logs` and the admin API',

@@ -682,7 +682,7 @@ policies: { p: { guardrails: { add: [g] } } }`)
     ['litellm_settings.cache_params', 'the cache is off'],
     ['general_settings.mcp_internal_ip_ranges', 'there is no gateway for MCP servers'],
     ['general_settings.control_plane_url', 'no setting corresponds to it'],
-    ['policies', 'there are no guardrails'],
+    ['policies', 'guards are written by hand; see docs/guards.md'],
   ])
 })
 

@@ -49,7 +49,7 @@ export const SLUG_WORDS: readonly (readonly [string, string])[] = [
   ...Object.entries(PORTKEY_PROVIDERS).filter(([name]) => !name.includes('-')),
 ]
 
-const GUARDRAILS = 'there are no guardrails'
+const GUARDRAILS = 'guards are written by hand; see docs/guards.md'
 const CREDENTIALS = "the machine's own credentials are used: set the variables of the cloud's SDK"
 const STATUS = 'each kind of failure has its own rule'
 

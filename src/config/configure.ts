@@ -333,6 +333,7 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
     instances: demo?.instances ?? upstreams.instances.map((instance) => behindProxy(instance, launch.proxies)),
     routes: demo ? new Map([...demo.routes, ...routes.routes]) : routes.routes,
     ...(content.require && { require: content.require }),
+    ...(content.guards.length > 0 && { guards: content.guards }),
     accounts: accounts?.accounts ?? NO_ACCOUNTS,
     alerts: accounts?.alerts ?? null,
     sso: accounts?.sso ?? null,

@@ -1,5 +1,6 @@
 /** The parsed configuration file, and the functions that read it, which are loaded only if there is a file. */
 import type { Require } from '../core/data-policy.ts'
+import type { GuardRule } from '../core/guard.ts'
 import type { BudgetEntry } from '../records/entities/budget.ts'
 import type { KeyEntry } from '../records/entities/key.ts'
 import type { PriceEntry } from '../records/entities/price.ts'
@@ -24,6 +25,7 @@ export type FileContent = {
   readonly require: Require | null
   /** By their position in the list. */
   readonly claims: ReadonlyMap<number, string>
+  readonly guards: readonly GuardRule[]
   readonly sso: SsoEntry | null
   /** `auth.jwt`, by their position in the list. */
   readonly tokenRules: ReadonlyMap<number, TokenRuleEntry>
@@ -40,6 +42,7 @@ export const emptyFile: FileContent = {
   alerts: null,
   require: null,
   claims: new Map(),
+  guards: [],
   sso: null,
   tokenRules: new Map(),
 }

@@ -13,6 +13,7 @@ import { CACHE, CACHE_USE, REQUIRE, REQUIRE_USE } from '../records/entities/rest
 import { TEAM_ENTRY } from '../records/entities/team.ts'
 import { alertsSchema } from './alerts-schema.ts'
 import { styleNames } from './definition.ts'
+import { guardSchema } from './guards-schema.ts'
 import { ssoSchema } from './sso-schema.ts'
 import { tokenRules } from './token-schema.ts'
 
@@ -122,6 +123,7 @@ const sections = {
     .max(MAX_CLAIMS)
     .optional()
     .describe('what must hold of the data policy (`team=health: region in eu; retention=0`): proved at each load'),
+  guards: z.record(z.string().min(1), guardSchema).optional().describe('rules for the texts of requests, by name'),
   routes: z.record(z.string().min(1), routeSchema).optional().describe('names that clients can send as `model`'),
   teams: z.record(z.string().min(1), TEAM_ENTRY).optional().describe('teams by name: groups of client keys'),
   keys: z.record(z.string().min(1), KEY_ENTRY).optional().describe('client keys by name'),

@@ -11,6 +11,7 @@ import { alertsSchema } from './alerts-schema.ts'
 import { allowedBy, durationHint, isSecret, jsonSchemaOf, type Schema, schemasAt } from './definition.ts'
 import { emptyFile, type FileContent } from './file-content.ts'
 import { claimSchema, fileSchema, providerSchema, routeSchema } from './file-schema.ts'
+import { guardRulesOf, guardSchema } from './guards-schema.ts'
 import { type Problem, partsOf, quote } from './problem.ts'
 import { ssoSchema } from './sso-schema.ts'
 import { fromText } from './text-values.ts'
@@ -195,7 +196,7 @@ export const readFile = (
     })
     return { content: emptyFile, problems }
   }
-  const { providers, routes, teams, keys, budgets, prices, alerts, require, claims, sso, ...others } = root
+  const { providers, routes, teams, keys, budgets, prices, alerts, require, claims, guards, sso, ...others } = root
   const { jwt, auth } = authOf(others.auth)
   const written = auth === undefined ? others : { ...others, auth }
   const fileJson = fileSchemaJson()
@@ -251,6 +252,7 @@ export const readFile = (
       require: (require === undefined ? undefined : parse(['require'], require, REQUIRE)) ?? null,
       claims: items(['claims'], claims, claimSchema),
       sso: (sso === undefined ? undefined : parse(['sso'], sso, ssoSchema)) ?? null,
+      guards: guardRulesOf(entries('guards', guards, guardSchema)),
       tokenRules: items(['auth', 'jwt'], jwt, tokenRuleSchema),
     },
     problems,

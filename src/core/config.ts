@@ -1,5 +1,6 @@
 import type { CacheRules, FileAccounts, PriceList } from './accounts.ts'
 import type { Require } from './data-policy.ts'
+import type { GuardRule } from './guard.ts'
 import type { Instance, ModelLimits } from './provider.ts'
 import type { Secret } from './secret.ts'
 import type { Settings, Strategy } from './settings.ts'
@@ -18,6 +19,8 @@ export type Config = {
   readonly routes: ReadonlyMap<string, Route>
   /** What targets of all requests must satisfy; absent: nothing. */
   readonly require?: Require
+  /** Rules for the texts of requests, in their order; absent: there are none. */
+  readonly guards?: readonly GuardRule[]
 }
 
 /** A configuration with what only the operations around requests use. */

@@ -16,6 +16,20 @@ const whole = (fallback: number, least: number, most: number, about: string) =>
 /** A value of `Origin` as browsers send it: no path, no wildcard. Apps and extensions have schemes of their own. */
 const ORIGIN = /^[A-Za-z][A-Za-z0-9+.-]*:\/\/[^/\s?#*]+\/?$/
 
+/** Regular expressions of an operator. */
+export const PATTERNS = z
+  .array(
+    z.string().superRefine((pattern, context) => {
+      const problem = patternProblem(pattern)
+      if (problem !== null) context.addIssue({ code: 'custom', message: problem })
+    }),
+  )
+  .max(50)
+  .default([])
+
+/** Words and phrases of an operator. */
+export const WORDS = z.array(z.string().trim().min(1).max(100)).max(10_000).default([])
+
 /** The variable's name is derived from the path: `circuit.resetTimeout` is `CIRCUIT_RESET_TIMEOUT`. */
 export const settingsSchema = z.strictObject({
   circuit: z
@@ -430,23 +444,12 @@ export const settingsSchema = z.strictObject({
         .array(z.enum(FINDER_KINDS))
         .default([...COMMON_KINDS])
         .describe('what is removed from stored bodies'),
-      patterns: z
-        .array(
-          z.string().superRefine((pattern, context) => {
-            const problem = patternProblem(pattern)
-            if (problem !== null) context.addIssue({ code: 'custom', message: problem })
-          }),
-        )
-        .max(50)
-        .default([])
-        .describe(
-          'further texts that are removed, as regular expressions whose repetitions have limits; one with a comma needs the file',
-        ),
-      words: z
-        .array(z.string().trim().min(1).max(100))
-        .max(10_000)
-        .default([])
-        .describe('further words and phrases that are removed, in upper and lower case, but not within other words'),
+      patterns: PATTERNS.describe(
+        'further texts that are removed, as regular expressions whose repetitions have limits; one with a comma needs the file',
+      ),
+      words: WORDS.describe(
+        'further words and phrases that are removed, in upper and lower case, but not within other words',
+      ),
     })
     .prefault({}),
   dashboard: z

@@ -1,5 +1,5 @@
 /** Creates the parts of the process in their order. */
-
+import { createHmac, randomBytes } from 'node:crypto'
 import { openCatalogue } from '../config/catalogue/catalogue.ts'
 import { type ConfigSources, readEnvironment } from '../config/load.ts'
 import { reloadState } from '../config/reload-state.ts'
@@ -37,6 +37,7 @@ import type { BlockedUsers } from '../policy/accounts/blocked-users.ts'
 import { type BudgetScope, budgetScope } from '../policy/accounts/budget-scope.ts'
 import { priceBook } from '../policy/accounts/price-book.ts'
 import { proxyFor } from '../policy/egress/proxy-rules.ts'
+import { operatorGuards } from '../policy/guards/operator-guards.ts'
 import { bufferLimitBytes } from '../policy/health/shed.ts'
 import { isListedModel } from '../policy/routing/models.ts'
 import { KeyStore, type KeyStoreOptions } from '../records/store/key-store.ts'
@@ -141,6 +142,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     catalogue,
     prices,
     config: () => current.config,
+    guards: guardsOf(current),
     lists: () => lists.all,
     responses,
     accounts: openAccounts(
@@ -265,6 +267,20 @@ const clientsOf =
     const known = clientNow({ auth: settings.auth, directory: keys.directory() }, client, world.date())
     return known ?? issuers.clientNow(client)
   }
+
+/** Without a pepper the masks of this process are its own: a restart costs the caches of providers. */
+const guardsOf = (current: Current) => {
+  const secret = randomBytes(32)
+  return operatorGuards({
+    rules: () => current.config.guards,
+    digest: (text) =>
+      createHmac('sha256', current.config.settings.auth.pepper ?? secret)
+        .update(`guards ${text}`)
+        .digest(),
+    fingerprint,
+    turn,
+  })
+}
 
 /** Workers share the file of stored responses, and gateways their database. */
 const claimsOf = ({

@@ -199,6 +199,7 @@ alerts:
 | section | contents |
 | --- | --- |
 | \`require\` | what the \`facts\` of providers must satisfy for all requests, such as \`{ region: [ eu ], retention: 0, training: false }\`; also of a route, a team and a key ([data policy](data-policy.md)) |
+| \`guards\` | by name: rules that block requests, or mask what they find in them ([guards](guards.md)) |
 | \`teams\` | by name: \`access\`, \`limits\`, \`require\`, \`cache\`, \`tags\`, and \`status: blocked\` to refuse all its keys. The team \`default\` always exists |
 | \`keys\` | by name: one team, its own \`access\`, \`limits\` and \`require\` (those of the team apply too), and either \`digest\` (\`s1:\` and the key's SHA-256 in hexadecimal, so that the file contains no secret) or \`secret\`. A key that is taken out of the file is refused |
 | \`budgets\` | by name: an amount for each period of the calendar, for the requests that \`appliesTo\` selects. At most 16 may count one request |

@@ -1,0 +1,38 @@
+/** The section `guards` of the file: rules for the texts of requests. */
+import { z } from 'zod'
+import { FINDER_KINDS } from '../core/finder-kinds.ts'
+import type { GuardRule } from '../core/guard.ts'
+import { PATTERNS, WORDS } from '../core/settings.ts'
+
+export const guardSchema = z
+  .strictObject({
+    find: z.array(z.enum(FINDER_KINDS)).default([]).describe('kinds of personal data and secrets that it finds'),
+    patterns: PATTERNS.describe('regular expressions of further texts; their repetitions have limits'),
+    words: WORDS.describe('further words and phrases, in upper and lower case, but not within other words'),
+    action: z
+      .enum(['block', 'mask'])
+      .describe('`block`: the request is refused; `mask`: providers receive a mask, and the answer has the text again'),
+    message: z.string().min(1).max(300).optional().describe('what the refusal advises; with `block`'),
+    label: z
+      .string()
+      .regex(/^[A-Z][A-Z0-9]{0,11}$/)
+      .optional()
+      .describe('name in the masks, instead of that of what was found; with `mask`')
+      .meta({ allowed: '1 to 12 capital letters and digits, such as STAFF' }),
+    exceptTeams: z.array(z.string().min(1)).default([]).describe('teams whose requests it does not read'),
+  })
+  .refine(({ find, patterns, words }) => find.length + patterns.length + words.length > 0, {
+    message: 'at least one of find, patterns and words',
+  })
+
+type GuardEntry = z.output<typeof guardSchema>
+
+/** The rules in the order of the file. */
+export const guardRulesOf = (entries: ReadonlyMap<string, GuardEntry>): readonly GuardRule[] =>
+  Array.from(entries, ([name, { find, message, label, ...entry }]) => ({
+    name,
+    kinds: find,
+    message: message ?? null,
+    label: label ?? null,
+    ...entry,
+  }))

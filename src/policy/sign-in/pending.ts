@@ -40,10 +40,13 @@ export const readPending = (content: unknown): readonly PendingSignIn[] =>
 
 /** The default, and what each path must begin with. */
 const HOME = '/dashboard/'
+/** The page on which a person confirms the code of a program. */
+export const DEVICE_PAGE = '/device'
 const MAX_PATH = 1_000
 
-/** The path of a request if it is one of the dashboard; otherwise the first page. It never leads to another host. */
+/** The path of a request if it is one of the dashboard, or the page for codes; otherwise the first page. It never leads to another host. */
 export const returnPath = (wanted: string | null | undefined): string => {
+  if (wanted === DEVICE_PAGE) return DEVICE_PAGE
   if (wanted === null || wanted === undefined || wanted.length > MAX_PATH || !wanted.startsWith(HOME)) return HOME
   // Browsers read `\` as `/`, drop tabs and line breaks, and resolve `..`, also as `%2e`.
   const isPlain = /^[\x21-\x7e]*$/.test(wanted) && !/\\|\/\/|\/(?:\.|%2e){1,2}(?:[/?#]|$)/i.test(wanted)

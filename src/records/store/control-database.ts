@@ -26,6 +26,7 @@ import type {
 import { fileRows } from './records.ts'
 import { done, refused } from './results.ts'
 import type { ControlTables } from './schema.ts'
+import { deleteSignIns, runSignIn } from './sign-ins.ts'
 import type { ControlStorage } from './storage.ts'
 import {
   blockRecord,
@@ -130,6 +131,18 @@ export class ControlDatabase {
       case 'login_end_by_issuer':
       case 'login_end':
         return this.#storage.write((db) => runLogin(db, operation, now))
+      case 'device_find':
+      case 'sign_in_person':
+        return this.#storage.read((db) => runSignIn(db, operation, now))
+      case 'device_create':
+      case 'device_claim':
+      case 'device_decide':
+      case 'device_poll':
+      case 'sign_in_use':
+      case 'sign_in_rotate':
+      case 'sign_in_unchecked':
+      case 'sign_in_end':
+        return this.#storage.write((db) => runSignIn(db, operation, now))
       default:
         return this.#write(operation, context, now)
     }
@@ -183,6 +196,7 @@ export class ControlDatabase {
         .where('seq', '<', (change) => change.selectFrom('change').select(({ fn }) => fn.max('seq').as('last')))
         .execute()
       await deleteLogins(db, now)
+      await deleteSignIns(db, now)
       return deleteAuditRows(db, now - this.#settings.auditDays * DAY, SWEPT)
     })
   }

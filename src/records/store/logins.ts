@@ -91,7 +91,7 @@ const beginForPerson = async (
 }
 
 /** The row of a person, which their first sign-in creates. Issuer and subject identify it, and nothing else. */
-const storePerson = async (db: Kysely<ControlTables>, person: SignedIn, now: number): Promise<PersonRow> => {
+export const storePerson = async (db: Kysely<ControlTables>, person: SignedIn, now: number): Promise<PersonRow> => {
   const { issuer, subject, provider, email, name } = person
   const known = await updatePerson(db, person, now)
   if (known) return known
@@ -109,7 +109,7 @@ const storePerson = async (db: Kysely<ControlTables>, person: SignedIn, now: num
   return row
 }
 
-const updatePerson = (
+export const updatePerson = (
   db: Kysely<ControlTables>,
   { issuer, subject, provider, email, name, groups }: SignedIn,
   now: number,
@@ -123,7 +123,16 @@ const updatePerson = (
     .executeTakeFirst()
 
 /** Written by this program. */
-const loginPerson = ({ member_of, bindings, id, issuer, subject, provider, email, name }: PersonRow): LoginPerson => ({
+export const loginPerson = ({
+  member_of,
+  bindings,
+  id,
+  issuer,
+  subject,
+  provider,
+  email,
+  name,
+}: PersonRow): LoginPerson => ({
   ...{ id, issuer, subject, provider, email, name },
   groups: JSON.parse(member_of),
   bindings: JSON.parse(bindings),

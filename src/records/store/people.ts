@@ -6,6 +6,7 @@ import type { ControlRead, ControlResult, ControlWrite } from './record-operatio
 import { isoOrNull } from './records.ts'
 import { badValue, cursorOf, done, limitOf, parseCursor, refused } from './results.ts'
 import type { ControlTables, PersonRow } from './schema.ts'
+import { endSignIns } from './sign-ins.ts'
 import { audit, type WriteScope } from './write-records.ts'
 
 type People = Extract<ControlRead, { readonly do: 'people' }>['query']
@@ -74,7 +75,7 @@ export const patchPerson = async (
     rev: row.rev + 1,
   }
   await db.updateTable('person').set(changed).where('id', '=', id).execute()
-  if (changed.status === 'blocked') await endSessions(db, id)
+  if (changed.status === 'blocked') await endSessions(scope, id)
   const [before, after] = [row, { ...row, ...changed }].map((one) => ({
     status: one.status,
     bindings: JSON.parse(one.bindings),
@@ -90,14 +91,21 @@ export const signOutPerson = async (
 ): Promise<ControlResult> => {
   const { db } = scope
   if (!(await findPerson(db, id))) return noPerson(id)
-  const ended = await endSessions(db, id)
+  const ended = await endSessions(scope, id)
   await audit(scope, { action: 'person.sign_out', object: id, details: { sessions: ended } })
   return done({ id, ended })
 }
 
-const endSessions = async (db: Kysely<ControlTables>, id: string): Promise<number> => {
+/** Of browsers and of programs. */
+const endSessions = async ({ db, now }: Pick<WriteScope, 'db' | 'now'>, id: string): Promise<number> => {
   const { numDeletedRows } = await db.deleteFrom('login').where('person', '=', id).executeTakeFirst()
-  return Number(numDeletedRows)
+  const signIns = await db.selectFrom('sign_in').select('id').where('person', '=', id).execute()
+  await endSignIns(
+    db,
+    signIns.map((row) => row.id),
+    now,
+  )
+  return Number(numDeletedRows) + signIns.length
 }
 
 const findPerson = (db: Kysely<ControlTables>, id: string): Promise<PersonRow | undefined> =>
@@ -109,13 +117,17 @@ const sessionsOf = async (
 ): Promise<ReadonlyMap<string | null, number>> => {
   if (people.length === 0) return new Map()
   const ids = people.map(({ id }) => id)
-  const rows = await db
-    .selectFrom('login')
-    .select(({ fn }) => ['person', fn.countAll<number>().as('count')])
-    .where('person', 'in', ids)
-    .groupBy('person')
-    .execute()
-  return new Map(rows.map(({ person, count }) => [person, Number(count)]))
+  const counted = (table: 'login' | 'sign_in') =>
+    db
+      .selectFrom(table)
+      .select(({ fn }) => ['person', fn.countAll<number>().as('count')])
+      .where('person', 'in', ids)
+      .groupBy('person')
+      .execute()
+  const sessions = new Map<string | null, number>()
+  for (const { person, count } of [...(await counted('login')), ...(await counted('sign_in'))])
+    sessions.set(person, (sessions.get(person) ?? 0) + Number(count))
+  return sessions
 }
 
 const noPerson = (id: string): ControlResult =>

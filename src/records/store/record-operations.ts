@@ -141,7 +141,54 @@ export type ControlLogin =
     }
   | { readonly do: 'login_end'; readonly digest: string }
 
-export type ControlOperation = ControlRead | ControlWrite | ControlLogin
+/**
+ * Sign-ins of programs by the device flow; these operations add no audit row. All digests are of random values. What a person may not
+ * do, and what is not there, are errors with the OAuth code that the program receives.
+ */
+export type ControlSignIn =
+  /** `code`: as the person types it. An error with status 409: it is in use. 503: too many wait. */
+  | {
+      readonly do: 'device_create'
+      readonly digest: string
+      readonly code: string
+      readonly client: string
+      readonly address: string
+    }
+  /** The client and the address of a code that waits; an error with status 404: there is none. */
+  | { readonly do: 'device_find'; readonly code: string }
+  /** The person of a code has signed in. `confirm`: the digest of what the decision repeats. */
+  | {
+      readonly do: 'device_claim'
+      readonly code: string
+      readonly confirm: string
+      readonly person: SignedIn
+      readonly login: PersonLogin
+    }
+  | { readonly do: 'device_decide'; readonly confirm: string; readonly approve: boolean }
+  /** `refresh`: the digest of the first refresh token, if the person has approved. */
+  | { readonly do: 'device_poll'; readonly digest: string; readonly refresh: string }
+  /** Finds the sign-in of a refresh token. With `isCheckDue` the caller checks the person at the issuer. A replay ends the sign-in. */
+  | { readonly do: 'sign_in_use'; readonly refresh: string }
+  /**
+   * Replaces a refresh token. `next`: what each secret derives from it; the answer has the number of the one that is valid. `person` and
+   * `login` null: the issuer was not asked.
+   */
+  | {
+      readonly do: 'sign_in_rotate'
+      readonly refresh: string
+      readonly next: readonly string[]
+      readonly person: SignedIn | null
+      readonly login: PersonLogin | null
+    }
+  /** The check at the issuer had no result: the next use is checked. */
+  | { readonly do: 'sign_in_unchecked'; readonly id: string }
+  /** By its refresh token, or by its ID. */
+  | { readonly do: 'sign_in_end'; readonly refresh: string }
+  | { readonly do: 'sign_in_end'; readonly id: string }
+  /** The person of a sign-in, for the admin API. */
+  | { readonly do: 'sign_in_person'; readonly id: string }
+
+export type ControlOperation = ControlRead | ControlWrite | ControlLogin | ControlSignIn
 
 export type AuditList = {
   readonly actor?: readonly string[]

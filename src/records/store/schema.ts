@@ -17,6 +17,9 @@ export type ControlTables = {
   readonly change: ChangeTable
   readonly login: LoginRow
   readonly person: PersonRow
+  readonly device: DeviceRow
+  readonly sign_in: SignInRow
+  readonly refresh: RefreshRow
 }
 
 /** A team, key, budget, price rule or admin token. */
@@ -136,6 +139,46 @@ export type PersonRow = {
   readonly seen: number
 }
 
+/**
+ * A program that asks to sign in (RFC 8628). `digest`: of its device code. `code`: as the person types it, without the dash. `state`:
+ * `pending`, `approved`, `denied`. `polled`: the last poll; `pause`: ms between two. Once the person is known: `person`, `confirm` (the
+ * digest of the value that the page for the decision sends back), and `doc` (JSON of `PersonLogin`).
+ */
+export type DeviceRow = {
+  readonly digest: string
+  readonly code: string
+  readonly client: string
+  readonly address: string
+  readonly state: string
+  readonly created: number
+  readonly until: number
+  readonly polled: number | null
+  readonly pause: number
+  readonly person: string | null
+  readonly confirm: string | null
+  readonly doc: string | null
+}
+
+/** The sign-in of a program. `used`: its last refresh. `doc`: JSON of `PersonLogin`. */
+export type SignInRow = {
+  readonly id: string
+  readonly person: string
+  readonly client: string
+  readonly address: string
+  readonly created: number
+  readonly used: number
+  readonly until: number
+  readonly doc: string
+}
+
+/** A refresh token of a sign-in. `used`: when it was used first; null: it is the newest. */
+export type RefreshRow = {
+  readonly digest: string
+  readonly sign_in: string
+  readonly created: number
+  readonly used: number | null
+}
+
 const DEFAULT_TEAM_DOC = JSON.stringify({
   name: 'default',
   access: FULL_ACCESS,
@@ -193,5 +236,19 @@ const fourth: Migration = ({ integer, text }) => [
   'CREATE INDEX login_person ON login (person)',
 ]
 
+const fifth: Migration = ({ integer, text, inKey }) => [
+  `CREATE TABLE device (digest ${text} PRIMARY KEY, code ${text} NOT NULL UNIQUE, client ${text} NOT NULL, address ${text} NOT NULL,
+    state ${text} NOT NULL, created ${integer} NOT NULL, until ${integer} NOT NULL, polled ${integer}, pause ${integer} NOT NULL,
+    person ${text}, confirm ${text}, doc ${text}) ${inKey}`,
+  'CREATE INDEX device_until ON device (until)',
+  'CREATE INDEX device_confirm ON device (confirm)',
+  `CREATE TABLE sign_in (id ${text} PRIMARY KEY, person ${text} NOT NULL, client ${text} NOT NULL, address ${text} NOT NULL,
+    created ${integer} NOT NULL, used ${integer} NOT NULL, until ${integer} NOT NULL, doc ${text} NOT NULL) ${inKey}`,
+  'CREATE INDEX sign_in_person ON sign_in (person)',
+  'CREATE INDEX sign_in_until ON sign_in (until)',
+  `CREATE TABLE refresh (digest ${text} PRIMARY KEY, sign_in ${text} NOT NULL, created ${integer} NOT NULL, used ${integer}) ${inKey}`,
+  'CREATE INDEX refresh_sign_in ON refresh (sign_in)',
+]
+
 /** Raw SQL: kysely's schema builder has no `WITHOUT ROWID`. */
-export const CONTROL_MIGRATIONS: readonly Migration[] = [first, second, third, fourth]
+export const CONTROL_MIGRATIONS: readonly Migration[] = [first, second, third, fourth, fifth]

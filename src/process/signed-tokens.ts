@@ -1,4 +1,4 @@
-/** Signed tokens of clients: loaded once `auth.jwt` has a rule. */
+/** Signed tokens of clients: loaded once `auth.jwt` has a rule, and those of people once one is presented. */
 import type { Client } from '../core/accounts.ts'
 import type { FullConfig } from '../core/config.ts'
 import { memoizeLast } from '../core/memoize-last.ts'
@@ -8,7 +8,8 @@ import type { TokenClients } from '../issuers/token-clients.ts'
 import type { Log } from '../observe/log.ts'
 import type { KeyStore } from '../records/store/key-store.ts'
 import type { Decision } from '../records/store/record-operations.ts'
-import type { SignedTokens } from '../server/signed-tokens.ts'
+import type { PersonTokens } from '../server/person-tokens.ts'
+import { ACCESS_TOKEN, type SignedTokens } from '../server/signed-tokens.ts'
 import { type DialOptions, dialer } from '../transport/client/dial.ts'
 
 export type TokenIssuers = {
@@ -69,22 +70,40 @@ export const openIssuers = (
     })
     return loading
   }
+  let people: PersonTokens | null = null
+  const sso = () => current.config.sso
   const signed: SignedTokens = {
-    find: (digest) => loaded?.find(digest),
-    verify: async (token, digest) => (await ready()).verify(token, digest),
+    find: (digest) => people?.find(digest) ?? loaded?.find(digest),
+    async verify(token, digest) {
+      // No rule admits their algorithm.
+      if (sso() === null || !token.startsWith(ACCESS_TOKEN)) return (await ready()).verify(token, digest)
+      const { PersonTokens } = await import('../server/person-tokens.ts')
+      people ??= new PersonTokens({
+        settings: sso,
+        directory: keys.directory,
+        ended: () => endedSignIns(keys.decisions()),
+        now: world.date,
+      })
+      return people.verify(token, digest)
+    },
   }
   return {
-    signed: () => (rules().length === 0 ? null : signed),
+    signed: () => (rules().length === 0 && sso() === null ? null : signed),
     follow() {
       if (loaded) loaded.use(rules())
       else if (rules().length > 0)
         ready().catch((error) => log.error('jwt', { message: `Support for tokens cannot be loaded: ${error}` }))
     },
     seen: () => loaded?.seen() ?? [],
-    nameOf: (id) => loaded?.nameOf(id),
-    clientNow: (client) => loaded?.clientNow(client) ?? null,
+    nameOf: (id) => loaded?.nameOf(id) ?? people?.nameOf(id),
+    clientNow: (client) => loaded?.clientNow(client) ?? people?.clientNow(client.id) ?? null,
   }
 }
+
+const endedSignIns = memoizeLast(
+  (decisions: readonly Decision[]): ReadonlySet<string> =>
+    new Set(decisions.flatMap(({ kind, id }) => (kind === 'sign_in' ? [id] : []))),
+)
 
 /** The ends of blocks, by issuer, claim and subject. */
 const blockedSubjects = memoizeLast((decisions: readonly Decision[]): ReadonlyMap<string, number> | null => {

@@ -5,7 +5,7 @@
  */
 import { SHORTEST_TOKEN } from '../config/admin-token.ts'
 
-/** Failures allowed at once, and per minute. */
+/** Failures allowed at once, and per minute, where nothing else is given. */
 const LIMIT = 20
 const MINUTE = 60_000
 /** Addresses that are counted, and uses of short credentials; the one that failed or was first used longest ago is dropped first. */
@@ -15,19 +15,21 @@ type Failures = { readonly count: number; readonly at: number }
 
 export class FailedAttempts {
   readonly #now: () => number
+  readonly #limit: number
   readonly #failures = new Map<string, Failures>()
   /** Addresses with a short credential that was accepted there. */
   readonly #accepted = new Set<string>()
 
-  /** `now`: ms since 1970. */
-  constructor(now: () => number) {
+  /** `now`: ms since 1970. `limit`: failures of an address in a minute. */
+  constructor(now: () => number, limit = LIMIT) {
     this.#now = now
+    this.#limit = limit
   }
 
   /** ms until the address may try again; 0: now. */
   waitFor(address: string): number {
     const count = this.#count(address)
-    return count < LIMIT ? 0 : Math.ceil(((count - LIMIT + 1) * MINUTE) / LIMIT)
+    return count < this.#limit ? 0 : Math.ceil(((count - this.#limit + 1) * MINUTE) / this.#limit)
   }
 
   /** ms until a right credential is accepted; 0: it is, and this use is noted. */
@@ -52,10 +54,10 @@ export class FailedAttempts {
     if (this.#failures.size > MAX_ADDRESSES && oldest !== undefined) this.#failures.delete(oldest)
   }
 
-  /** The failures of an address that have not expired: `LIMIT` expire per minute. */
+  /** The failures of an address that have not expired: as many as the limit expire per minute. */
   #count(address: string): number {
     const failures = this.#failures.get(address)
     if (!failures) return 0
-    return Math.max(0, failures.count - (Math.max(0, this.#now() - failures.at) * LIMIT) / MINUTE)
+    return Math.max(0, failures.count - (Math.max(0, this.#now() - failures.at) * this.#limit) / MINUTE)
   }
 }

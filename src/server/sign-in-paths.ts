@@ -11,11 +11,22 @@ export const SIGN_IN_PATHS = {
   callback: '/oauth/callback',
   /** The issuer ends sessions. */
   logout: '/oauth/backchannel-logout',
+  /** What programs need to know (RFC 8414). */
+  metadata: '/.well-known/oauth-authorization-server',
+  /** A program begins here (RFC 8628). */
+  deviceAuthorization: '/oauth/device_authorization',
+  /** A program receives its tokens here. */
+  token: '/oauth/token',
+  /** A program ends its sign-in (RFC 7009). */
+  revoke: '/oauth/revoke',
+  /** A person confirms the code of a program. */
+  device: '/device',
 } as const
 
+const PATHS: ReadonlySet<string> = new Set(Object.values(SIGN_IN_PATHS))
+
 /** Whether single sign-on serves this path. */
-export const isSignInPath = (path: string): boolean =>
-  path === SIGN_IN_PATHS.callback || path === SIGN_IN_PATHS.logout || path === SIGN_IN_PATHS.login
+export const isSignInPath = (path: string): boolean => PATHS.has(path)
 
 /**
  * The site of a request for the access checks. A browser that opens a page by a link of another site, or returns from an issuer, is
@@ -38,5 +49,6 @@ const isPageNavigation = (method: string, path: string, headers: HeaderLookup): 
   (path === '/' ||
     path === SIGN_IN_PATHS.login ||
     path === SIGN_IN_PATHS.callback ||
+    path === SIGN_IN_PATHS.device ||
     isDashboardPath(path) ||
     isDocsPath(path))

@@ -162,7 +162,7 @@ test('built: secrets are revealed only for authentication and redaction', () => 
     'observe/alerts/webhook.ts',
     // The client secret for issuers, and the secret of single sign-on.
     'server/admin/sign-in/issuer.ts',
-    'server/admin/sign-in/sealing.ts',
+    'server/sso-keys.ts',
     // The credentials of a proxy.
     'transport/client/dial.ts',
     'transport/client/proxy-hop.ts',

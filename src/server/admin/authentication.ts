@@ -8,6 +8,7 @@ import type { AdminRequest } from '../admin-request.ts'
 import { credentialsOf } from '../client-formats.ts'
 import { FailedAttempts } from '../failed-attempts.ts'
 import { isMistyped } from '../key-index.ts'
+import { ACCESS_TOKEN } from '../signed-tokens.ts'
 import { type AdminActor, BOOTSTRAP, LOCAL } from './actor.ts'
 import type { AdminTokens } from './admin-tokens.ts'
 import { cookieName, cookieWith, cookieWithout, sessionCookieOf } from './cookies.ts'
@@ -17,7 +18,12 @@ import { isEqualSecret, type Session, type Sessions, sealOf } from './sessions.t
 export const CSRF_HEADER = 'x-headgate-csrf'
 
 /** An authenticated request. `session`: present if its cookie was used. */
-export type Authenticated = { readonly actor: AdminActor; readonly session?: Session }
+export type Authenticated = {
+  readonly actor: AdminActor
+  readonly session?: Session
+  /** The person of an access token. */
+  readonly person?: LoginPerson
+}
 
 export type AuthenticationOptions = {
   /** ms since 1970. */
@@ -40,6 +46,8 @@ export type PersonAccess = {
   readonly actorOf: (person: LoginPerson) => AdminActor | null
   /** Asks the issuer. Returns whether the session goes on. */
   readonly check: (digest: string, person: LoginPerson, login: PersonLogin) => Promise<boolean>
+  /** The person of an access token; null: it is none, or no longer valid. Rejects nothing: a failure is that of the store. */
+  readonly personOf: (token: string) => Promise<Outcome<LoginPerson | null>>
   /** The token of `auth.admin` was used, which opens the gateway whatever the issuer states. */
   readonly onBreakGlass: (request: AdminRequest) => void
 }
@@ -62,6 +70,8 @@ export class Authentication {
     if (presented.length > 0) {
       // Another gateway may have stored a token a moment ago.
       if (presented.some((one) => this.#isUnknownToken(one))) await this.#options.lookUp?.()
+      const person = await this.#personOf(presented)
+      if (person) return person
       const actor = this.#actorOf(presented, request)
       this.#noteUse(actor, request)
       return actor.ok ? good({ actor: actor.value }) : actor
@@ -107,6 +117,17 @@ export class Authentication {
     const cookie = sessionCookieOf(request)
     if (cookie) await this.#sessions.end(cookie.value)
     return cookieWithout(cookie?.name ?? cookieName(request))
+  }
+
+  /** Null: no credential is an access token. A person has the roles of the moment, and no session that other pages could use. */
+  async #personOf(presented: readonly string[]): Promise<Outcome<Authenticated> | null> {
+    const { signIn } = this.#options
+    const token = presented.find((one) => one.startsWith(ACCESS_TOKEN))
+    if (token === undefined || !signIn?.isOn()) return null
+    const found = await signIn.personOf(token)
+    if (!found.ok) return found
+    const actor = found.value && signIn.actorOf(found.value)
+    return found.value && actor ? good({ actor, person: found.value }) : bad(SIGNED_OUT)
   }
 
   #noteUse(actor: Outcome<AdminActor>, request: AdminRequest): void {
@@ -181,6 +202,10 @@ const TOKEN_HINT =
 const MISSING = fail(
   'unauthenticated',
   `The admin API needs credentials. ${TOKEN_HINT} Without auth.admin, it also answers requests from this machine that come without a proxy, outside production.`,
+)
+const SIGNED_OUT = fail(
+  'unauthenticated',
+  'This sign-in has ended, or the token is not of this gateway. Sign in again: headgate login.',
 )
 const WRONG = fail('unauthenticated', `Unknown or expired admin token. ${TOKEN_HINT}`)
 const CLIENT_KEY = fail('forbidden', `A client key gives no access to the admin API. ${TOKEN_HINT}`)

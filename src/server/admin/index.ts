@@ -55,6 +55,7 @@ export const openAdminApi = ({ tokens, onSignInProblem, ...deps }: AdminOptions)
     signIn: {
       isOn: () => sso() !== null,
       actorOf: (person) => signIn.actorOf(person),
+      personOf: (token) => signIn.personOf(token),
       check: (digest, person, login) => signIn.check(digest, person, login),
       onBreakGlass: (request) => breakGlass.used(request),
     },

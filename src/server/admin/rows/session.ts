@@ -42,19 +42,19 @@ const session = z
   })
   .meta({ id: 'Session' })
 
-const personOf = (person: NonNullable<Authenticated['session']>['person'], { signIn }: AdminDeps) => {
+const personOf = (person: Authenticated['person'], { signIn }: AdminDeps) => {
   if (!person) return null
-  const { provider, email, name, groups } = person.is
-  return { provider, email, name, groups, team: signIn.membershipOf(person.is).team }
+  const { provider, email, name, groups } = person
+  return { provider, email, name, groups, team: signIn.membershipOf(person).team }
 }
 
-const answerOf = ({ actor, session: current }: Authenticated, deps: AdminDeps) => ({
+const answerOf = ({ actor, session: current, person }: Authenticated, deps: AdminDeps) => ({
   object: 'session' as const,
   actor: { kind: actor.kind, id: actor.id, name: actor.name },
   roles: actor.bindings.map(({ role, team }) => ({ role, team })),
   csrf: current?.csrf ?? null,
   expires_at: current ? new Date(current.until).toISOString() : null,
-  person: personOf(current?.person ?? null, deps),
+  person: personOf(person ?? current?.person?.is, deps),
   version: deps.process.version,
 })
 

@@ -13,6 +13,16 @@ export const PAGE_HEADERS = {
   'referrer-policy': 'no-referrer',
 } as const
 
+/** The same for a page with a form: its own origin receives it, and the request states this origin. */
+export const FORM_HEADERS = {
+  ...PAGE_HEADERS,
+  'content-security-policy': PAGE_HEADERS['content-security-policy'].replace(
+    "form-action 'none'",
+    "form-action 'self'",
+  ),
+  'referrer-policy': 'same-origin',
+} as const
+
 const escaped = (text: string): string => text.replace(/[&<>"']/g, (letter) => `&#${letter.charCodeAt(0)};`)
 
 type Link = { readonly href: string; readonly text: string }
@@ -22,13 +32,48 @@ export const signInPage = (
   title: string,
   sentence: string,
   { links, requestId }: { readonly links: readonly Link[]; readonly requestId: string },
-): string => {
+): string => formPage({ title, sentence, links, requestId })
+
+/** A form which the page itself receives. */
+type Form = {
+  readonly input?: { readonly name: string; readonly label: string; readonly value: string }
+  readonly hidden?: { readonly name: string; readonly value: string }
+  readonly buttons: readonly { readonly name: string; readonly value: string; readonly text: string }[]
+}
+
+/** The same with a form. */
+export const formPage = ({
+  title,
+  sentence,
+  links,
+  form,
+  requestId,
+}: {
+  readonly title: string
+  readonly sentence: string
+  readonly links: readonly Link[]
+  readonly form?: Form
+  readonly requestId: string
+}): string => {
   const items = links.map(({ href, text }) => `<li><a href="${escaped(href)}">${escaped(text)}</a></li>`).join('')
   return (
     `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Headgate: ${escaped(title)}</title>` +
     `<meta name="viewport" content="width=device-width"><style>${STYLE}</style></head><body><main><h1>${escaped(title)}</h1>` +
-    `<p>${escaped(sentence)}</p><ul>${items}</ul><p>Request <code>${escaped(requestId)}</code></p></main></body></html>`
+    `<p>${escaped(sentence)}</p>${form ? formHtml(form) : ''}<ul>${items}</ul><p>Request <code>${escaped(requestId)}</code></p></main></body></html>`
   )
+}
+
+const formHtml = ({ input, hidden, buttons }: Form): string => {
+  const field = input
+    ? `<label>${escaped(input.label)} <input name="${escaped(input.name)}" value="${escaped(input.value)}" autocomplete="off" autocapitalize="characters" spellcheck="false" required></label> `
+    : ''
+  const kept = hidden ? `<input type="hidden" name="${escaped(hidden.name)}" value="${escaped(hidden.value)}">` : ''
+  const pressed = buttons
+    .map(
+      ({ name, value, text }) => `<button name="${escaped(name)}" value="${escaped(value)}">${escaped(text)}</button>`,
+    )
+    .join(' ')
+  return `<form method="post">${field}${kept}${pressed}</form>`
 }
 
 /** Why a sign-in is refused: the status, and the sentence for the person. */
@@ -54,6 +99,14 @@ export const REFUSALS = {
     'The identity provider sent groups in a form that is not a list of names. Contact the operator of the gateway.',
   ],
   no_role: [403, 'Your account has no role in this gateway. Ask its administrator for one.'],
+  no_team: [
+    403,
+    'Your account has no role in this gateway, and no team pays for its model calls. Ask its administrator for one.',
+  ],
+  device_code: [
+    400,
+    'The code of the program is unknown, was used, or is older than 10 minutes. Start the program again.',
+  ],
   blocked: [403, 'An administrator of the gateway has blocked this account.'],
   storage: [503, 'The gateway cannot store sessions at present. Try again in a minute.'],
   too_many: [429, 'Too many sign-ins from this address failed. Wait a minute, then begin again.'],

@@ -1,21 +1,18 @@
 /** Encrypts what leaves the process or is stored: by `sso.secret`, with a key of its own for each purpose. */
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import type { Secret } from '../../../core/secret.ts'
+import { purposeKey, type SecretPurpose } from '../../sso-keys.ts'
 
-/** `cookie`: begun sign-ins in a browser. `token`: tokens of issuers in the database. */
-export type SealPurpose = 'cookie' | 'token'
+type SealPurpose = Extract<SecretPurpose, 'cookie' | 'token' | 'device'>
 
 const CIPHER = 'aes-256-gcm'
-const LENGTHS = { key: 32, nonce: 12, tag: 16 }
-
-const keyOf = (secret: Secret, purpose: SealPurpose): Buffer =>
-  Buffer.from(hkdfSync('sha256', secret.reveal(), '', `headgate sign-in ${purpose}`, LENGTHS.key))
+const LENGTHS = { nonce: 12, tag: 16 }
 
 /** Encrypts a text with the first secret, as base64url. */
 export const seal = ([secret]: readonly Secret[], purpose: SealPurpose, text: string): string => {
   if (!secret) throw new Error('single sign-on has no secret')
   const nonce = randomBytes(LENGTHS.nonce)
-  const cipher = createCipheriv(CIPHER, keyOf(secret, purpose), nonce)
+  const cipher = createCipheriv(CIPHER, purposeKey(secret, purpose), nonce)
   const content = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
   return Buffer.concat([nonce, cipher.getAuthTag(), content]).toString('base64url')
 }
@@ -27,7 +24,7 @@ export const unseal = (secrets: readonly Secret[], purpose: SealPurpose, sealed:
   const nonce = bytes.subarray(0, LENGTHS.nonce)
   const tag = bytes.subarray(LENGTHS.nonce, LENGTHS.nonce + LENGTHS.tag)
   for (const secret of secrets) {
-    const decipher = createDecipheriv(CIPHER, keyOf(secret, purpose), nonce, { authTagLength: LENGTHS.tag })
+    const decipher = createDecipheriv(CIPHER, purposeKey(secret, purpose), nonce, { authTagLength: LENGTHS.tag })
     decipher.setAuthTag(tag)
     try {
       const content = bytes.subarray(LENGTHS.nonce + LENGTHS.tag)

@@ -1,12 +1,18 @@
 /** Single sign-on: a browser leaves for an issuer, returns with a code, and has a session of a person. */
 import { randomBytes } from 'node:crypto'
-import { fail } from '../../../core/failure.ts'
+import { fail, good, type Outcome } from '../../../core/failure.ts'
 import type { ResponseWriter } from '../../../core/http-exchange.ts'
 import type { IdentityProvider, SignedIn, SignInSettings } from '../../../core/sign-in.ts'
 import type { Dial } from '../../../core/world.ts'
 import { addressGroup } from '../../../policy/health/shed.ts'
 import { type GroupBinding, payingTeam, rolesOf, type TeamOf } from '../../../policy/sign-in/membership.ts'
-import { findPending, type PendingSignIn, returnPath, withPending } from '../../../policy/sign-in/pending.ts'
+import {
+  DEVICE_PAGE,
+  findPending,
+  type PendingSignIn,
+  returnPath,
+  withPending,
+} from '../../../policy/sign-in/pending.ts'
 import { retriedCheck } from '../../../policy/sign-in/session-life.ts'
 import type { LoginPerson, PersonLogin, RunOperation } from '../../../records/store/record-operations.ts'
 import type { AdminRequest } from '../../admin-request.ts'
@@ -16,9 +22,12 @@ import { type AdminActor, isRole, type RoleBinding } from '../actor.ts'
 import { sessionCookie } from '../cookies.ts'
 import { SESSION_CONTEXT, type Sessions } from '../sessions.ts'
 import { type BackChannelOptions, endByIssuer } from './back-channel.ts'
+import { DevicePage } from './device-page.ts'
 import { type Identified, identify } from './identity.ts'
-import { type IssuerAnswer, IssuerCalls, IssuerUnavailable, SignInRefused } from './issuer.ts'
+import { type IssuerAnswer, IssuerCalls, IssuerUnavailable } from './issuer.ts'
 import { PAGE_HEADERS, REFUSALS, type SignInRefusal, signInPage } from './pages.ts'
+import { Programs } from './programs.ts'
+import { recheck } from './recheck.ts'
 import { unseal } from './sealing.ts'
 import {
   callbackOf,
@@ -59,24 +68,52 @@ export class SignIn {
   readonly #options: SignInOptions
   readonly #issuers: IssuerCalls
   readonly #failed: FailedAttempts
+  readonly #programs: Programs
+  readonly #devicePage: DevicePage
 
   constructor(options: SignInOptions) {
     this.#options = options
     this.#issuers = new IssuerCalls(options.dial, options.now)
     this.#failed = new FailedAttempts(options.now)
+    const { run, now, report } = options
+    this.#programs = new Programs({ issuers: this.#issuers, run, now, report })
+    this.#devicePage = new DevicePage({
+      run,
+      now,
+      mayEnter: (settings, person) =>
+        this.#bindingsOf(settings, person).length > 0 || this.membershipOf(person).team !== null,
+    })
   }
 
   /** Serves a path of `SIGN_IN_PATHS`. */
   async serve(settings: SignInSettings, request: AdminRequest, reply: ResponseWriter): Promise<void> {
     const { method, path } = request
     const step = { settings, request, reply }
-    const wanted = path === SIGN_IN_PATHS.logout ? 'POST' : 'GET'
-    if (method !== wanted)
-      return request.refuse(fail('method_not_allowed', `This path takes ${wanted}, not ${method}.`), { allow: wanted })
-    if (path === SIGN_IN_PATHS.login) return this.#begin(step)
-    if (path === SIGN_IN_PATHS.callback) return this.#finish(step)
-    const { run, report } = this.#options
-    return endByIssuer(step, { issuers: this.#issuers, failed: this.#failed, run, report })
+    const wanted = METHODS[path] ?? ['GET']
+    if (!wanted.includes(method))
+      return request.refuse(fail('method_not_allowed', `This path takes ${wanted.join(' or ')}, not ${method}.`), {
+        allow: wanted.join(', '),
+      })
+    switch (path) {
+      case SIGN_IN_PATHS.login:
+        return this.#begin(step)
+      case SIGN_IN_PATHS.callback:
+        return this.#finish(step)
+      case SIGN_IN_PATHS.metadata:
+        return this.#programs.metadata(step)
+      case SIGN_IN_PATHS.deviceAuthorization:
+        return this.#programs.begin(step)
+      case SIGN_IN_PATHS.token:
+        return this.#programs.exchange(step)
+      case SIGN_IN_PATHS.revoke:
+        return this.#programs.revoke(step)
+      case SIGN_IN_PATHS.device:
+        return method === 'GET' ? this.#devicePage.show(step) : this.#devicePage.receive(step)
+      default: {
+        const { run, report } = this.#options
+        return endByIssuer(step, { issuers: this.#issuers, failed: this.#failed, run, report })
+      }
+    }
   }
 
   /** The actor of a session; null: its issuer is no longer configured. */
@@ -85,6 +122,12 @@ export class SignIn {
     if (!settings?.providers.some(({ name }) => name === person.provider)) return null
     const { id, email, name } = person
     return { kind: 'person', id, name: email ?? name ?? id, bindings: this.#bindingsOf(settings, person) }
+  }
+
+  /** The person of an access token; null: it is not valid, or its sign-in has ended. */
+  personOf(token: string): Promise<Outcome<LoginPerson | null>> {
+    const settings = this.#options.settings()
+    return settings ? this.#programs.personOf(settings, token) : Promise.resolve(good(null))
   }
 
   /** The roles of a person by groups, and the ID of the team that pays for model calls. */
@@ -105,34 +148,22 @@ export class SignIn {
   async check(digest: string, person: LoginPerson, login: PersonLogin): Promise<boolean> {
     const { run, now, report } = this.#options
     const settings = this.#options.settings()
-    const provider = settings?.providers.find(({ name }) => name === person.provider)
-    if (!settings || !provider) return false
-    const problem = (reason: string) => report({ id: null, provider: provider.name, reason })
-    const end = async (reason: string) => {
-      problem(`a session has ended: ${reason}`)
+    const checked = await recheck(this.#issuers, settings, { person, login }, now)
+    const problem = (reason: string) => report({ id: null, provider: person.provider, reason })
+    if (checked.result === 'ended' || !settings) {
+      problem(`a session has ended: ${checked.result === 'ended' ? checked.reason : 'single sign-on is off'}`)
       await run({ do: 'login_end', digest }, SESSION_CONTEXT)
       return false
     }
-    const token = login.refreshToken && unseal(settings.secrets, 'token', login.refreshToken)
-    if (!token) return end('the refresh token cannot be decrypted with sso.secret')
-    try {
-      const answer = await this.#issuers.refresh(provider, token)
-      const found = await identify(this.#issuers, provider, answer, person)
-      if (!found.ok) return end(found.why)
-      const tokens = { ...answer, refreshToken: answer.refreshToken ?? token }
-      const next = storedLogin(settings, tokens, { begun: login.begun, checked: now() })
-      const kept = { ...next, idToken: next.idToken ?? login.idToken }
-      await run({ do: 'login_checked', digest, person: found.person, login: kept }, SESSION_CONTEXT)
-      return true
-    } catch (error) {
-      const isRefused = error instanceof SignInRefused && (error.code === 'invalid_grant' || error.code === null)
-      if (isRefused) return end(error.message)
-      // The issuer is away, or does not know the gateway: that is not the fault of the person.
-      problem(messageOf(error))
-      const kept = { ...login, checked: retriedCheck(settings.session, now()) }
-      await run({ do: 'login_checked', digest, person: null, login: kept }, SESSION_CONTEXT)
+    if (checked.result === 'kept') {
+      await run({ do: 'login_checked', digest, person: checked.person, login: checked.login }, SESSION_CONTEXT)
       return true
     }
+    // That is not the fault of the person.
+    problem(checked.reason)
+    const kept = { ...login, checked: retriedCheck(settings.session, now()) }
+    await run({ do: 'login_checked', digest, person: null, login: kept }, SESSION_CONTEXT)
+    return true
   }
 
   /** The address at which a person ends the session at the issuer; null: there is none. */
@@ -196,6 +227,13 @@ export class SignIn {
     if (!found.ok) return this.#refuse(step, { provider, why: found.why, reason: found.why })
     const { sessions, now, run } = this.#options
     const at = now()
+    if (pending.to === DEVICE_PAGE) {
+      const login = storedLogin(settings, answer, { begun: at, checked: at })
+      const claimed = await this.#devicePage.claim(step, { person: found.person, login })
+      if (typeof claimed === 'string')
+        return this.#refuse(step, { provider, why: claimed, reason: claimed, person: found.person })
+      return redirectTo(step.reply, settings.publicUrl + DEVICE_PAGE, claimed.cookie)
+    }
     const begun = await sessions.createForPerson(
       { person: found.person, sid: found.sid, login: storedLogin(settings, answer, { begun: at, checked: at }) },
       // Roles may be given by hand to a person, who is known after the first sign-in.
@@ -240,6 +278,15 @@ export class SignIn {
     }
     showRefusal(step, why)
   }
+}
+
+/** Of the paths that take another than GET. */
+const METHODS: { readonly [path: string]: readonly string[] | undefined } = {
+  [SIGN_IN_PATHS.logout]: ['POST'],
+  [SIGN_IN_PATHS.deviceAuthorization]: ['POST'],
+  [SIGN_IN_PATHS.token]: ['POST'],
+  [SIGN_IN_PATHS.revoke]: ['POST'],
+  [SIGN_IN_PATHS.device]: ['GET', 'POST'],
 }
 
 const randomText = (): string => randomBytes(32).toString('base64url')

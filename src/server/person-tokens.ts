@@ -1,0 +1,120 @@
+/** Clients that present access tokens of people: verified once, then found by digest. */
+import { type Client, type Directory, FULL_ACCESS, NO_LIMITS } from '../core/accounts.ts'
+import { BoundedMap } from '../core/bounded-map.ts'
+import { NO_REQUIRE } from '../core/data-policy.ts'
+import { bad, fail, good, type Outcome } from '../core/failure.ts'
+import type { SignInSettings } from '../core/sign-in.ts'
+import { clientOf } from '../policy/accounts/client.ts'
+import { readAccessClaims, type TokenPerson } from '../policy/sign-in/access-claims.ts'
+import { payingTeam } from '../policy/sign-in/membership.ts'
+import { verifyAccessToken } from './access-token.ts'
+import type { SignedTokens } from './signed-tokens.ts'
+
+export type PersonTokensOptions = {
+  readonly settings: () => SignInSettings | null
+  readonly directory: () => Directory
+  /** The sign-ins whose tokens are no longer valid; another object after each change. */
+  readonly ended: () => ReadonlySet<string>
+  /** ms since 1970. */
+  readonly now: () => number
+}
+
+/** A token that was verified. `settings` and `directory`: those of `client`. */
+type KnownPersonToken = {
+  readonly person: TokenPerson
+  settings: SignInSettings
+  directory: Directory
+  client: Outcome<Client>
+}
+
+export class PersonTokens implements SignedTokens {
+  readonly #options: PersonTokensOptions
+  /** By digest of the token. */
+  readonly #known = new BoundedMap<KnownPersonToken>()
+  /** The last token of each person, by ID of the person. */
+  readonly #latest = new BoundedMap<KnownPersonToken>()
+
+  constructor(options: PersonTokensOptions) {
+    this.#options = options
+  }
+
+  find(digest: string): Outcome<Client> | undefined {
+    const known = this.#known.get(digest)
+    return known && this.#clientOf(known)
+  }
+
+  async verify(token: string, digest: string): Promise<Outcome<Client>> {
+    const { settings: read, directory, now } = this.#options
+    const settings = read()
+    if (!settings) return refuse('single sign-on is off')
+    const claims = verifyAccessToken(settings.secrets, token)
+    if (!claims) return refuse('signature')
+    const person = readAccessClaims(claims, settings.publicUrl, now())
+    if (typeof person === 'string') return refuse(person)
+    const teams = directory()
+    const known = { person, settings, directory: teams, client: clientIn(person, settings, teams) }
+    this.#known.set(digest, known)
+    this.#latest.set(person.id, known)
+    return this.#clientOf(known)
+  }
+
+  /** The client of a person whose last token here is still valid; null: there is none. */
+  clientNow(id: string): Client | null {
+    const known = this.#latest.get(id)
+    const found = known && this.#clientOf(known)
+    return found?.ok ? found.value : null
+  }
+
+  /** The name of a person who has called. */
+  nameOf(id: string): string | undefined {
+    const person = this.#latest.get(id)?.person
+    return person && nameOf(person)
+  }
+
+  #clientOf(known: KnownPersonToken): Outcome<Client> {
+    const { person } = known
+    const settings = this.#options.settings()
+    if (this.#options.now() >= person.until) return refuse('exp')
+    if (!settings || this.#options.ended().has(person.signIn)) return refuse('the sign-in has ended')
+    const directory = this.#options.directory()
+    if (known.settings !== settings || known.directory !== directory) {
+      known.settings = settings
+      known.directory = directory
+      known.client = clientIn(person, settings, directory)
+    }
+    return known.client
+  }
+}
+
+const nameOf = ({ id, email, name }: TokenPerson): string => email ?? name ?? id
+
+/** The client that a person and the paying team make. */
+const clientIn = (person: TokenPerson, settings: SignInSettings, { teams }: Directory): Outcome<Client> => {
+  if (!settings.providers.some(({ name }) => name === person.provider)) return refuse('idp')
+  const teamOf = (name: string) =>
+    teams.has(name) ? name : teams.values().find((one) => one.name === name && one.status !== 'deleted')?.id
+  const id = payingTeam(settings.teams, person, teamOf)
+  const team = id === undefined ? undefined : teams.get(id)
+  if (!team) return bad(NO_TEAM)
+  const key = {
+    id: person.id,
+    name: nameOf(person),
+    access: FULL_ACCESS,
+    limits: NO_LIMITS,
+    require: NO_REQUIRE,
+    defaultRoute: null,
+    cache: null,
+    logBodies: false,
+    tags: {},
+  }
+  return good({ ...clientOf(key, team), user: person.email })
+}
+
+const refuse = (detail: string): Outcome<Client> => bad(fail('unauthenticated', ENDED, { detail: `sso: ${detail}` }))
+
+const ENDED = 'This sign-in has ended, or the token is not of this gateway. Sign in again: headgate login.'
+
+const NO_TEAM = fail(
+  'team_unknown',
+  'No team of the gateway pays for your model calls. Ask its operator for a rule (sso.teams).',
+)

@@ -1,11 +1,15 @@
 /** A guard sees every request that reaches a model: on every route, in every place of a body. */
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import { ANONYMOUS } from '../../src/core/accounts.ts'
+import { FINDER_KINDS } from '../../src/core/finder-kinds.ts'
+import type { ChooseGuards } from '../../src/core/guard.ts'
 import type { IncomingRequest } from '../../src/core/http-exchange.ts'
 import type { JsonObject } from '../../src/core/json.ts'
 import { RELAYS, type RelayName } from '../../src/core/relay.ts'
 import { STYLE_EXAMPLES } from '../../src/core/request-styles.ts'
+import { operatorGuards } from '../../src/policy/guards/operator-guards.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { handlersFor } from '../../src/server/handlers.ts'
 import { handlerOf, ROUTES, type RouteName, type RouteRow } from '../../src/server/routes.ts'
@@ -26,7 +30,7 @@ const bodyOf = (route: string, { serves, protocol = 'openai-chat' }: RouteRow, t
   return STYLE_EXAMPLES[protocols[protocol].style as keyof typeof STYLE_EXAMPLES]({ model: 'm', text }) as JsonObject
 }
 
-const given = () => {
+const given = (guards: ChooseGuards = withMasking()) => {
   const embeds = { protocol: 'openai-embeddings', models: ['m'] } as const
   const relays = Object.fromEntries(Object.keys(RELAYS).map((name) => [name, { models: ['m'] }]))
   const speaks = [
@@ -38,7 +42,7 @@ const given = () => {
     respondWith.json(call, 200, chatAnswer.whole('good day')),
   )
   const handlers = handlersFor({
-    gateway: { ...made.gateway, guards: withMasking() },
+    gateway: { ...made.gateway, guards },
     version: '0',
     started: 0,
     uptime: () => 0,
@@ -62,7 +66,40 @@ const given = () => {
   return { send, calls: made.world.calls }
 }
 
+const RULE = { patterns: [], words: [], message: null, label: null, exceptTeams: [] }
+const byRules = operatorGuards({
+  rules: () => [
+    { ...RULE, name: 'secrets', kinds: ['apiKey'], action: 'block' },
+    { ...RULE, name: 'pii', kinds: FINDER_KINDS, action: 'mask' },
+  ],
+  digest: (text) => createHash('sha256').update(text).digest(),
+  fingerprint: (text) => text,
+  turn: (run) => run(),
+})
+
+/** Each with a part that must not leave the gateway. */
+const CANARIES = [
+  ['ann@example.com', 'ann@'],
+  ['pay 4111 1111 1111 1111', '1111'],
+  ['to DE89 3704 0044 0532 0130 00', '0532'],
+  ['SSN 219-09-9999', '219-09'],
+]
+
 for (const [route, row] of CALLS) {
+  test(`personal data leaves by the path ${route}`, async () => {
+    const { send, calls } = given(byRules)
+    await send(route, JSON.stringify(bodyOf(route, row, CANARIES.map(([text]) => text).join('; '))))
+    assert.ok(calls.length > 0)
+    for (const { body = '' } of calls) {
+      assert.match(body, /\[EMAIL_[A-Z2-7]{6}\]/)
+      for (const [, canary = ''] of CANARIES) assert.ok(!body.includes(canary), body)
+    }
+    const refused = given(byRules)
+    const reply = await refused.send(route, JSON.stringify(bodyOf(route, row, 'my key is sk-proj-abcdefghijklmnop')))
+    assert.ok(reply.status === 400 || reply.headers['x-headgate-estimated'] === 'true', reply.text)
+    assert.ok(!reply.text.includes('abcdefgh') && refused.calls.length === 0, reply.text)
+  })
+
   test(`a guard is bypassed: a masked word by the path, ${route}`, async () => {
     const { send, calls } = given()
     await send(route, JSON.stringify(bodyOf(route, row, `My word is ${SECRET}`)))

@@ -10,7 +10,7 @@ import { hasDuplicateMembers } from '../../policy/idempotency-key.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
 import { changedTexts } from '../../protocols/shared/request-texts.ts'
 import { type Eventual, whenKnown } from '../accounts/authority.ts'
-import { type RecordedReply, writeAndRecordError } from '../call/recorder.ts'
+import { printable, type RecordedReply, writeAndRecordError } from '../call/recorder.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
 import { parseInTurns, readInTurns } from '../upstream/parse-request.ts'
 
@@ -37,7 +37,8 @@ export const passGuards = async <T>({ guards, request, own, reply, change }: Che
     await verdict.answer()
     return null
   }
-  if ('replace' in verdict && verdict.report) reply.recorder.addHeaders({ 'x-headgate-guards': verdict.report })
+  if ('replace' in verdict && verdict.report)
+    reply.recorder.addHeaders({ 'x-headgate-guards': printable(verdict.report) })
   const changed = 'refuse' in verdict ? bad(verdict.refuse) : await change(verdict.replace)
   if (changed.ok) return changed.value
   writeAndRecordError(reply, changed.failure, null)

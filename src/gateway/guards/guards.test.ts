@@ -269,7 +269,7 @@ for (const style of STYLES)
 
 const RULE = { kinds: [], patterns: [], message: null, label: null, exceptTeams: ['free'] } as const
 const RULES: readonly GuardRule[] = [
-  { ...RULE, name: 'words', words: [SECRET], action: 'mask', label: 'SECRET' },
+  { ...RULE, name: 'wörter', words: [SECRET], action: 'mask', label: 'SECRET' },
   { ...RULE, name: 'never', words: [FORBIDDEN], action: 'block', message: 'Ask the office.' },
 ]
 const digest = (text: string) => createHash('sha256').update(text).digest()
@@ -294,7 +294,7 @@ for (const style of STYLES)
         assert.deepEqual(seen(style, reply, stream), { ...RESTORED, note: content.tools && RESTORED.note })
         const sent = textsIn(JSON.parse(world.calls[0]?.body ?? ''))
         assert.ok(!sent.some((text) => text.includes(SECRET)), JSON.stringify(sent))
-        assert.match(reply.headers['x-headgate-guards'] ?? '', /^words=mask:\d+$/)
+        assert.match(reply.headers['x-headgate-guards'] ?? '', /^w%C3%B6rter=mask:\d+$/)
       })
 
 test('guards: a rule blocks without quoting the text, and excepts teams', async () => {

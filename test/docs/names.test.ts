@@ -116,7 +116,7 @@ test('names: every error code named with its status exists', () => {
 /** Codes of the admin API that are no kinds of failure: those that its code refuses with. */
 const OTHER_CODES = globSync('src/{server/admin,records/store}/**/*.ts', { cwd: ROOT })
   .filter((path) => !path.endsWith('.test.ts'))
-  .flatMap((path) => [...read(path).matchAll(/^\s+'([a-z]+(?:_[a-z]+)+)',$|\b409, '([a-z_]+)'/gm)])
+  .flatMap((path) => [...read(path).matchAll(/^\s+'([a-z]+(?:_[a-z]+)+)',$|\b(?:409,|code:) '([a-z_]+)'/gm)])
   .map(([, one, other]) => one ?? other ?? '')
 
 /** The help text of each verb, by its name: `headgate keys create`. */

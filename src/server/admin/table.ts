@@ -21,6 +21,7 @@ import { identityRows } from './rows/identities.ts'
 import { incidentRows } from './rows/incidents.ts'
 import { liveRows } from './rows/live.ts'
 import { peopleRows } from './rows/people.ts'
+import { policyRows } from './rows/policy.ts'
 import { providerRows } from './rows/providers.ts'
 import { requestRows } from './rows/requests.ts'
 import { sessionRows } from './rows/session.ts'
@@ -47,6 +48,7 @@ const rows: readonly AdminRow[] = [
   ...identityRows,
   ...providerRows,
   ...explainRows,
+  ...policyRows,
   ...configRows,
   ...systemRows,
   ...liveRows,

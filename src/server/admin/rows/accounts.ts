@@ -14,12 +14,13 @@ import { TEAM, TEAM_BODY } from '../../../records/entities/team.ts'
 import { TOKEN, TOKEN_BODY } from '../../../records/entities/token.ts'
 import { deletedAs, listOf } from '../../answers/fields.ts'
 import type { Role, RoleScope } from '../actor.ts'
+import { type AccountChange, checkChange } from '../claims.ts'
 import { defined, runFor, withClosed, withWarning } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
 import { id } from '../fields.ts'
 import { askProcesses } from '../processes.ts'
 import { keyFilter, patchOf, recordList } from '../records.ts'
-import { type AdminRow, type Answered, row } from '../row.ts'
+import { type AdminCall, type AdminRow, type Answered, row } from '../row.ts'
 
 const COMMON = {
   status: 'active',
@@ -149,12 +150,29 @@ const create = ({ kind, path, noun, writes, shown, body, example, newBody, secre
     example: { body: newBody, answer: { ...example, ...(secret !== null && { secret }) } },
     async handle(deps, call) {
       const wasOpen = kind !== 'price' && deps.control.isOpen()
-      const created = await runFor<Record<string, unknown>>(deps.control, call, { do: 'create', kind, body: call.body })
-      const warning = kind === 'key' ? unusableKey(deps, created) : null
-      const answered = warning === null ? created : withWarning(created, warning)
+      const { body } = call
+      const answered = await withClaims(deps, call, { kind, id: null, body }, async () => {
+        const created = await runFor<Record<string, unknown>>(deps.control, call, { do: 'create', kind, body })
+        const warning = kind === 'key' ? unusableKey(deps, created) : null
+        return warning === null ? created : withWarning(created, warning)
+      })
       return wasOpen ? withClosed(deps, answered) : answered
     },
   })
+
+/** Writes a team or a key if no claim about the data policy prevents it; with a warning if the write breaks one. */
+const withClaims = async (
+  deps: AdminDeps,
+  call: AdminCall,
+  { kind, ...change }: Omit<AccountChange, 'kind'> & { readonly kind: RecordArea['kind'] },
+  write: () => Promise<Outcome<Answered<Record<string, unknown>>>>,
+): Promise<Outcome<Answered<Record<string, unknown>>>> => {
+  if (kind !== 'team' && kind !== 'key') return write()
+  const checked = await checkChange(deps, call, { kind, ...change })
+  if (!checked.ok) return checked
+  const written = await write()
+  return checked.value === null ? written : withWarning(written, checked.value)
+}
 
 /** A warning about a key that may use nothing of what is configured, such as one for a route that does not exist. */
 const unusableKey = (
@@ -189,8 +207,18 @@ const change = ({ kind, path, noun, writes, shown, patch, example, patchBody }: 
           answer: shown,
           conditional: true,
           example: { params: { id: String(example.id) }, body: patchBody, answer: { ...example, rev: 2 } },
-          handle: ({ control }, call) =>
-            runFor(control, call, { do: 'patch', kind, id: call.params.id, patch: call.body, rev: call.revision }),
+          handle(deps, call) {
+            const { id: changed } = call.params
+            return withClaims(deps, call, { kind, id: changed, body: call.body }, () =>
+              runFor<Record<string, unknown>>(deps.control, call, {
+                do: 'patch',
+                kind,
+                id: changed,
+                patch: call.body,
+                rev: call.revision,
+              }),
+            )
+          },
         }),
       ]
 

@@ -31,9 +31,9 @@ const MORE: Readonly<Record<string, string>> = {
   'budgets reset': '--reason test',
   'usage reprice': '--from 1d',
 }
-/** Verbs that need no gateway, or read a file or a database first. */
+/** Verbs that need no gateway, read a file or a database first, or have credentials of their own. */
 const LOCAL = new Set(
-  'start doctor prove adopt export completion backup restore db/status db/migrate db/move config/check config/show import/litellm import/portkey import/openrouter providers/test keys/import keys/scan jwt/check usage/reconcile connect'.split(
+  'start doctor prove login logout token adopt export completion backup restore db/status db/migrate db/move config/check config/show import/litellm import/portkey import/openrouter providers/test keys/import keys/scan jwt/check usage/reconcile connect'.split(
     ' ',
   ),
 )

@@ -9,7 +9,9 @@ import { HEALTH } from '../server/answers/health.ts'
 import { isAlive } from '../storage/files/process-alive.ts'
 import { readAnswer } from './answer.ts'
 import { type Cli, CliError, EXIT } from './cli.ts'
+import { readCredentials } from './credentials.ts'
 import { type Local, readLocal } from './local.ts'
+import { accessToken } from './signed-in.ts'
 
 /** Time limit of a request, in ms. */
 const TIMEOUT = 30_000
@@ -91,8 +93,19 @@ const atConfiguredPort = async ({ loaded }: Local): Promise<Address | null> => {
 export const findGateway = async (cli: Cli, local?: Local): Promise<GatewayClient | null> => {
   const given = givenUrl(cli)
   const here = local ?? (await readLocal(cli.host))
-  const target = given === null ? (runningHere(here) ?? (await atConfiguredPort(here))) : { url: given, isLocal: false }
+  const found = given === null ? (runningHere(here) ?? (await atConfiguredPort(here))) : { url: given, isLocal: false }
+  const last = found ? null : (await readCredentials(cli.host.env)).last
+  const target = found ?? (last === null ? null : { url: last, isLocal: false })
   return target && openClient(cli, target, here)
+}
+
+/** The address at which this user signs in or is signed in. Throws `CliError` if it is not known. */
+export const signInUrl = async (cli: Cli): Promise<string> => {
+  const known = givenUrl(cli) ?? (await readCredentials(cli.host.env)).last
+  if (known !== null) return known
+  const found = await findGateway(cli)
+  if (found) return found.url
+  throw new CliError(EXIT.usage, 'Name the gateway: --url https://ai.corp.example')
 }
 
 /** The same, and an error if there is none. */
@@ -103,13 +116,28 @@ export const gatewayOf = async (cli: Cli, local?: Local): Promise<GatewayClient>
   throw unreachable(here)
 }
 
-const openClient = (cli: Cli, { url, isLocal }: Address, { loaded }: Local): GatewayClient => {
+/** A sign-in that has ended is a note: the command may need none. */
+const signedInToken = async ({ host, note }: Cli, url: string): Promise<string | null> => {
+  try {
+    return await accessToken(host.env, url)
+  } catch (error) {
+    if (!(error instanceof CliError)) throw error
+    note(error.message)
+    return null
+  }
+}
+
+const openClient = async (cli: Cli, { url, isLocal }: Address, { loaded }: Local): Promise<GatewayClient> => {
   const { options, host } = cli
   const { env } = host
   // Secrets of the folder's files are sent to the folder's own gateway only.
   const auth = isLocal && loaded.ok ? loaded.config.settings.auth : undefined
-  const token = [options.token, env.HEADGATE_ADMIN_TOKEN, env.AUTH_ADMIN, auth?.admin].find(Boolean)
-  const key = [env.HEADGATE_API_KEY, auth?.keys[0]].find(Boolean)
+  const givenToken = [options.token, env.HEADGATE_ADMIN_TOKEN, env.AUTH_ADMIN, auth?.admin].find(Boolean)
+  const givenKey = [env.HEADGATE_API_KEY, auth?.keys[0]].find(Boolean)
+  // What is given comes first, and needs no request.
+  const signedIn = givenToken && givenKey ? null : await signedInToken(cli, url)
+  const token = givenToken ?? signedIn ?? undefined
+  const key = givenKey ?? signedIn ?? undefined
   const send = async (path: string, { method = 'GET', body, headers, timeout = TIMEOUT, signal }: Call = {}) => {
     const limit = AbortSignal.timeout(timeout)
     try {
@@ -193,7 +221,7 @@ export const bodyOf = async (response: Response): Promise<unknown> => {
 }
 
 const PASS_KEY = 'Pass --key, or set HEADGATE_API_KEY.'
-const PASS_TOKEN = 'Pass --token, or set HEADGATE_ADMIN_TOKEN.'
+const PASS_TOKEN = 'Pass --token, set HEADGATE_ADMIN_TOKEN, or run headgate login.'
 const isModelApi = (url: string): boolean => URL.canParse(url) && new URL(url).pathname.startsWith('/v1/')
 
 type Refusal = Pick<CliError, 'code' | 'message'> & {

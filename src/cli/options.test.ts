@@ -345,7 +345,7 @@ test('completion of bash offers verbs, subcommands and their own options', {
   const out = hostOf()
   assert.equal(await runCli(['completion', 'bash'], out.host), 0)
   const cases: readonly (readonly [words: string, offered: RegExp])[] = [
-    ['wh', /^what-if$/],
+    ['wha', /^what-if$/],
     ['keys cr', /^create$/],
     ['usage export --s', /^--since$/],
     ['usage --json --so', /^--sort$/],

@@ -111,7 +111,7 @@ describe('verbs that use a running gateway', () => {
     assert.doesNotMatch(trial.stdout, /--token/)
     assert.match(
       (await verb(['keys', 'list', '--url', gateway.url])).stderr,
-      /Pass --token, or set HEADGATE_ADMIN_TOKEN/,
+      /Pass --token, set HEADGATE_ADMIN_TOKEN, or run headgate login/,
     )
   })
 

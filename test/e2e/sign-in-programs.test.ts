@@ -1,5 +1,8 @@
 /** Programs sign in by the device flow, with a real identity provider: codes, tokens, refreshes, and their end. */
 import assert from 'node:assert/strict'
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import {
   type Answer,
@@ -15,6 +18,7 @@ import { type IdentityProviderFixture, startIdentityProvider, TestBrowser } from
 import { freePorts } from '../support/ports.ts'
 import { skipPostgres, startPostgres } from '../support/postgres.ts'
 import { post, type Started, start } from './support/process.ts'
+import { verb } from './support/verb.ts'
 
 const ADMIN = 'break-glass-token-of-the-operator'
 const BODY = { model: 'demo/echo', messages: [{ role: 'user', content: 'hi' }] }
@@ -170,6 +174,47 @@ describe('programs sign in', { concurrency: false }, () => {
       headers: { 'if-match': `"${rev + 1}"` },
     })
     assert.equal((await ask(url, access_token)).status, 401, 'not valid again')
+  })
+
+  test('headgate login, whoami, token and logout', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'headgate-login-'))
+    const place = join(folder, 'headgate', 'credentials.json')
+    const env = { XDG_CONFIG_HOME: folder }
+    const read = (): Answer['body'] => JSON.parse(readFileSync(place, 'utf8'))
+    const run = (...words: string[]) => verb(words, { env, cwd: folder })
+    try {
+      assert.equal((await run('token', '--url', url)).code, 5)
+      const waiting = verb(['login', '--url', url], {
+        env,
+        cwd: folder,
+        onNote: async (text) => {
+          const code = /user_code=([A-Z-]+)/.exec(text)?.[1]
+          if (code === undefined) return
+          const { browser, confirm } = await confirmCode(url, code)
+          await submit(browser, `${url}/device`, { confirm, decision: 'approve' })
+        },
+      })
+      const signedIn = await waiting
+      assert.equal(signedIn.code, 0, signedIn.stderr)
+      assert.match(signedIn.stdout, /as ann@corp.example/)
+      assert.equal(statSync(place).mode & 0o777, 0o600)
+      assert.match((await run('whoami')).stdout, /ann@corp.example \(person usr_[\s\S]*admin/)
+      assert.equal((await run('keys', 'list')).code, 0)
+      const token = (await run('token')).stdout.trim()
+      assert.equal((await ask(url, token)).status, 200)
+      const former = read()
+      former.gateways[url].expires_at = 0
+      writeFileSync(place, JSON.stringify(former))
+      const [one, two] = await Promise.all([run('token'), run('token')])
+      assert.deepEqual([one.code, two.code], [0, 0], one.stderr + two.stderr)
+      assert.notEqual(read().gateways[url].refresh_token, former.gateways[url].refresh_token)
+      assert.equal((await ask(url, one.stdout.trim())).status, 200)
+      assert.equal((await run('logout')).code, 0)
+      assert.deepEqual(read().gateways, {})
+      await eventually(async () => (await ask(url, token)).status === 401)
+    } finally {
+      rmSync(folder, { recursive: true, force: true })
+    }
   })
 
   test('the page prefills a code and waits for the person', async () => {

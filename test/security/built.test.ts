@@ -34,7 +34,7 @@ test('built: only the server and the upstream client use the network', () => {
   assert.deepEqual(outside(importing(/^ioredis/), 'storage/redis/'), [])
   // The command line calls a gateway. It is a process of its own: the gateway loads only the reader of its arguments.
   const calling = containing(/(?<![#.\w])(?:fetch|XMLHttpRequest|EventSource|importScripts)\s*\(|new WebSocket\(/)
-  assert.deepEqual(calling, ['cli/gateway-client.ts'])
+  assert.deepEqual(calling, ['cli/gateway-client.ts', 'cli/signed-in.ts'])
   assert.deepEqual(outside(importing(/\/cli\//), 'cli/'), ['main.ts'])
 })
 

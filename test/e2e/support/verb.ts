@@ -21,6 +21,8 @@ const TIMEOUT = 60_000
 type VerbOptions = {
   readonly cwd?: string
   readonly env?: Readonly<Record<string, string>>
+  /** Receives what is written to stderr, while the verb runs. */
+  readonly onNote?: (text: string) => unknown
 }
 
 const HOME = new URL('../../../', import.meta.url)
@@ -31,12 +33,13 @@ const HOME = new URL('../../../', import.meta.url)
  */
 export const verb = async (
   words: readonly string[],
-  { cwd = tmpdir(), env = {} }: VerbOptions = {},
+  { cwd = tmpdir(), env = {}, onNote }: VerbOptions = {},
 ): Promise<VerbResult> => {
   const written = { stdout: '', stderr: '' }
   const stream = (name: keyof typeof written) => ({
     write: (text: string) => {
       written[name] += text
+      if (name === 'stderr') void onNote?.(text)
     },
   })
   const given = { PATH: process.env.PATH ?? '', ...env }

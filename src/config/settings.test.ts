@@ -158,6 +158,7 @@ test('every documented setting exists with its name and default', () => {
     ['database.readUrl', 'DATABASE_READ_URL', undefined],
     ['database.migrate', 'DATABASE_MIGRATE', 'auto'],
     ['redis.url', 'REDIS_URL', undefined],
+    ['prove.onFailure', 'PROVE_ON_FAILURE', 'warn'],
     ['hosts', 'HOSTS', []],
     ['data.dir', 'DATA_DIR', '.headgate'],
     ['responses.keepDays', 'RESPONSES_KEEP_DAYS', 30],

@@ -4,8 +4,9 @@ import { type Finder, type FoundSpan, matchesOf } from './finder.ts'
 const PREFIXED =
   /(?<![A-Za-z0-9])(?:(?:sk|rk|pk|gsk|csk|xai|pplx|nvapi|hf|r8|fw|tgp|ghp|gho|ghs|github_pat|glpat|sess|ya29|hgk|hga|whsec|xox[abprs])[-_.]|AIza|AKIA|ASIA|eyJ)[A-Za-z0-9_\-.*~+/]{8,}/g
 const SCHEME = /\b(?:bearer|basic)[\s:='"`\\]{1,8}(?=[A-Za-z0-9_\-.~+/]{8})/gi
+/** A name with a bracket and no quotation mark is a call in a program. */
 const NAMED =
-  /(?:key|token|secret|password|passwd|credential|authorization|signature)s?[\s:='"`(\\]{1,8}(?:(?:provided|is|was|of|given|value)[\s:='"`(\\]{1,8})?(?=[A-Za-z0-9_\-.*~+/!@#$%^&]{8})/gi
+  /(?:key|token|secret|password|passwd|credential|authorization|signature)s?(?!\([^'"`])[\s:='"`(\\]{1,8}(?:(?:provided|is|was|of|given|value)[\s:='"`(\\]{1,8})?(?=[A-Za-z0-9_\-.*~+/!@#$%^&]{8})/gi
 const VALUE = /[A-Za-z0-9_\-.*~+/!@#$%^&]{8,}/y
 const PRIVATE_KEY = /-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----/g
 const PRIVATE_KEY_END = /-----END [A-Z ]{0,40}PRIVATE KEY-----/g

@@ -1,8 +1,8 @@
 /** Finds numbers of payment cards. */
 import type { Finder, FoundSpan } from './finder.ts'
 
-/** Digits, also in groups, but no decimals. */
-const DIGITS = /(?<!\d\.)(?<!\d)\d(?:[ \u00a0-]?\d)*/g
+/** Digits, also in groups, but no decimals and no hexadecimal numbers such as parts of a UUID. */
+const DIGITS = /(?<!\d\.)(?<!\d)\d(?:[ \u00a0-]?\d)*(?![\da-f])/gi
 const GROUP = /\d+/g
 const CARD = { least: 13, most: 19 }
 

@@ -34,8 +34,10 @@ const isLocal = (char: string): boolean => LOCAL_CHAR.test(char) || INVISIBLE.te
 
 // ── Phone ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** With a country code: +49 30 1234567, 0049-30-1234567. */
-const INTERNATIONAL = /(?<![\p{L}\p{N}_+])(?:\+|00)[1-9](?:[ ()./\u00a0-]{0,3}\d){6,14}(?!\d)/gu
+/** With a country code: +49 30 1234567. */
+const INTERNATIONAL = /(?<![\p{L}\p{N}_+])\+[1-9](?:[ ()./\u00a0-]{0,3}\d){6,14}(?!\d)/gu
+/** The same with 00. Parts of a UUID may begin so. */
+const ZEROS = /(?<![\p{L}\p{N}_+-])00[1-9](?:[ ()./\u00a0-]{0,3}\d){6,14}(?![\p{L}\p{N}_-])/gu
 /** North America: (555) 123-4567. */
 const AMERICAN = /(?<![\p{L}\p{N}_.+-])\(?[2-9]\d{2}\)?[ .\u00a0-]{1,2}\d{3}[ .\u00a0-]\d{4}(?![\p{L}\p{N}_])/gu
 /** With the prefix 0 of many countries: 030 1234567, 0151/12345678. */
@@ -44,4 +46,4 @@ const NATIONAL =
 
 /** Numbers with a country code, and national ones with separators. */
 export const phones: Finder = (text) =>
-  [INTERNATIONAL, AMERICAN, NATIONAL].flatMap((regex) => matchesOf('phone', regex)(text))
+  [INTERNATIONAL, ZEROS, AMERICAN, NATIONAL].flatMap((regex) => matchesOf('phone', regex)(text))

@@ -52,6 +52,8 @@ const ROWS: readonly Row[] = [
   ['import portkey', 'portkey.json', 0, 'object'],
   ['import openrouter', 'openrouter.json', 0, 'object'],
   ['import litellm', 'missing.yaml', 3, 'object'],
+  ['prove', 'all:training=false', 7, 'object'],
+  ['prove', 'all', 3, 'object'],
   ['login', '', 1, 'object'],
   ['logout', '', 0, 'object'],
   ['whoami', '', 0, 'object'],

@@ -316,6 +316,48 @@ test('guards: a rule blocks without quoting the text, and excepts teams', async 
   assert.ok(free.world.calls[0]?.body?.includes(FORBIDDEN.toUpperCase()))
 })
 
+for (const upstream of ['openai-chat', 'openai-responses'] as const)
+  for (const storedThere of [false, true])
+    test(`guards: the mask of an earlier turn is restored, at ${upstream}${storedThere ? ', which stores the turns' : ''}`, async () => {
+      const { send, world } = harness(
+        (call) => {
+          const body = answerBody(asked(call), { text: `It was ${OWN_MASK}` })
+          respondWith.json(call, 200, JSON.stringify({ ...body, ...(storedThere && { store: true }) }))
+        },
+        { upstream, guards: byRules },
+      )
+      const first = await send({ model: 'm', input: `One ${SECRET}` }, 'openai-responses')
+      const second = await send(
+        { model: 'm', previous_response_id: first.json.id, input: 'Which?' },
+        'openai-responses',
+      )
+      assert.equal(second.status, 200, second.text)
+      assert.equal(second.json.output[0].content[0].text, `It was ${SECRET}`)
+      assert.ok(!world.calls.some(({ body = '' }) => body.includes('ter2')))
+    })
+
+test('guards: all texts of a large request are read, in turns', async () => {
+  let turns = 0
+  const guards = operatorGuards({
+    rules: () => RULES,
+    digest,
+    fingerprint: (text) => text,
+    turn(run) {
+      turns++
+      run()
+    },
+  })
+  const { send, world } = harness(answering(TEXT_ONLY), { guards })
+  const messages = Array.from({ length: 8 }, (_, at) => ({
+    role: 'user',
+    content: `${'x '.repeat(50_000)}${at} ${SECRET}`,
+  }))
+  const reply = await send({ model: 'm', messages }, 'openai-chat')
+  assert.equal(reply.headers['x-headgate-guards'], 'w%C3%B6rter=mask:8')
+  assert.equal(turns, 3)
+  assert.ok(world.calls[0]?.body?.includes(OWN_MASK) && !world.calls[0].body.includes('ter2'))
+})
+
 test('guards: an answer passes through if nothing was masked', async () => {
   const { send } = harness(
     (call) => respondWith.json(call, 200, JSON.stringify({ ...answerBody(asked(call), TEXT_ONLY), unknown: [1] })),

@@ -8,6 +8,8 @@ import { readCredentials, type StoredTokens, storeCredential } from './credentia
 /** ms for which a token must still be valid. */
 const LEFT = 5 * 60_000
 const TIMEOUT = 30_000
+/** For a refresh. Repeated while the gateway gives the same answer again: a lost answer must not end the sign-in. */
+const REFRESH = { timeout: 15_000, tries: 3 }
 
 const TOKENS = z.looseObject({
   access_token: z.string(),
@@ -22,17 +24,18 @@ export type OAuthAnswer =
   | { readonly ok: true; readonly body: unknown }
   | { readonly ok: false; readonly status: number; readonly error: string | null; readonly text: string }
 
-/** Sends a form. Throws `CliError` if there is no answer. */
+/** Sends a form. `timeout`: ms. Throws `CliError` if there is no answer. */
 export const sendForm = async (
   url: string,
   path: string,
   fields: Readonly<Record<string, string>>,
+  timeout = TIMEOUT,
 ): Promise<OAuthAnswer> => {
   const sent = { method: 'POST', body: new URLSearchParams(fields), redirect: 'error' } as const
   let response: Response
   let text: string
   try {
-    response = await fetch(url + path, { ...sent, signal: AbortSignal.timeout(TIMEOUT) })
+    response = await fetch(url + path, { ...sent, signal: AbortSignal.timeout(timeout) })
     text = await response.text()
   } catch (error) {
     const reason = error instanceof Error ? error.message : 'unknown error'
@@ -65,13 +68,26 @@ export const keepTokens = async (env: Env, url: string, body: unknown): Promise<
   return credential
 }
 
+/** The answer to a refresh. Without any, it is an error of no status. */
+const refreshed = async (url: string, refresh_token: string): Promise<OAuthAnswer> => {
+  let text = ''
+  for (let tries = 0; tries < REFRESH.tries; tries++)
+    try {
+      return await sendForm(url, '/oauth/token', { grant_type: 'refresh_token', refresh_token }, REFRESH.timeout)
+    } catch (error) {
+      if (!(error instanceof CliError)) throw error
+      text = error.message
+    }
+  return { ok: false, status: 0, error: null, text }
+}
+
 /** A valid access token for a gateway; null: there is no sign-in. Throws `CliError` if the sign-in has ended. */
 export const accessToken = async (env: Env, url: string): Promise<string | null> => {
   const credential = (await readCredentials(env)).gateways[url]
   if (!credential) return null
   if (credential.expires_at - Date.now() > LEFT) return credential.access_token
   const { refresh_token } = credential
-  const answer = await sendForm(url, '/oauth/token', { grant_type: 'refresh_token', refresh_token })
+  const answer = await refreshed(url, refresh_token)
   if (answer.ok) return (await keepTokens(env, url, answer.body)).access_token
   // Another program may have refreshed in the meantime.
   const now = (await readCredentials(env)).gateways[url]

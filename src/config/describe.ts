@@ -1,5 +1,4 @@
 /** Describes the changes of a new configuration in lines for the log. Secrets are never included. */
-import { isDeepStrictEqual } from 'node:util'
 import type { FullConfig, Route, RouteTarget } from '../core/config.ts'
 import type { Instance } from '../core/provider.ts'
 import type { Secret } from '../core/secret.ts'
@@ -102,7 +101,7 @@ const accountsChanged = (before: FullConfig, after: FullConfig): readonly string
   ...recordsChanged('prices', pricesNamed(before), pricesNamed(after)),
   ...(JSON.stringify(before.alerts) === JSON.stringify(after.alerts) ? [] : ['alerts: changed']),
   ...signInChanged(before.sso, after.sso),
-  ...(isDeepStrictEqual(textsOf(before), textsOf(after)) ? [] : ['claims: changed']),
+  ...(JSON.stringify(textsOf(before)) === JSON.stringify(textsOf(after)) ? [] : ['claims: changed']),
   ...(JSON.stringify(before.tokenRules) === JSON.stringify(after.tokenRules) ? [] : ['auth.jwt: changed']),
 ]
 

@@ -40,7 +40,8 @@ export class PersonTokens implements SignedTokens {
 
   find(digest: string): Outcome<Client> | undefined {
     const known = this.#known.get(digest)
-    return known && this.#clientOf(known)
+    // Of other settings the secret may be another.
+    return known && known.settings === this.#options.settings() ? this.#clientOf(known) : undefined
   }
 
   async verify(token: string, digest: string): Promise<Outcome<Client>> {

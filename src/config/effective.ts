@@ -1,5 +1,6 @@
 /** The effective configuration with the origin of each value, for the command line and the admin API. Secrets are masked. */
 
+import type { DeclaredFacts } from '../core/data-policy.ts'
 import { environmentOf, type Loaded } from './configure.ts'
 import { settingAt } from './definition.ts'
 import { parseDotenv } from './dotenv.ts'
@@ -21,6 +22,8 @@ export type EffectiveConfig = {
     readonly base_url: string
     readonly keys: readonly string[]
     readonly models: readonly string[]
+    /** Null: none are declared. */
+    readonly facts: DeclaredFacts | null
   })[]
   readonly routes: readonly (ShownValue & { readonly name: string })[]
   /** Teams, keys, budgets and prices of the file. */
@@ -60,12 +63,13 @@ export const effectiveConfig = (
       value: shownValue(settingAt(config.settings, path), secret),
       origin: originOf(path, variableName),
     })),
-    providers: config.instances.map(({ id, provider, baseUrl, keys, models }) => ({
+    providers: config.instances.map(({ id, provider, baseUrl, keys, models, facts }) => ({
       id,
       kind: provider.name,
       base_url: shownUrl(baseUrl),
       keys: keys.filter(({ secret }) => secret !== null).map((key) => key.id),
       models,
+      facts: facts ?? null,
       origin: inFile(['providers', id]) ?? (provider.builtin ? 'default' : 'env'),
     })),
     routes: [...config.routes.values()].map((route) => ({

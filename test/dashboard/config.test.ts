@@ -26,12 +26,14 @@ routes:
     fallback: [own/small]
   local:
     targets: [own/small]
+claims: ['all: region in eu']
 `
 /** Parts of the page, and what shows that they are read. */
 const SECTIONS = [
   ['', '.config-name'],
   ['/reloads', '.state, .config-cards li'],
   ['/audit', '.state, .config-lines li'],
+  ['/policy', '.config-problems li'],
   ['/edit', 'textarea'],
 ] as const
 
@@ -54,15 +56,26 @@ describe('the Configuration page', { skip: skipBrowser }, () => {
     ])
     browser = started[0]
     gateway = started[1]
-    await fetch(`${gateway.url}/admin/api/v1/teams`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ name: 'search' }),
-    })
+    for (const kind of ['teams', 'keys'])
+      await fetch(`${gateway.url}/admin/api/v1/${kind}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ name: 'search' }),
+      })
   })
   after(async () => {
     await Promise.all([browser?.close(), gateway?.stop()])
   })
+
+  test('shows the data policy: a claim that fails, facts that are missing, and a proof', () =>
+    withDashboard(browser, { url: gateway.url }, async ({ page, open }) => {
+      await open(`${PAGE}/policy`)
+      await page.locator('.config-problems li', { hasText: 'all: region=eu' }).getByText('fails').waitFor()
+      await page.getByRole('row', { name: /^own .*not declared/ }).waitFor()
+      await page.getByRole('textbox', { name: 'Claim' }).fill('route=local: retention=0')
+      await page.getByRole('button', { name: 'Prove', exact: true }).click()
+      await page.getByText(/^Key search asks local \(chat\).*retention not declared/).waitFor()
+    }))
 
   test('shows every value with its origin, filters, and masks secrets', () =>
     withDashboard(browser, { url: gateway.url }, async ({ page, open, shot }) => {

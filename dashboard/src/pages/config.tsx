@@ -8,12 +8,13 @@ import { en } from '../words/en.ts'
 import { Audit } from './config/audit.tsx'
 import { Edit } from './config/edit.tsx'
 import { People } from './config/people.tsx'
+import { Policy } from './config/policy.tsx'
 import { CopyProblems, ProblemList, WarningList } from './config/problems.tsx'
 import { Reloads } from './config/reloads.tsx'
 import { Settings } from './config/settings.tsx'
 import type { ConfigProblems, ShownConfig } from './config/shapes.ts'
 
-const SECTIONS = ['settings', 'reloads', 'audit', 'people', 'edit'] as const
+const SECTIONS = ['settings', 'reloads', 'audit', 'policy', 'people', 'edit'] as const
 /** ms between two readings: another process or SIGHUP may reload. */
 const EVERY = 15_000
 
@@ -69,6 +70,7 @@ export const Page = () => {
         ))}
       {section === 'reloads' && <Reloads />}
       {section === 'audit' && <Audit />}
+      {section === 'policy' && <Policy config={config.value ?? null} />}
       {section === 'people' && <People />}
       {section === 'edit' && <Edit config={config.value ?? null} />}
     </div>

@@ -29,6 +29,51 @@ const limitsIn = (data: FormData) => ({
   concurrent: numberIn(data, 'concurrent'),
 })
 
+/** A key that may use no region, `[]`, keeps that until regions are named. */
+const requireIn = (data: FormData, before?: KeyRecord): KeyRecord['require'] => ({
+  region: entriesOf(textIn(data, 'regions')) ?? (before?.require.region?.length === 0 ? [] : null),
+  retention: numberIn(data, 'retention'),
+  training: data.get('training') === null ? null : false,
+})
+
+/** What targets must satisfy. */
+const RequireFields = ({ record }: KeyFieldsProps) => {
+  const { region, retention, training } = record?.require ?? {}
+  return (
+    <>
+      <label class="field">
+        {text.regions}
+        <input
+          name="regions"
+          autocomplete="off"
+          spellcheck={false}
+          defaultValue={region?.join(', ') ?? ''}
+          aria-describedby="regions-hint"
+        />
+        <span id="regions-hint" class="small dim hint">
+          {text.regionsHint}
+        </span>
+      </label>
+      <div class="fields">
+        <label class="field">
+          {text.retention}
+          <input
+            type="number"
+            name="retention"
+            min="0"
+            step="1"
+            placeholder={text.anyRetention}
+            defaultValue={retention ?? ''}
+          />
+        </label>
+        <label class="row">
+          <input type="checkbox" name="training" defaultChecked={training === false} /> {text.noTraining}
+        </label>
+      </div>
+    </>
+  )
+}
+
 type KeyFieldsProps = { readonly record?: KeyRecord }
 
 const LimitField = ({
@@ -77,6 +122,7 @@ const KeyFields = ({ record }: KeyFieldsProps) => {
         <LimitField name="tpm" label={text.tpm} value={limits?.tokensPerMinute ?? null} />
         <LimitField name="concurrent" label={text.concurrent} value={limits?.concurrent ?? null} />
       </div>
+      <RequireFields {...(record && { record })} />
     </>
   )
 }
@@ -116,6 +162,7 @@ export const CreateKeyDialog = ({ teams, made, close, reload }: CreateKeyProps) 
       ...(team !== '' && { team }),
       access: { models: entriesOf(textIn(data, 'models')) },
       limits: limitsIn(data),
+      require: requireIn(data),
       expires_at: expiryIn(data),
     }
     const created = await write<KeyRecord & { readonly secret: string | null }>('POST', '/keys', body, {
@@ -192,10 +239,12 @@ export const EditKeyDialog = ({ record: latest, close, reload }: DialogEnd & { r
     const expires = textIn(data, 'expires')
     const name = textIn(data, 'name')
     const limits = limitsIn(data)
+    const require = requireIn(data, record)
     const patch = {
       ...(name !== record.name && { name }),
       ...(JSON.stringify(models) !== JSON.stringify(record.access.models) && { access: { models } }),
       ...(JSON.stringify(limits) !== JSON.stringify(record.limits) && { limits }),
+      ...(JSON.stringify(require) !== JSON.stringify(record.require) && { require }),
       ...(expires !== 'keep' && { expires_at: expiryIn(data) }),
     }
     if (Object.keys(patch).length === 0) {
@@ -207,6 +256,7 @@ export const EditKeyDialog = ({ record: latest, close, reload }: DialogEnd & { r
       ...('name' in patch && { name: record.name }),
       ...('access' in patch && { access: { models: record.access.models } }),
       ...('limits' in patch && { limits: record.limits }),
+      ...('require' in patch && { require: record.require }),
       ...('expires_at' in patch && { expires_at: record.expires_at }),
     }
     const done = keysWords.saved(record.name)

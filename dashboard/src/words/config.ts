@@ -1,14 +1,59 @@
 /** Words of Configuration. */
 import { counted, words } from './words.ts'
 
+/** A request that reaches a target which does not satisfy a claim. */
+type Way = {
+  readonly key: string | null
+  readonly rule: string | null
+  readonly name: string
+  readonly style: string
+  readonly after: readonly string[]
+  readonly because: string
+  readonly provider: string
+  readonly model: string
+  readonly lack: string
+}
+
 export const config = words({
   sections: {
     label: 'Parts of the configuration',
     settings: 'Settings',
     reloads: 'Reloads',
     audit: 'Audit log',
+    policy: 'Data policy',
     people: 'People',
     edit: 'Edit a copy',
+  },
+  policy: {
+    facts: 'Facts by provider',
+    factsAbout: 'As headgate.yaml declares them. A missing fact satisfies no requirement.',
+    columns: {
+      provider: 'Provider',
+      region: 'Region',
+      retention: 'Retention',
+      training: 'Training',
+      models: 'Models that differ',
+    },
+    missing: 'not declared',
+    days: (n: number) => (n === 0 ? 'none' : counted(n, 'day')),
+    training: { yes: 'yes', no: 'no' },
+    claims: 'Claims',
+    noClaims: 'The configuration has no claims. Write some to claims in headgate.yaml.',
+    onFailure: {
+      warn: 'A change that breaks one is made, with a warning.',
+      refuse: 'A change that breaks one is refused.',
+    },
+    states: { holds: 'holds', fails: 'fails', invalid: 'cannot be proved' },
+    prove: 'Prove a claim',
+    claim: 'Claim',
+    submit: 'Prove',
+    walked: (clients: number, names: number) => `${counted(clients, 'client')}, ${counted(names, 'name')}`,
+    way: ({ key, rule, name, style, after, because, provider, model, lack }: Way) => {
+      const who =
+        key !== null ? `Key ${key}` : rule !== null ? `A token of the rule ${rule}` : 'A request without a key'
+      const when = after.length === 0 ? '' : ` while ${after.join(', ')} fails`
+      return `${who} asks ${name} (${style})${when}: ${provider}/${model} by ${because}, which has ${lack}.`
+    },
   },
   problems: {
     title: (n: number) => `The configuration on disk has ${counted(n, 'problem')}`,

@@ -1,4 +1,8 @@
 /** Shapes of the configuration's answers, and what is made from them. Pure. */
+import type { DeclaredFacts } from '../../../../src/core/data-policy.ts'
+import type { Shown } from '../../../../src/records/entities/shown.ts'
+import type { CLAIMS, PROOF } from '../../../../src/server/answers/policy.ts'
+
 export type ShownProblem = {
   readonly where: string
   readonly what: string | null
@@ -18,8 +22,11 @@ export type ShownProvider = {
   readonly base_url: string
   readonly keys: readonly string[]
   readonly models: readonly string[]
+  readonly facts: DeclaredFacts | null
   readonly origin: string
 }
+export type ShownClaims = Shown<typeof CLAIMS>
+export type ShownProof = Shown<typeof PROOF>
 export type FileRoute = {
   readonly name: string
   readonly targets: readonly { readonly provider: string; readonly model?: string; readonly weight?: number }[]

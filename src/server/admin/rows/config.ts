@@ -76,6 +76,14 @@ const effective = z
         base_url: z.string(),
         keys: z.array(z.string()).describe('Fingerprints'),
         models: z.array(z.string()),
+        facts: z
+          .looseObject({
+            region: z.string().optional(),
+            retention: z.int().optional(),
+            training: z.boolean().optional(),
+          })
+          .nullable()
+          .describe('Where and how it keeps data; null: nothing is declared'),
         origin,
       }),
     ),
@@ -115,6 +123,7 @@ export const configRows = [
             base_url: 'https://api.openai.com/v1',
             keys: ['a1f3'],
             models: [],
+            facts: { region: 'us', retention: 30 },
             origin: 'env',
           },
         ],

@@ -43,10 +43,12 @@ const PROVIDERS: Readonly<Record<string, string>> = {
 
 const SENT = 'only OpenRouter applies it, while clients send it'
 
+const DECLARED = 'requests that state it go only to providers whose `facts` are declared; `require` is the same for all'
+
 /** Members of `provider` without a counterpart. */
 const PROVIDER_LEFT_OUT: Readonly<Record<string, string>> = {
-  data_collection: `retention is a matter of your contracts; ${SENT}`,
-  zdr: `retention is a matter of your contracts; ${SENT}`,
+  data_collection: DECLARED,
+  zdr: DECLARED,
   enforce_distillable_text: SENT,
   quantizations: SENT,
   max_price: `there is no limit of the price; ${SENT}`,

@@ -13,12 +13,12 @@ import { askProcesses } from '../processes.ts'
 import { type AdminCall, row } from '../row.ts'
 import { invalid } from '../validation.ts'
 
-const rule = z
+const ruleName = z
   .string()
   .min(1)
   .max(32)
   .describe('Name of a rule of `auth.jwt`; the block holds in all rules for its issuer')
-const subject = z.string().min(1).max(200).describe('As the claim `subject` of the rule has it')
+const subjectName = z.string().min(1).max(200).describe('As the claim `subject` of the rule has it')
 
 type ShownIdentity = z.output<typeof IDENTITY>
 type NamedSubject = { readonly rule: string; readonly subject: string }
@@ -41,7 +41,8 @@ const decide = async (
   const end = until === null ? null : new Date(until).toISOString()
   const result = await runFor(deps.control, call, { do: 'decide', kind: 'identity', id, state, until: end, reason })
   if (!result.ok) return result
-  return good({ body: { object: 'identity' as const, ...named, blocked: state !== null } })
+  const { rule, subject } = named
+  return good({ body: { object: 'identity' as const, rule, subject, blocked: state !== null } })
 }
 
 /** The subjects of all processes as one list, by ID. */
@@ -138,8 +139,8 @@ export const identityRows = [
     role: 'operator',
     scope: 'all',
     body: z.strictObject({
-      rule,
-      subject,
+      rule: ruleName,
+      subject: subjectName,
       until: time.nullable().default(null).describe('null: until it is unblocked'),
       reason: z.string().max(1_000).default(''),
     }),
@@ -156,7 +157,7 @@ export const identityRows = [
     summary: 'Unblock a subject of signed tokens',
     role: 'operator',
     scope: 'all',
-    body: z.strictObject({ rule, subject }),
+    body: z.strictObject({ rule: ruleName, subject: subjectName }),
     answer: IDENTITY_DECISION,
     example: {
       body: { rule: 'cluster', subject: 'system:serviceaccount:search:indexer' },

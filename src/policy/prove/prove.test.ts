@@ -286,3 +286,39 @@ test('prove: a claim about what does not exist is refused', () => {
   ])
     assert.throws(() => proofOf(BY_ACCESS, claim), /does not exist|must be one of/)
 })
+
+test('prove: 1,000 keys and 10,000 routes are few classes, and only classes that may leak are planned', () => {
+  const routes = Array.from({ length: 10_000 }, (_, n) => route(`route-${n}`, n % 2 === 0 ? 'us/m' : 'eu/m'))
+  const config: Config = {
+    settings: settingsSchema.parse({}),
+    instances: BY_ACCESS.instances,
+    routes: new Map(routes.map((one) => [one.name, one])),
+  }
+  const common = { status: 'active', limits: NO_LIMITS, cache: null, tags: {}, managed: 'api' } as const
+  const team: Team = { ...common, ...DEFAULT_TEAM, access: FULL_ACCESS, require: NO_REQUIRE }
+  const kinds = [{ require: EU }, { access: ONLY_EU }, { access: { ...FULL_ACCESS, routes: ['route-1'] } }]
+  const keys = Array.from({ length: 1_000 }, (_, n): ClientKey => {
+    const own = { id: `key_${n}`, name: `k${n}`, team: team.id, secrets: [], createdAt: 0, expiresAt: null }
+    const free = { access: FULL_ACCESS, require: NO_REQUIRE, defaultRoute: null, logBodies: false }
+    return { ...common, ...own, ...free, ...kinds[n % kinds.length] }
+  })
+  const directory: Directory = {
+    teams: new Map([[team.id, team]]),
+    keys: new Map(keys.map((key) => [key.id, key])),
+    budgets: new Map(),
+    prices: [],
+  }
+  const claim = parseClaim('model=route-1: region in eu; retention=0')
+  assert.ok(claim.ok)
+  const sources = { config, lists: new Map(), catalogue: () => undefined }
+  const proof = prove({ sources, directory, keyless: null, tokenRules: [], now: 0 }, claim.value)
+  assert.ok(proof.ok)
+  const { walked } = proof.value
+  assert.deepEqual([walked.clients, walked.classes], [1_000, 3])
+  const all = parseClaim('all: region in eu; retention=0')
+  assert.ok(all.ok)
+  const whole = prove({ sources, directory, keyless: null, tokenRules: [], now: 0 }, all.value)
+  assert.ok(whole.ok)
+  // Of three classes one may leak, by each name once for each of six kinds of requests at most.
+  assert.ok(whole.value.walked.plans <= 6 * (whole.value.walked.names + 10), JSON.stringify(whole.value.walked))
+})

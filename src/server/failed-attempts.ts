@@ -28,8 +28,8 @@ export class FailedAttempts {
 
   /** ms until the address may try again; 0: now. */
   waitFor(address: string): number {
-    const count = this.#count(address)
-    return count < this.#limit ? 0 : Math.ceil(((count - this.#limit + 1) * MINUTE) / this.#limit)
+    const over = this.#count(address) + 1 - this.#limit
+    return Math.max(0, Math.ceil((over * MINUTE) / this.#limit))
   }
 
   /** ms until a right credential is accepted; 0: it is, and this use is noted. */

@@ -55,7 +55,7 @@ export type BookedLease = HeldLease & {
 /**
  * ms. `lapse`: as in `LeaseAsk`; `idle`: without a use, until a lease is given back. `part`: of a limit that is kept free at most.
  */
-const KINDS: {
+export const LEASE_KINDS: {
   readonly [kind in LeaseKind]: { readonly lapse: number; readonly idle: number; readonly part: number }
 } = {
   slots: { lapse: 15_000, idle: 5_000, part: 1 / 16 },
@@ -198,11 +198,11 @@ export class LeaseBook {
     // A turn may come a little early.
     if (lease.isDirty) return age >= (isFar ? RARELY : 1) * interval - 10
     // Also what does not change is stated: the store may have been emptied.
-    return age >= Math.min(RARELY * interval, KINDS[lease.kind].lapse / 3) - 10
+    return age >= Math.min(RARELY * interval, LEASE_KINDS[lease.kind].lapse / 3) - 10
   }
 
   #isIdle(lease: BookedLease, now: number): boolean {
-    return isStated(lease) && lease.waiting.length === 0 && now - lease.usedAt > KINDS[lease.kind].idle
+    return isStated(lease) && lease.waiting.length === 0 && now - lease.usedAt > LEASE_KINDS[lease.kind].idle
   }
 
   #soon(lease: BookedLease): void {
@@ -282,12 +282,12 @@ export class LeaseBook {
   // ── Terms ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
   #termsOf(lease: BookedLease, leaves: boolean) {
-    const { lapse } = KINDS[lease.kind]
+    const { lapse } = LEASE_KINDS[lease.kind]
     return { ...lease.terms(), ...this.#wanted(lease), need: leaves ? 0 : lease.need, lapse, leaves }
   }
 
   #wanted({ kind, terms }: BookedLease) {
-    return { want: Math.floor(terms().limit * KINDS[kind].part), leaves: false }
+    return { want: Math.floor(terms().limit * LEASE_KINDS[kind].part), leaves: false }
   }
 }
 

@@ -30,9 +30,9 @@ const DELETED = 2_000
 const INCIDENTS = 10_000
 /**
  * ms after its start from which a process deletes what earlier ones of its gateway have spent. Before that, shared counters may still
- * need their parts: such a process has stated less than it has spent, until its lease lapses.
+ * need their parts: such a process has stated less than it has spent, until its lease lapses, after an hour.
  */
-export const MERGE_AFTER = 900_000
+export const MERGE_AFTER = 7_200_000
 
 /** What a bookkeeper continues from. */
 export function* storedState({ own, range }: StoredNames): LedgerSteps<StoredState> {

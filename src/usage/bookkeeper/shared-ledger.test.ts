@@ -18,12 +18,17 @@ import {
 } from '../../../test/support/bookkeeping.ts'
 import { onPostgres } from '../../../test/support/ledger-engines.ts'
 import { closedRecord, endedRecord, NOON, openedRecord } from '../../../test/support/ledger-records.ts'
+import { LEASE_KINDS } from '../../gateway/accounts/lease-book.ts'
 import { nodeName, storedNames } from '../journal/node-name.ts'
 import { Bookkeeper } from './bookkeeper.ts'
 import { MERGE_AFTER } from './ledger-steps.ts'
 
 const LIMITS = { keepDays: 1_000, keepHours: 1_000, maxMegabytes: 1_000 }
 const DAY = 86_400_000
+
+test('the parts of ended processes are kept until the leases of all of them have lapsed', () => {
+  assert.ok(MERGE_AFTER > LEASE_KINDS.budget.lapse)
+})
 
 test('node name: it is kept in the data folder and differs between folders', () => {
   const folders = [1, 2].map(() => mkdtempSync(join(tmpdir(), 'headgate-node-')))

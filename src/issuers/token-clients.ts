@@ -1,11 +1,12 @@
 /** Clients that present signed tokens: verified once, then found by digest. */
 import { createHash } from 'node:crypto'
-import type { Client, Directory, Team } from '../core/accounts.ts'
+import type { Client, Directory } from '../core/accounts.ts'
 import { BoundedMap } from '../core/bounded-map.ts'
 import { bad, fail, good, type Outcome } from '../core/failure.ts'
 import type { SeenIdentity } from '../core/seen-identity.ts'
 import type { TokenIdentity, TokenRule } from '../core/token-rule.ts'
 import { createAccountId } from '../policy/accounts/client-key.ts'
+import { teamNamed } from '../policy/accounts/directory.ts'
 import { checkClaims } from '../policy/identity/check-claims.ts'
 import { type SubjectIds, subjectKey, tokenClient } from '../policy/identity/token-client.ts'
 import { readToken } from '../policy/identity/token-form.ts'
@@ -50,7 +51,6 @@ export class TokenClients {
   #known = new BoundedMap<KnownToken>()
   /** By ID of the client. */
   readonly #seen = new BoundedMap<MutableSeen>()
-  #teams: { readonly of: Directory['teams']; readonly byName: ReadonlyMap<string, Team> } | null = null
 
   constructor(options: TokenClientsOptions) {
     this.#options = options
@@ -158,26 +158,9 @@ export class TokenClients {
   }
 
   #make(identity: TokenIdentity, seen: MutableSeen): Outcome<Client> {
-    const team = this.#teamNamed(identity.team)
+    const team = teamNamed(this.#options.directory(), identity.team)
     if (!team) return bad(teamUnknown(`jwt ${identity.rule.name}: there is no team ${JSON.stringify(identity.team)}`))
     return good(tokenClient(identity, seen, team))
-  }
-
-  #teamNamed(name: string): Team | undefined {
-    const { teams } = this.#options.directory()
-    if (this.#teams?.of !== teams) {
-      const present = [...teams.values()].filter(({ status }) => status !== 'deleted')
-      this.#teams = {
-        of: teams,
-        byName: new Map(
-          present.flatMap((team) => [
-            [team.id, team],
-            [team.name, team],
-          ]),
-        ),
-      }
-    }
-    return this.#teams.byName.get(name)
   }
 
   #seenOf(

@@ -5,6 +5,7 @@ import { NO_REQUIRE } from '../core/data-policy.ts'
 import { bad, fail, good, type Outcome } from '../core/failure.ts'
 import type { SignInSettings } from '../core/sign-in.ts'
 import { clientOf } from '../policy/accounts/client.ts'
+import { teamNamed } from '../policy/accounts/directory.ts'
 import { readAccessClaims, type TokenPerson } from '../policy/sign-in/access-claims.ts'
 import { payingTeam } from '../policy/sign-in/membership.ts'
 import { verifyAccessToken } from './access-token.ts'
@@ -90,12 +91,10 @@ export class PersonTokens implements SignedTokens {
 const nameOf = ({ id, email, name }: TokenPerson): string => email ?? name ?? id
 
 /** The client that a person and the paying team make. */
-const clientIn = (person: TokenPerson, settings: SignInSettings, { teams }: Directory): Outcome<Client> => {
+const clientIn = (person: TokenPerson, settings: SignInSettings, directory: Directory): Outcome<Client> => {
   if (!settings.providers.some(({ name }) => name === person.provider)) return refuse('idp')
-  const teamOf = (name: string) =>
-    teams.has(name) ? name : teams.values().find((one) => one.name === name && one.status !== 'deleted')?.id
-  const id = payingTeam(settings.teams, person, teamOf)
-  const team = id === undefined ? undefined : teams.get(id)
+  const id = payingTeam(settings.teams, person, (name) => teamNamed(directory, name)?.id)
+  const team = id === undefined ? undefined : directory.teams.get(id)
   if (!team) return bad(NO_TEAM)
   const key = {
     id: person.id,

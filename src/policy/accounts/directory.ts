@@ -54,6 +54,13 @@ const idIn = (
   return (reference: string): string => (records.has(reference) ? reference : (byName.get(reference) ?? reference))
 }
 
+/** The team with this ID or name; undefined: none has it, or it is deleted. */
+export const teamNamed = ({ teams }: Pick<Directory, 'teams'>, name: string): Team | undefined => {
+  const isPresent = ({ status }: Team) => status !== 'deleted'
+  const byId = teams.get(name)
+  return byId && isPresent(byId) ? byId : teams.values().find((one) => one.name === name && isPresent(one))
+}
+
 /** A directory in which records of the database have changed. `removed`: IDs of any kind. */
 export const changeDirectory = (
   { teams, keys, budgets, prices }: Directory,

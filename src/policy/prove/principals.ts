@@ -4,6 +4,7 @@ import type { FullConfig } from '../../core/config.ts'
 import type { TokenRule } from '../../core/token-rule.ts'
 import { clientOf } from '../accounts/client.ts'
 import { combined } from '../accounts/data-policy.ts'
+import { teamNamed } from '../accounts/directory.ts'
 import { namesCredential } from '../accounts/named-credentials.ts'
 import { tokenClient } from '../identity/token-client.ts'
 
@@ -59,10 +60,12 @@ const mayBeUsed = ({ status, expiresAt }: ClientKey, now: number): boolean =>
   status !== 'revoked' && (expiresAt === null || expiresAt > now)
 
 /** The teams of tokens that a rule admits. Tokens of a team that does not exist are refused. */
-const teamsOf = ({ team }: TokenRule, { teams }: Directory): ReadonlySet<Team> => {
-  const names = team.kind === 'value' ? [team.team] : [...team.map.map(([, to]) => to), team.fallback]
-  const isNamed = ({ id, name, status }: Team) => status !== 'deleted' && (names.includes(id) || names.includes(name))
-  return new Set([...teams.values()].filter(isNamed))
+const teamsOf = ({ team }: TokenRule, directory: Directory): ReadonlySet<Team> => {
+  const names =
+    team.kind === 'value'
+      ? [team.team]
+      : [...team.map.map(([, to]) => to), ...(team.fallback === null ? [] : [team.fallback])]
+  return new Set(names.flatMap((name) => teamNamed(directory, name) ?? []))
 }
 
 const tokenOf = (rule: TokenRule, team: Team): Client =>

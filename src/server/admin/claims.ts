@@ -4,7 +4,7 @@ import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { isObject, type Json } from '../../core/json.ts'
 import { mergePatch } from '../../core/merge-patch.ts'
 import { inTurns } from '../../core/steps.ts'
-import { changeDirectory } from '../../policy/accounts/directory.ts'
+import { changeDirectory, teamNamed } from '../../policy/accounts/directory.ts'
 import { type ClaimState, claimStates } from '../../policy/prove/claim-states.ts'
 import { principalSources } from '../../policy/prove/principals.ts'
 import type { ProofInput } from '../../policy/prove/prove.ts'
@@ -117,9 +117,7 @@ const changedRecord = (directory: Directory, { kind, id, body }: AccountChange):
   const read = KEY_BODY.safeParse(merged(own, body))
   if ((id !== null && !before) || !read.success) return null
   const { name, expires_at: expires, team: named } = read.data
-  const team = [...directory.teams.values()].find(
-    (one) => one.id === named || (one.name === named && one.status !== 'deleted'),
-  )
+  const team = teamNamed(directory, named)
   if (!team) return null
   const { id: known = 'key_new', status = 'active', secrets = [], createdAt = 0 } = before ?? {}
   const made = { id: known, status, secrets, createdAt, managed: 'api' as const, name, team: team.id }

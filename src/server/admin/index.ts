@@ -1,5 +1,6 @@
 /** The admin API: loaded at the first request to it. */
 
+import { teamNamed } from '../../policy/accounts/directory.ts'
 import type { AdminToken } from '../../records/store/record-operations.ts'
 import type { AdminApi } from '../admin-request.ts'
 import { isSignInPath } from '../sign-in-paths.ts'
@@ -38,10 +39,7 @@ export const openAdminApi = ({ tokens, onSignInProblem, ...deps }: AdminOptions)
     settings: sso,
     sessions,
     run: control.run,
-    teamOf: (name) => {
-      const { teams } = control.directory()
-      return teams.has(name) ? name : teams.values().find((team) => team.name === name)?.id
-    },
+    teamOf: (name) => teamNamed(control.directory(), name)?.id,
     dial: gateway.world.dial,
     now,
     report: onSignInProblem,

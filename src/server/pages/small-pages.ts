@@ -1,6 +1,5 @@
 /** Pages that are shown while there is no build. They have no script, and one small style sheet. */
-
-const escaped = (text: string): string => text.replace(/[&<>"]/g, (letter) => `&#${letter.charCodeAt(0)};`)
+import { escapeHtml } from '../escape-html.ts'
 
 /** The style sheet of these pages. */
 export const SMALL_STYLE =
@@ -45,13 +44,13 @@ export const smallPages = ({ title, command, style }: PageTexts) => {
     packageFailed: (reason: string): string =>
       page(
         'is not available',
-        `<pre>${escaped(reason)}</pre><p>If files of the package are missing, install it again. Under Node's permission model, start with <code>--allow-worker</code> and allow it to read the folder of the package.</p>` +
+        `<pre>${escapeHtml(reason)}</pre><p>If files of the package are missing, install it again. Under Node's permission model, start with <code>--allow-worker</code> and allow it to read the folder of the package.</p>` +
           '<p>The next attempt is made after 30 seconds. The gateway and its API are not affected.</p>',
       ),
     buildFailed: (output: string): string =>
       page(
         'could not be built',
-        `<p>This command shows the same problem:</p><pre>${command}</pre>${RETRY}<pre>${escaped(output)}</pre>`,
+        `<p>This command shows the same problem:</p><pre>${command}</pre>${RETRY}<pre>${escapeHtml(output)}</pre>`,
       ),
   }
 }

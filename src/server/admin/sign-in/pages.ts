@@ -1,5 +1,6 @@
 /** The pages of a sign-in: without script, with a reason in the gateway's own words. */
 import { createHash } from 'node:crypto'
+import { escapeHtml } from '../../escape-html.ts'
 
 const STYLE =
   ':root{color-scheme:light dark;font:16px/1.5 system-ui,sans-serif}body{max-width:32rem;margin:15vh auto 0;padding:0 1rem}h1{font-size:1.25rem}a{display:inline-block;padding:.25rem 0}code{font:.875rem ui-monospace,monospace}'
@@ -22,8 +23,6 @@ export const FORM_HEADERS = {
   ),
   'referrer-policy': 'same-origin',
 } as const
-
-const escaped = (text: string): string => text.replace(/[&<>"']/g, (letter) => `&#${letter.charCodeAt(0)};`)
 
 type Link = { readonly href: string; readonly text: string }
 
@@ -55,22 +54,25 @@ export const formPage = ({
   readonly form?: Form
   readonly requestId: string
 }): string => {
-  const items = links.map(({ href, text }) => `<li><a href="${escaped(href)}">${escaped(text)}</a></li>`).join('')
+  const items = links.map(({ href, text }) => `<li><a href="${escapeHtml(href)}">${escapeHtml(text)}</a></li>`).join('')
   return (
-    `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Headgate: ${escaped(title)}</title>` +
-    `<meta name="viewport" content="width=device-width"><style>${STYLE}</style></head><body><main><h1>${escaped(title)}</h1>` +
-    `<p>${escaped(sentence)}</p>${form ? formHtml(form) : ''}<ul>${items}</ul><p>Request <code>${escaped(requestId)}</code></p></main></body></html>`
+    `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Headgate: ${escapeHtml(title)}</title>` +
+    `<meta name="viewport" content="width=device-width"><style>${STYLE}</style></head><body><main><h1>${escapeHtml(title)}</h1>` +
+    `<p>${escapeHtml(sentence)}</p>${form ? formHtml(form) : ''}<ul>${items}</ul><p>Request <code>${escapeHtml(requestId)}</code></p></main></body></html>`
   )
 }
 
 const formHtml = ({ input, hidden, buttons }: Form): string => {
   const field = input
-    ? `<label>${escaped(input.label)} <input name="${escaped(input.name)}" value="${escaped(input.value)}" autocomplete="off" autocapitalize="characters" spellcheck="false" required></label> `
+    ? `<label>${escapeHtml(input.label)} <input name="${escapeHtml(input.name)}" value="${escapeHtml(input.value)}" autocomplete="off" autocapitalize="characters" spellcheck="false" required></label> `
     : ''
-  const kept = hidden ? `<input type="hidden" name="${escaped(hidden.name)}" value="${escaped(hidden.value)}">` : ''
+  const kept = hidden
+    ? `<input type="hidden" name="${escapeHtml(hidden.name)}" value="${escapeHtml(hidden.value)}">`
+    : ''
   const pressed = buttons
     .map(
-      ({ name, value, text }) => `<button name="${escaped(name)}" value="${escaped(value)}">${escaped(text)}</button>`,
+      ({ name, value, text }) =>
+        `<button name="${escapeHtml(name)}" value="${escapeHtml(value)}">${escapeHtml(text)}</button>`,
     )
     .join(' ')
   return `<form method="post">${field}${kept}${pressed}</form>`

@@ -145,7 +145,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'observe/live': [],
   'observe/alerts': ['transport/net'],
   // Signed tokens of clients.
-  issuers: ['storage/files'],
+  issuers: ['storage/files', 'transport/net'],
   // How clients are configured, for the command line and the dashboard.
   connect: [],
   'server/answers': ['records/entities'],

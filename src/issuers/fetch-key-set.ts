@@ -2,11 +2,11 @@
 import { readFile } from 'node:fs/promises'
 import { type Json, parseObject, readJson, text } from '../core/json.ts'
 import type { KeySetPlace } from '../core/token-rule.ts'
-import type { World } from '../core/world.ts'
+import type { Dial } from '../core/world.ts'
 import { type PublicKey, publicKeysOf } from '../policy/identity/choose-key.ts'
 import { discoveryAddress, isKeyAddress } from '../policy/identity/key-address.ts'
 import { freshFor } from '../policy/identity/key-refresh.ts'
-import { type FetchedText, fetchText } from './fetch-text.ts'
+import { shortRequest } from '../transport/net/short-request.ts'
 
 /** ms for a key set, with the discovery before it. */
 const PATIENCE = 5_000
@@ -19,19 +19,19 @@ export type FetchedSet =
   | { readonly ok: false; readonly problem: string }
 
 /** Opens connections that trust these certificates only. `close` ends them. */
-export type TrustingDial = (ca: string) => { readonly dial: World['dial']; close(): Promise<void> }
+export type TrustingDial = (ca: string) => { readonly dial: Dial; close(): Promise<void> }
 
-export type FetchDeps = Pick<World, 'dial' | 'later' | 'now'> & { readonly trusting: TrustingDial }
+export type FetchDeps = { readonly dial: Dial; readonly trusting: TrustingDial }
 
 /** Never rejects. A set without a key that verifies signatures is a failure. */
 export const fetchKeySet = async (deps: FetchDeps, place: KeySetPlace): Promise<FetchedSet> => {
   try {
     if (place.file !== null) return setFrom(readJson(await readFile(place.file, 'utf8')), FILE_FRESH)
     const token = place.tokenFile === null ? null : (await readFile(place.tokenFile, 'utf8')).trim()
-    if (place.caFile === null) return await fetchSet(deps, place, token)
+    if (place.caFile === null) return await fetchSet(deps.dial, place, token)
     const { dial, close } = deps.trusting(await readFile(place.caFile, 'utf8'))
     try {
-      return await fetchSet({ ...deps, dial }, place, token)
+      return await fetchSet(dial, place, token)
     } finally {
       void close()
     }
@@ -40,17 +40,13 @@ export const fetchKeySet = async (deps: FetchDeps, place: KeySetPlace): Promise<
   }
 }
 
-const fetchSet = async (deps: FetchDeps, place: KeySetPlace, token: string | null): Promise<FetchedSet> => {
-  const end = deps.now() + PATIENCE
+const fetchSet = async (dial: Dial, place: KeySetPlace, token: string | null): Promise<FetchedSet> => {
+  const signal = AbortSignal.timeout(PATIENCE)
   const configured = place.url ?? discoveryAddress(place.issuer)
   // The token is for the configured address, and for no other that a document names.
-  const get = (url: string): Promise<FetchedText> => {
+  const get = (url: string) => {
     const isOwn = token !== null && new URL(url).origin === new URL(configured).origin
-    return fetchText(deps, {
-      url,
-      headers: isOwn ? { authorization: `Bearer ${token}` } : {},
-      within: Math.max(1, end - deps.now()),
-    })
+    return fetchText(dial, { url, token: isOwn ? token : null }, signal)
   }
   let address = configured
   if (place.url === null) {
@@ -67,6 +63,28 @@ const fetchSet = async (deps: FetchDeps, place: KeySetPlace, token: string | nul
   }
   const fetched = await get(address)
   return fetched.ok ? setFrom(readJson(fetched.text), freshFor(fetched.cacheControl), address) : fetched
+}
+
+type FetchedText =
+  | { readonly ok: true; readonly text: string; readonly cacheControl: string | undefined }
+  | { readonly ok: false; readonly problem: string }
+
+const fetchText = async (
+  dial: Dial,
+  { url, token }: { readonly url: string; readonly token: string | null },
+  signal: AbortSignal,
+): Promise<FetchedText> => {
+  const failed = (problem: string) => ({ ok: false, problem: `${problem} (${url})` }) as const
+  const headers = { accept: 'application/json', ...(token !== null && { authorization: `Bearer ${token}` }) }
+  const sent = await shortRequest(dial, { method: 'GET', url, headers, connectTimeout: PATIENCE }, signal)
+  if (!sent.ok) {
+    const { kind, message } = sent.failure
+    return failed(kind === 'timeout' ? `no answer within ${PATIENCE} ms` : message.replace(/\.$/, ''))
+  }
+  const { status, headers: find, body } = sent.value
+  if (status !== 200) return failed(`status ${status}`)
+  if (body === null) return failed('the answer is larger than 256 KiB')
+  return { ok: true, text: body.toString(), cacheControl: find('cache-control') }
 }
 
 const setFrom = (set: Json | undefined, fresh: number, address?: string): FetchedSet => {

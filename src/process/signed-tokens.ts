@@ -33,7 +33,7 @@ type IssuersDeps = {
 
 export const openIssuers = (
   { current, keys, log }: IssuersDeps,
-  world: Pick<World, 'date' | 'now' | 'later' | 'dial'>,
+  world: Pick<World, 'date' | 'dial'>,
   proxyFor: NonNullable<DialOptions['proxyFor']>,
 ): TokenIssuers => {
   let loaded: TokenClients | null = null
@@ -45,12 +45,12 @@ export const openIssuers = (
       import('../issuers/fetch-key-set.ts'),
       import('../issuers/kept-sets.ts'),
     ])
-    const { date, now, later, dial } = world
+    const { date, dial } = world
     const clients = new TokenClients({
       date,
       directory: keys.directory,
       blocked: () => blockedSubjects(keys.decisions()),
-      fetchSet: (place) => fetchKeySet({ dial, later, now, trusting: (ca) => dialer({ ca, proxyFor }) }, place),
+      fetchSet: (place) => fetchKeySet({ dial, trusting: (ca) => dialer({ ca, proxyFor }) }, place),
       kept: keptSets(current.config.settings.data.dir),
       onProblem(issuer, problem) {
         if (problem === null) return log.info('jwt', { message: `The keys of ${issuer} can be read again.` })

@@ -87,9 +87,6 @@ export const sendAlert = async (
   const timestamp = Math.floor(Date.now() / 1000)
   const signature = secret && signatureOf(secret.reveal(), id, timestamp, body)
   const within = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT)])
-  const ended = new Promise<'ended'>((resolve) =>
-    within.addEventListener('abort', () => resolve('ended'), { once: true }),
-  )
   const call = {
     method: 'POST',
     // Redirects are not followed: they could lead to an address that the operator did not choose.
@@ -106,9 +103,12 @@ export const sendAlert = async (
     // The receiver may act on every request that it receives.
     once: true,
   } as const
-  const sent = await Promise.race([shortRequest(dial, call, within), ended])
-  if (sent === 'ended') return `no response within ${TIMEOUT / 1000} s`
-  if (!sent.ok) return sent.failure.kind === 'proxy' ? sent.failure.message : 'the receiver cannot be reached'
+  const sent = await shortRequest(dial, call, within)
+  if (!sent.ok) {
+    const { kind, message } = sent.failure
+    if (kind === 'timeout') return `no response within ${TIMEOUT / 1000} s`
+    return kind === 'proxy' ? message : 'the receiver cannot be reached'
+  }
   const { status } = sent.value
   return status >= 200 && status < 300 ? null : `the receiver responded with status ${status}`
 }

@@ -47,6 +47,7 @@ export const entraToken = async (
   if (!prepared.ok) return refuse(permanent(prepared.why), prepared.detail)
   for (let attempts = 1; ; attempts++) {
     const response = await requestToken(dial, prepared.request, signal)
+    if (!response.ok && signal.aborted) return response
     const status = response.ok ? response.value.status : 0
     // IMDS recommends retries on 404, 410, 429 and 5xx ("Retry guidance" of its token page); 404 is treated as permanent.
     // A failed connection is not retried: without a metadata server a retry fails too.

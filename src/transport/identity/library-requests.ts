@@ -16,13 +16,8 @@ const send = async (dial: Dial, call: LibraryCall, signal: AbortSignal): Promise
   if (method !== 'GET' && method !== 'POST') throw unreachable(fail('internal', `${method} is not possible.`))
   const headers = Object.fromEntries(Object.entries(call.headers).filter(([name]) => !OWN_HEADERS.has(name)))
   const request = { ...call, method, headers, connectTimeout: connectTimeoutFor(url) } as const
-  const aborted = new Promise<never>((_, reject) => {
-    const leave = () => reject(signal.reason)
-    if (signal.aborted) leave()
-    else signal.addEventListener('abort', leave, { once: true })
-  })
-  const response = await Promise.race([shortRequest(dial, request, signal), aborted])
-  if (!response.ok) throw unreachable(response.failure)
+  const response = await shortRequest(dial, request, signal)
+  if (!response.ok) throw response.failure.kind === 'timeout' ? signal.reason : unreachable(response.failure)
   return response.value
 }
 

@@ -13,7 +13,7 @@ export type TokenResponse = {
   readonly body: JsonObject | null
 }
 
-/** Resolves with the response, whatever its status, or a failure if there is none. After an abort it never settles. */
+/** Resolves with the response, whatever its status, or a failure if there is none: of kind `timeout` after an abort. */
 export const requestToken = async (
   dial: Dial,
   call: Omit<UpstreamCall, 'connectTimeout' | 'identity'>,

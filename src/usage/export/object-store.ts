@@ -44,7 +44,6 @@ export class ObjectStore {
   ): Promise<ObjectAnswer> {
     const { dial, signal } = this.#options
     const within = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT)])
-    const ended = new Promise<null>((resolve) => within.addEventListener('abort', () => resolve(null), { once: true }))
     const call = {
       method,
       url: urlOf(this.#place, name),
@@ -60,10 +59,10 @@ export class ObjectStore {
       identity: { cloud: 'aws', service: 's3', region: this.#place.region },
       connectTimeout: CONNECT,
     } as const
-    const sent = await Promise.race([shortRequest(dial, call, within), ended])
-    if (sent === null) return { ok: false, reason: `no response within ${TIMEOUT / 1000} s` }
+    const sent = await shortRequest(dial, call, within)
     if (!sent.ok) {
       const { kind, message } = sent.failure
+      if (kind === 'timeout') return { ok: false, reason: `no response within ${TIMEOUT / 1000} s` }
       return { ok: false, reason: kind === 'auth' || kind === 'proxy' ? message : 'the storage cannot be reached' }
     }
     const { status, body } = sent.value

@@ -191,9 +191,6 @@ export class IssuerCalls {
   /** A request to an issuer. Redirects are not followed. */
   async #fetch(url: string, options: Pick<CustomFetchOptions, 'method' | 'signal'> & Partial<CustomFetchOptions>) {
     const { method, body, headers, signal = AbortSignal.timeout(TIMEOUT * 1_000) } = options
-    const aborted = new Promise<'aborted'>((resolve) =>
-      signal.addEventListener('abort', () => resolve('aborted'), { once: true }),
-    )
     const call = {
       method: method === 'POST' ? 'POST' : 'GET',
       url,
@@ -202,9 +199,11 @@ export class IssuerCalls {
       connectTimeout: TIMEOUT * 1_000,
       once: true,
     } as const
-    const sent = await Promise.race([shortRequest(this.#dial, call, signal), aborted])
-    if (sent === 'aborted') throw new IssuerUnavailable(`no answer within ${TIMEOUT} s`)
-    if (!sent.ok) throw new IssuerUnavailable(sent.failure.message)
+    const sent = await shortRequest(this.#dial, call, signal)
+    if (!sent.ok) {
+      const { kind, message } = sent.failure
+      throw new IssuerUnavailable(kind === 'timeout' ? `no answer within ${TIMEOUT} s` : message)
+    }
     const { status, headers: received, body: content } = sent.value
     if (status >= 500 || status === 429) throw new IssuerUnavailable(`status ${status}`)
     if (content === null) throw new SignInRefused('the answer of the issuer is larger than 256 KiB', null)

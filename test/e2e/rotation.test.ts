@@ -5,7 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { skipWithoutProc } from './support/gauges.ts'
 import { post, type Started, start } from './support/process.ts'
 
-const ADMIN = 'admin-0123456789abcdef'
+/** Long, so that no worker takes it for a guess after the wrong keys of this address. */
+const ADMIN = 'admin-0123456789abcdef0123456789abcdef'
 const REQUESTS = 10_000
 const BODY = { model: 'demo/echo', messages: [{ role: 'user', content: 'hi' }] }
 

@@ -12,8 +12,8 @@ import { checkFit, checkLooks, type OpenDashboard } from './support/dashboard.ts
 import { isRead, PAGES, type PageName, withPages } from './support/pages.ts'
 import { ADMIN, type Populated, startPopulated } from './support/populated.ts'
 
-/** ms that a query of a slow table takes; the limit is 5 s. */
-const SLOW = 8_000
+/** ms that a query of a slow table takes; the limit is 5 s. Three times as long, as the machine may be busier now than later. */
+const SLOW = 15_000
 const TABLES = ['request', 'open_call', 'usage_day', 'usage_hour']
 
 const counting = (rows: number): string =>
@@ -106,7 +106,9 @@ describe('usage data that is read slowly', { skip: skipBrowser, concurrency: fal
             else await page.reload()
             await sentence(dashboard).waitFor({ timeout: 120_000 })
             const isGone = () => document.querySelector('.figure-value, .usage-table, .outcome') === null
-            await page.waitForFunction(isGone, null, { timeout: 120_000 })
+            await page.waitForFunction(isGone, null, { timeout: 120_000 }).catch(async () => {
+              assert.fail(`still shown: ${(await figures(dashboard)).join(' | ')}`)
+            })
             await look(dashboard, `slow-${name}-first`, name)
           })
         } finally {

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { FINDER_KINDS } from '../core/finder-kinds.ts'
 import type { GuardRule } from '../core/guard.ts'
+import { GUARD_ACTIONS } from '../core/guard-verdict.ts'
 import { PATTERNS, WORDS } from '../core/settings.ts'
 
 export const guardSchema = z
@@ -10,8 +11,10 @@ export const guardSchema = z
     patterns: PATTERNS.describe('regular expressions of further texts; their repetitions have limits'),
     words: WORDS.describe('further words and phrases, in upper and lower case, but not within other words'),
     action: z
-      .enum(['block', 'mask'])
-      .describe('`block`: the request is refused; `mask`: providers receive a mask, and the answer has the text again'),
+      .enum(GUARD_ACTIONS)
+      .describe(
+        '`block`: the request is refused; `mask`: providers receive a mask, and the answer has the text again; `flag`: it is only stated; `log`: the same without a response header',
+      ),
     message: z.string().min(1).max(300).optional().describe('what the refusal advises; with `block`'),
     label: z
       .string()

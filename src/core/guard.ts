@@ -7,6 +7,7 @@ import type { ChatEvent, Usage } from './chat.ts'
 import type { TextOrBytes } from './encoded-text.ts'
 import type { Failure } from './failure.ts'
 import type { FinderKind } from './finder-kinds.ts'
+import type { GuardAction, RuleVerdict } from './guard-verdict.ts'
 import type { HeaderLookup } from './headers.ts'
 import type { AnswerContext } from './protocol.ts'
 import type { Stage } from './stage.ts'
@@ -35,7 +36,7 @@ export type GuardRule = {
   readonly kinds: readonly FinderKind[]
   readonly patterns: readonly string[]
   readonly words: readonly string[]
-  readonly action: 'block' | 'mask'
+  readonly action: GuardAction
   /** What a refusal advises; null: to remove the text. */
   readonly message: string | null
   /** Null: that of what was found. */
@@ -57,8 +58,8 @@ export type RequestText = {
 export type GuardVerdict =
   /** The client receives the failure. */
   | { readonly refuse: Failure }
-  /** New texts by the texts that they replace, wherever these occur. `report`: for the client, in `x-headgate-guards`. */
-  | { readonly replace: ReadonlyMap<string, string>; readonly report?: string }
+  /** New texts by the texts that they replace, wherever these occur. */
+  | { readonly replace: ReadonlyMap<string, string> }
   /** The guard answers: no target is called. */
   | { readonly answer: () => Promise<void> }
 
@@ -99,4 +100,6 @@ export type GuardedCall = {
   readonly style: string
   readonly plan: Plan
   readonly headers: HeaderLookup
+  /** Records a verdict. */
+  readonly note: (verdict: RuleVerdict) => void
 }

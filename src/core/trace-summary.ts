@@ -2,6 +2,7 @@
 
 import type { Usage } from './chat.ts'
 import { type Failure, rowOf } from './failure.ts'
+import type { RuleVerdict } from './guard-verdict.ts'
 import type { CacheResult } from './journal.ts'
 import { memoizeLast } from './memoize-last.ts'
 import type { AttemptSummary } from './protocol.ts'
@@ -197,6 +198,18 @@ const trailOf = (trace: Trace, attempts: readonly AttemptRecord[], ended: EventO
  * provider, key id, then the result of the attempt or the reason of the skip.
  */
 export const trail = (trace: Trace): string => trailOf(trace, attemptsIn(trace), endIn(trace))
+
+/** The verdicts of rules so far. */
+export const verdictsIn = (trace: Trace): readonly RuleVerdict[] => {
+  // A loop: most calls have none, and allocate nothing.
+  let found: RuleVerdict[] | null = null
+  for (const event of trace)
+    if (event.type === 'guard') {
+      found ??= []
+      found.push(event.verdict)
+    }
+  return found ?? NONE
+}
 
 /** The attempts so far, as listed in an error body. */
 export const attemptsOf = (trace: Trace): readonly AttemptSummary[] => {

@@ -1,6 +1,7 @@
 /** Events of one request in order. The log line, the metrics, the trail header and the cost are computed from them. */
 import type { Usage } from './chat.ts'
 import type { Failure } from './failure.ts'
+import type { RuleVerdict } from './guard-verdict.ts'
 import type { SkippedTarget } from './skipped-target.ts'
 
 export type TraceEvent =
@@ -54,6 +55,8 @@ export type TraceEvent =
    * own answer, completed after its client left. `saved`: the usage that an answer from the cache did not need again.
    */
   | { readonly type: 'shared'; readonly how: SharedBy; readonly with: string; readonly saved?: SavedUsage }
+  /** The verdict of a rule of the operator, once for each rule, phase and action. */
+  | { readonly type: 'guard'; readonly verdict: RuleVerdict }
   /** The response cache was looked up, or not used (`why`). Absent: it is off for the client and its route. */
   | { readonly type: 'cache'; readonly result: CacheOutcome; readonly why?: string }
   /** The end of the request, once. `status`: the HTTP status sent to the client. */

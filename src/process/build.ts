@@ -279,6 +279,7 @@ const guardsOf = (current: Current) => {
         .digest(),
     fingerprint,
     turn,
+    now: () => performance.now(),
   })
 }
 

@@ -75,6 +75,7 @@ const byRules = operatorGuards({
   digest: (text) => createHash('sha256').update(text).digest(),
   fingerprint: (text) => text,
   turn: (run) => run(),
+  now: () => 0,
 })
 
 /** Each with a part that must not leave the gateway. */

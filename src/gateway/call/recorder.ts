@@ -1,13 +1,14 @@
 /** Records one call while it is served, and writes its error response if it fails. */
 
 import type { Failure } from '../../core/failure.ts'
+import { type RuleVerdict, summedVerdicts, verdictHeader } from '../../core/guard-verdict.ts'
 import type { IncomingRequest, RequestBody, ResponseWriter } from '../../core/http-exchange.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { BodyKeeper, CallBodies } from '../../core/kept-bodies.ts'
 import type { ClientProtocol, RateLimitNames } from '../../core/protocol.ts'
 import type { Target } from '../../core/target.ts'
 import type { EndedEvent, GatewayEvent, Trace, TraceEvent } from '../../core/trace.ts'
-import { attemptsOf, trail } from '../../core/trace-summary.ts'
+import { attemptsOf, trail, verdictsIn } from '../../core/trace-summary.ts'
 import type { World } from '../../core/world.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
 import type { Accounts } from '../accounts/accounts.ts'
@@ -80,6 +81,14 @@ export class Recorder {
     this.account.attempts.observe(event)
   }
 
+  /** Records the verdict of a rule. Those of one rule, phase and action are one event. */
+  judged(verdict: RuleVerdict): void {
+    const at = this.#events.findIndex((event) => event.type === 'guard' && isSameRule(event.verdict, verdict))
+    const known = this.#events[at]
+    if (known?.type === 'guard') this.#events[at] = { type: 'guard', verdict: summedVerdicts(known.verdict, verdict) }
+    else this.note({ type: 'guard', verdict })
+  }
+
   /** Frees the spare capacity of the event list, before a long stream. */
   releaseDetails(): void {
     this.#events = this.#events.slice()
@@ -130,6 +139,7 @@ export class Recorder {
     const by = this.#answeredBy ?? last
     const dropped = this.#answeredBy ? this.#dropped : (last?.dropped ?? [])
     const line = trail(this.#events)
+    const guards = verdictHeader(verdictsIn(this.#events))
     const headers: Record<string, string> = { 'x-request-id': this.id, 'x-headgate-attempts': String(attempts) }
     if (by) {
       headers['x-headgate-provider'] = printable(by.provider)
@@ -137,6 +147,7 @@ export class Recorder {
     }
     if (line !== '') headers['x-headgate-trail'] = printable(line)
     if (dropped.length > 0) headers['x-headgate-dropped'] = droppedLine(dropped)
+    if (guards !== '') headers['x-headgate-guards'] = printable(guards)
     const { admission } = this.account
     admission.addLimitHeaders(headers, this.#limitNames)
     if (admission.warnings.length > 0) headers['x-headgate-warning'] = printable(admission.warnings.join(', '))
@@ -175,6 +186,9 @@ export class Recorder {
     this.#gateway.emit({ event: 'request', trace: this.#events })
   }
 }
+
+const isSameRule = (a: RuleVerdict, b: RuleVerdict): boolean =>
+  a.guard === b.guard && a.phase === b.phase && a.action === b.action
 
 /** Maximum length of a response header value. Proxies reject header blocks of more than a few thousand bytes. */
 const MAX_HEADER_LENGTH = 1_024

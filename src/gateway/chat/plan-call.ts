@@ -125,7 +125,7 @@ const guardsOf = (
 ): readonly Guard[] => {
   const { gateway, protocol, received, config, plan, recorder, request, turn } = call
   const { style } = protocol
-  const chosen = guardsFor(gateway, { received, plan, style })
+  const chosen = guardsFor(gateway, { received, plan, style, recorder })
   const ownBody = { source: source.text, body }
   // A turn that is stored has an ID of its own, which no other request may receive. Turns are stored by default.
   const stored = isRecorded || (request.settings.store?.value ?? turn !== undefined)

@@ -10,7 +10,7 @@ import { hasDuplicateMembers } from '../../policy/idempotency-key.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
 import { changedTexts } from '../../protocols/shared/request-texts.ts'
 import { type Eventual, whenKnown } from '../accounts/authority.ts'
-import { printable, type RecordedReply, writeAndRecordError } from '../call/recorder.ts'
+import { type RecordedReply, writeAndRecordError } from '../call/recorder.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
 import { parseInTurns, readInTurns } from '../upstream/parse-request.ts'
 
@@ -37,8 +37,6 @@ export const passGuards = async <T>({ guards, request, own, reply, change }: Che
     await verdict.answer()
     return null
   }
-  if ('replace' in verdict && verdict.report)
-    reply.recorder.addHeaders({ 'x-headgate-guards': printable(verdict.report) })
   const changed = 'refuse' in verdict ? bad(verdict.refuse) : await change(verdict.replace)
   if (changed.ok) return changed.value
   writeAndRecordError(reply, changed.failure, null)
@@ -77,7 +75,6 @@ class CheckedTexts {
   readonly #body: JsonObject
   #originals: readonly RequestText[] | null = null
   #texts: readonly RequestText[] = []
-  readonly #reports: string[] = []
 
   constructor(body: JsonObject) {
     this.#body = body
@@ -98,8 +95,7 @@ class CheckedTexts {
   /** Returns the verdict if it is final. */
   take(verdict: GuardVerdict): GuardVerdict | null {
     if (!('replace' in verdict)) return verdict
-    const { replace, report } = verdict
-    if (report !== undefined) this.#reports.push(report)
+    const { replace } = verdict
     this.#texts = this.read().map((one) => {
       const text = replace.get(one.text)
       return text === undefined ? one : { ...one, text }
@@ -114,8 +110,7 @@ class CheckedTexts {
       const now = this.#texts[at]?.text
       if (now !== undefined && now !== text) replace.set(text, now)
     }
-    if (replace.size === 0) return null
-    return { replace, ...(this.#reports.length > 0 && { report: this.#reports.join(', ') }) }
+    return replace.size === 0 ? null : { replace }
   }
 }
 

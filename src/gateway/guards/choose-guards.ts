@@ -2,16 +2,25 @@
 import type { ChooseGuards, ChosenGuard } from '../../core/guard.ts'
 import type { IncomingRequest, RequestBody } from '../../core/http-exchange.ts'
 import type { Plan } from '../../core/target.ts'
+import type { Recorder } from '../call/recorder.ts'
 
 /** A call of a client. `style`: its kind, as in the log. */
-type GuardableCall = { readonly received: IncomingRequest<RequestBody>; readonly plan: Plan; readonly style: string }
+type GuardableCall = {
+  readonly received: IncomingRequest<RequestBody>
+  readonly plan: Plan
+  readonly style: string
+  /** Receives the verdicts. */
+  readonly recorder: Pick<Recorder, 'judged'>
+}
 
 /** The guards of a call, in order. */
 export const guardsFor = (
   { guards }: { readonly guards?: ChooseGuards },
-  { received, plan, style }: GuardableCall,
-): readonly ChosenGuard[] =>
-  guards?.({ id: received.id, client: received.client, style, plan, headers: received.headers }) ?? NO_GUARDS
+  { received, plan, style, recorder }: GuardableCall,
+): readonly ChosenGuard[] => {
+  const { id, client, headers } = received
+  return guards?.({ id, client, style, plan, headers, note: (verdict) => recorder.judged(verdict) }) ?? NO_GUARDS
+}
 
 const NO_GUARDS: readonly ChosenGuard[] = []
 

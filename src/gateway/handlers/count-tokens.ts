@@ -74,7 +74,7 @@ export const countTokens = (
     // Without a target the answer is an estimate, which is a request of the client all the same.
     const limited = await account.admission.enter()
     if (limited) return writeAndRecordError(call, limited, 0)
-    const guards = guardsFor(gateway, { received, plan: plan.value, style: STYLE })
+    const guards = guardsFor(gateway, { received, plan: plan.value, style: STYLE, recorder })
     const parsing = { protocol: decoder, path: received.path, limits: config.settings.limit, turn: gateway.world.turn }
     const sent = guards.length === 0 ? whole.value : await maskedBy(guards, whole.value, parsing)
     // What a guard refuses leaves the gateway for no count.

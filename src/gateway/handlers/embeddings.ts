@@ -131,7 +131,7 @@ type PlannedEmbeddings = {
 }
 
 const guardsOf = (gateway: EmbeddingsDeps, { received, call, plan, parsed }: PlannedEmbeddings): readonly Guard[] => {
-  const chosen = guardsFor(gateway, { received, plan, style: EMBEDDINGS })
+  const chosen = guardsFor(gateway, { received, plan, style: EMBEDDINGS, recorder: call.recorder })
   const own = { source: parsed.source.text, body: parsed.body }
   const cache = cacheGuard(gateway, {
     received,

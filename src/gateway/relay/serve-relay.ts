@@ -112,7 +112,7 @@ const guarded = (
   gateway: ModelCallDeps,
   { name, received, call, plan, parsed }: GuardableRelay,
 ): Eventual<RelayRequest | null> => {
-  const guards = guardsFor(gateway, { received, plan, style: name })
+  const guards = guardsFor(gateway, { received, plan, style: name, recorder: call.recorder })
   if (guards.length === 0) return parsed
   return passGuards({ guards, request: parsed, own: parsed, reply: call, change: parsed.withTexts })
 }

@@ -1,4 +1,6 @@
 /** Replaces found texts of one request by masks, and restores them in its answer. */
+import { merged } from './finders/find-texts.ts'
+import type { TextRange } from './finders/finder.ts'
 
 /** Ten bytes at least that stand for a text, the same in each process with the same secret. */
 export type MaskDigest = (text: string) => Uint8Array
@@ -56,6 +58,16 @@ export class Masks {
     return masks.find((mask) => !this.#texts.has(mask)) ?? `[${label}]`
   }
 
+  /** The masks in a text which these spans begin or end in. */
+  cutBy<T extends TextRange>(text: string, spans: readonly T[]): readonly T[] {
+    if (this.#texts.size === 0) return []
+    return Array.from(text.matchAll(MASKS.plain)).flatMap(({ 0: found, index: start }) => {
+      const end = start + found.length
+      const cut = spans.find((span) => span.start < end && span.end > start)
+      return cut && this.restored(found, 'plain') !== found ? [{ ...cut, start, end }] : []
+    })
+  }
+
   /** The text with what its masks stand for; a mask of another request stays. `replaced` receives each position and length. */
   restored(text: string, form: TextForm, replaced?: (at: number, before: number, after: number) => void): string {
     return text.replace(MASKS[form], (found: string, mask: string, at: number) => {
@@ -66,6 +78,24 @@ export class Masks {
       return written
     })
   }
+}
+
+/**
+ * The text with masks in place of the spans, of which those that overlap are one. The text may have masks already: one that a span
+ * cuts is masked again as a whole, with what it stands for.
+ */
+export const maskedText = (
+  text: string,
+  spans: readonly (TextRange & { readonly label: string })[],
+  masks: Masks,
+): string => {
+  let out = ''
+  let from = 0
+  for (const { start, end, label } of merged([...spans, ...masks.cutBy(text, spans)])) {
+    out += text.slice(from, start) + masks.maskOf(label, masks.restored(text.slice(start, end), 'plain'))
+    from = end
+  }
+  return out + text.slice(from)
 }
 
 /** The position up to which a text can be released: what follows may be the beginning of a mask. */

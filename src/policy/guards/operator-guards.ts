@@ -1,14 +1,16 @@
 /** The guards of an operator: rules which block requests, or mask what they find. */
 import type { ChatEvent } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
-import type { ChooseGuards, ChosenGuard, GuardRule, GuardVerdict, RequestText } from '../../core/guard.ts'
+import type { ChooseGuards, ChosenGuard, GuardedCall, GuardRule, GuardVerdict, RequestText } from '../../core/guard.ts'
+import { GUARD_ACTIONS, type RuleVerdict } from '../../core/guard-verdict.ts'
 import { memoizeLast } from '../../core/memoize-last.ts'
 import type { Stage } from '../../core/stage.ts'
 import { atOnce, inTurns, PIECE, type Steps, type TurnScheduler } from '../../core/steps.ts'
-import { finderOf, merged } from './finders/find-texts.ts'
-import type { Finder, FoundKind, FoundSpan } from './finders/finder.ts'
-import { type MaskDigest, Masks } from './masks.ts'
+import { finderOf } from './finders/find-texts.ts'
+import type { Finder, FoundKind, FoundSpan, TextRange } from './finders/finder.ts'
+import { type MaskDigest, Masks, maskedText } from './masks.ts'
 import { UnmaskingStage } from './unmasking.ts'
+import type { AskService, ServiceOf, ServiceSpan } from './verdict.ts'
 
 export type OperatorGuardDeps = {
   /** Absent: there are no rules. */
@@ -18,49 +20,60 @@ export type OperatorGuardDeps = {
   /** Stands for a text of any length. */
   readonly fingerprint: (text: string) => string
   readonly turn: TurnScheduler
+  /** In ms, of the monotonic clock. */
+  readonly now: () => number
+  /** Absent: no rule has a service. */
+  readonly services?: ServiceOf
 }
 
 /** A rule with its search. */
 type SearchedRule = { readonly rule: GuardRule; readonly find: Finder; readonly revision: string }
 
 /** Chooses the guard of a call: one for all rules that apply to its team. */
-export const operatorGuards = ({ rules, digest, fingerprint, turn }: OperatorGuardDeps): ChooseGuards => {
+export const operatorGuards = (deps: OperatorGuardDeps): ChooseGuards => {
+  const { rules, fingerprint } = deps
   const checksOf = memoizeLast((all: readonly GuardRule[]): readonly SearchedRule[] =>
-    all.map((rule) => ({ rule, find: finderOf(rule), revision: fingerprint(JSON.stringify(rule)) })),
+    all
+      .map((rule) => ({ rule, find: finderOf(rule), revision: fingerprint(JSON.stringify(rule)) }))
+      .toSorted((a, b) => GUARD_ACTIONS.indexOf(a.rule.action) - GUARD_ACTIONS.indexOf(b.rule.action)),
   )
-  return ({ client }) => {
+  return (call) => {
     const all = rules()
     if (all === undefined) return NO_GUARDS
-    const checks = checksOf(all).filter(({ rule }) => !rule.exceptTeams.includes(client.team.name))
-    if (checks.length === 0) return NO_GUARDS
-    const masks = new Masks((text) => digest(`${client.id} ${text}`))
-    return [new OperatorGuard({ checks, masks, turn })]
+    const checks = checksOf(all).filter(({ rule }) => !rule.exceptTeams.includes(call.client.team.name))
+    return checks.length === 0 ? NO_GUARDS : [new OperatorGuard(checks, call, deps)]
   }
 }
 
 const NO_GUARDS: readonly ChosenGuard[] = []
 
-/** A found text, and the rule that found it. */
-type MaskedSpan = FoundSpan & { readonly rule: GuardRule }
+/** What a rule has found in a text. */
+type LabelledSpan = TextRange & { readonly label: string }
 
 /** The rules for one call. A text that two rules find is one span: no rule reads the masks of another. */
 class OperatorGuard implements ChosenGuard {
   readonly revision: string
+  /** The strictest first: a request that a rule blocks is not read by others. */
   readonly #checks: readonly SearchedRule[]
+  readonly #call: GuardedCall
+  readonly #deps: OperatorGuardDeps
   readonly #masks: Masks
-  readonly #turn: TurnScheduler
 
-  constructor({ checks, masks, turn }: { checks: readonly SearchedRule[]; masks: Masks; turn: TurnScheduler }) {
+  constructor(checks: readonly SearchedRule[], call: GuardedCall, deps: OperatorGuardDeps) {
     this.#checks = checks
-    this.#masks = masks
-    this.#turn = turn
+    this.#call = call
+    this.#deps = deps
+    this.#masks = new Masks((text) => deps.digest(`${call.client.id} ${text}`))
     this.revision = checks.map(({ revision }) => revision).join()
   }
 
   request(texts: () => readonly RequestText[]): GuardVerdict | null | Promise<GuardVerdict | null> {
     const all = texts()
     const length = all.reduce((sum, { text }) => sum + text.length, 0)
-    return length > PIECE ? inTurns(this.#check(all), this.#turn) : atOnce(this.#check(all))
+    const checking = this.#check(new Set(all.map(({ text }) => text)))
+    const services = this.#services()
+    if (services.length === 0) return length > PIECE ? inTurns(checking, this.#deps.turn) : atOnce(checking)
+    return inTurns(checking, this.#deps.turn).then((own) => this.#ask(services, all, own))
   }
 
   /** Absent if nothing was masked: such an answer passes as without guards. */
@@ -68,37 +81,74 @@ class OperatorGuard implements ChosenGuard {
     return this.#masks.size === 0 ? undefined : () => new UnmaskingStage(this.#masks)
   }
 
-  *#check(texts: readonly RequestText[]): Steps<GuardVerdict | null> {
-    const replace = new Map<string, string>()
-    const counts = new Map<string, number>()
+  *#check(texts: ReadonlySet<string>): Steps<GuardVerdict | null> {
+    const { now } = this.#deps
+    const masked = new Map<string, LabelledSpan[]>()
     let read = 0
-    for (const text of new Set(texts.map((one) => one.text))) {
-      if (read > PIECE) {
-        yield
-        read = 0
+    for (const { rule, find } of this.#checks) {
+      const counts: Record<string, number> = {}
+      let ms = -now()
+      for (const text of texts) {
+        if (read > PIECE) {
+          ms += now()
+          yield
+          ms -= now()
+          read = 0
+        }
+        read += text.length
+        const spans = find(text).map((span) => ({ ...span, label: labelOf(rule, span.kind) }))
+        for (const { label } of spans) counts[label] = (counts[label] ?? 0) + 1
+        if (spans.length > 0 && rule.action === 'block') {
+          this.#note(rule, counts, ms + now())
+          return { refuse: refusalOf(rule, spans) }
+        }
+        if (spans.length > 0 && rule.action === 'mask') masked.set(text, [...(masked.get(text) ?? []), ...spans])
       }
-      read += text.length
-      const found: MaskedSpan[] = []
-      for (const { rule, find } of this.#checks) {
-        const spans = find(text)
-        if (spans.length > 0 && rule.action === 'block') return { refuse: refusalOf(rule, spans) }
-        for (const span of spans) found.push({ ...span, rule })
-      }
-      if (found.length > 0) replace.set(text, this.#masked(text, merged(found), counts))
+      if (Object.keys(counts).length > 0) this.#note(rule, counts, ms + now())
     }
-    if (replace.size === 0) return null
-    return { replace, report: Array.from(counts, ([name, count]) => `${name}=mask:${count}`).join(', ') }
+    return masked.size === 0 ? null : { replace: this.#replaced(masked) }
   }
 
-  #masked(text: string, spans: readonly MaskedSpan[], counts: Map<string, number>): string {
-    let out = ''
-    let from = 0
-    for (const { start, end, kind, rule } of spans) {
-      out += text.slice(from, start) + this.#masks.maskOf(rule.label ?? LABELS[kind], text.slice(start, end))
-      from = end
-      counts.set(rule.name, (counts.get(rule.name) ?? 0) + 1)
+  #note({ name: guard, action }: GuardRule, counts: RuleVerdict['counts'], ms: number): void {
+    this.#call.note({ guard, phase: 'request', action, counts, ms })
+  }
+
+  #replaced(spans: ReadonlyMap<string, readonly LabelledSpan[]>): ReadonlyMap<string, string> {
+    return new Map(Array.from(spans, ([text, found]) => [text, maskedText(text, found, this.#masks)]))
+  }
+
+  // ── Services ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  #services(): readonly AskService[] {
+    const { services } = this.#deps
+    return services ? this.#checks.flatMap(({ rule }) => services(rule) ?? []) : []
+  }
+
+  /** Asks all services at the same time, about the texts as the rules before them have left them. */
+  async #ask(
+    services: readonly AskService[],
+    texts: readonly RequestText[],
+    own: GuardVerdict | null,
+  ): Promise<GuardVerdict | null> {
+    if (own && !('replace' in own)) return own
+    const masked = own?.replace ?? new Map<string, string>()
+    const shown = texts.map((one) => ({ ...one, text: masked.get(one.text) ?? one.text }))
+    const answers = await Promise.all(services.map((ask) => ask(shown, this.#call)))
+    const spans = new Map<string, ServiceSpan[]>()
+    for (const { verdict, spans: found = [] } of answers) {
+      if (verdict) this.#call.note(verdict)
+      for (const span of found) spans.set(span.text, [...(spans.get(span.text) ?? []), span])
     }
-    return out + text.slice(from)
+    const refuse = answers.find((answer) => answer.refuse)?.refuse
+    if (refuse) return { refuse }
+    const replaced = new Map([...answers.flatMap(({ replace }) => [...(replace ?? [])]), ...this.#replaced(spans)])
+    const replace = new Map<string, string>()
+    for (const [at, { text }] of texts.entries()) {
+      const before = shown[at]?.text ?? text
+      const after = replaced.get(before) ?? before
+      if (after !== text) replace.set(text, after)
+    }
+    return replace.size === 0 ? null : { replace }
   }
 }
 
@@ -116,6 +166,8 @@ const LABELS: { readonly [kind in FoundKind]: string } = {
   pattern: 'TEXT',
   word: 'WORD',
 }
+
+const labelOf = ({ label }: GuardRule, kind: FoundKind): string => label ?? LABELS[kind]
 
 /** It names what was found, and quotes no text. */
 const refusalOf = ({ name, message }: GuardRule, spans: readonly FoundSpan[]) => {

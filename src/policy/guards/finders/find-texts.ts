@@ -3,7 +3,7 @@ import type { FinderKind } from '../../../core/finder-kinds.ts'
 import { apiKeys } from './api-key.ts'
 import { cards } from './card.ts'
 import { emails, phones } from './contact.ts'
-import { type Finder, type FoundKind, type FoundSpan, matchesOf } from './finder.ts'
+import { type Finder, type FoundKind, type FoundSpan, matchesOf, type TextRange } from './finder.ts'
 import { ibans } from './iban.ts'
 import { insees, nifs, ninos, ssns, steuerIds } from './person-number.ts'
 import { wordsOf } from './words.ts'
@@ -37,7 +37,7 @@ const FINDERS: { readonly [kind in FinderKind]: Finder } = {
 }
 
 /** The spans in order. Those that overlap become one, of the kind that begins first or, at one position, is longer. */
-export const merged = <T extends FoundSpan>(spans: readonly T[]): readonly T[] => {
+export const merged = <T extends TextRange>(spans: readonly T[]): readonly T[] => {
   if (spans.length < 2) return spans
   const out: T[] = []
   for (const span of spans.toSorted((a, b) => a.start - b.start || b.end - a.end)) {

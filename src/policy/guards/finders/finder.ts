@@ -5,7 +5,9 @@ import type { FinderKind } from '../../../core/finder-kinds.ts'
 export type FoundKind = FinderKind | 'pattern' | 'word'
 
 /** A part of a text, from `start` to before `end`. */
-export type FoundSpan = { readonly start: number; readonly end: number; readonly kind: FoundKind }
+export type TextRange = { readonly start: number; readonly end: number }
+
+export type FoundSpan = TextRange & { readonly kind: FoundKind }
 
 /** Returns the spans in a text. */
 export type Finder = (text: string) => readonly FoundSpan[]

@@ -46,6 +46,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'policy/prove': ['policy/accounts', 'policy/routing', 'policy/identity'],
   'policy/reply': [],
   'policy/retry': [],
+  'policy/sessions': [],
   'policy/sign-in': [],
   'policy/routing': ['policy/accounts', 'policy/health', 'policy/retry'],
 

@@ -123,6 +123,7 @@ test('every documented setting exists with its name and default', () => {
     ['usage.timezone', 'USAGE_TIMEZONE', 'UTC'],
     ['usage.rollupTag', 'USAGE_ROLLUP_TAG', undefined],
     ['usage.endUser', 'USAGE_END_USER', false],
+    ['sessions.guess', 'SESSIONS_GUESS', false],
     ['usage.drainOnAbort', 'USAGE_DRAIN_ON_ABORT', false],
     ['export.s3.bucket', 'EXPORT_S3_BUCKET', undefined],
     ['export.s3.prefix', 'EXPORT_S3_PREFIX', 'headgate'],

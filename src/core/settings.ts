@@ -326,6 +326,16 @@ export const settingsSchema = z.strictObject({
         ),
     })
     .prefault({}),
+  sessions: z
+    .strictObject({
+      guess: z
+        .boolean()
+        .default(false)
+        .describe(
+          'put requests that name no session into one by the beginning of their conversation, marked as guessed',
+        ),
+    })
+    .prefault({}),
   export: z
     .strictObject({
       s3: z

@@ -50,6 +50,7 @@ import { realWorld } from '../runtime/world.ts'
 import { isKeyRequired } from '../server/access-rules.ts'
 import { fingerprint } from '../server/fingerprint.ts'
 import { clientNow } from '../server/key-index.ts'
+import { sessionLetters } from '../server/session-letters.ts'
 import { type StoreOptions, threadedStore } from '../storage/responses/threaded-store.ts'
 import { sharedDatabase } from '../storage/sql/shared-database.ts'
 import { connectionFor, dialer } from '../transport/client/dial.ts'
@@ -352,6 +353,7 @@ const openAccounts = (
     journal: () => (current.config.settings.usage.ledger ? ledger : null),
     rules: () => accountRules(current.config),
     blockedUsers: () => blockedUsersOf(keys.decisions()),
+    sessionLetters,
     shared: store && { store, rules: () => leaseRules(current, worker) },
     reading,
   })
@@ -545,13 +547,14 @@ const openCache = async (
 const cacheBytes = ({ settings }: Config): number => settings.cache.maxMegabytes * 1024 * 1024
 
 const accountRules = (config: Config) => {
-  const { budget, usage } = config.settings
+  const { budget, usage, sessions } = config.settings
   return {
     maxOutput: budget.maxOutput,
     unknownPrice: budget.unknownPrice,
     whenUnknown: whenUnknown(config),
     rollupTag: usage.rollupTag,
     endUser: usage.endUser,
+    guessSessions: sessions.guess,
   }
 }
 

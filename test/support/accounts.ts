@@ -5,6 +5,7 @@ import type { JournalListener, JournalRecord, JournalResult } from '../../src/co
 import type { World } from '../../src/core/world.ts'
 import { Accounts, type AccountsOptions } from '../../src/gateway/accounts/accounts.ts'
 import { priceBook } from '../../src/policy/accounts/price-book.ts'
+import { sessionLetters } from '../../src/server/session-letters.ts'
 
 export const testAccounts = (world: World, more: Partial<AccountsOptions> = {}): Accounts =>
   new Accounts({
@@ -13,12 +14,19 @@ export const testAccounts = (world: World, more: Partial<AccountsOptions> = {}):
     prices: () => NO_PRICES,
     journal: () => null,
     rules: () => RULES,
+    sessionLetters,
     ...more,
   })
 
 const NO_BUDGETS: ReturnType<AccountsOptions['budgets']> = []
 const NO_PRICES = priceBook(() => undefined, [])
-const RULES = { maxOutput: 32_768, unknownPrice: 'dearest', whenUnknown: 'serve', endUser: false } as const
+const RULES = {
+  maxOutput: 32_768,
+  unknownPrice: 'dearest',
+  whenUnknown: 'serve',
+  endUser: false,
+  guessSessions: false,
+} as const
 
 /** A hard budget of all calls in the month. */
 export const testBudget = (amount: number, more: Partial<Budget> = {}): Budget => ({

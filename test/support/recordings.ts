@@ -84,7 +84,13 @@ export const messagesOf = ({ chunks, framing }: Pick<Recording, 'chunks' | 'fram
 export const allRecordings = (): readonly Recording[] => recorded(() => true)
 
 /** A recorded client request, and its source. */
-export type ClientRequest = { readonly name: string; readonly path: string; readonly body: JsonObject }
+export type ClientRequest = {
+  readonly name: string
+  readonly path: string
+  /** By lower-case name. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: JsonObject
+}
 
 /** Every recorded client request with a body. */
 export const clientRequests = (): readonly ClientRequest[] => {
@@ -98,8 +104,16 @@ export const clientRequests = (): readonly ClientRequest[] => {
         const body = object(request?.body)
         if (request?.method !== 'POST' || !body) return []
         const name = `${text(clientFile?.client) ?? file}: ${text(object(scenario)?.name) ?? ''} ${String(request.seq)}`
-        return [{ name, path: (text(request.url) ?? '').split('?')[0] ?? '', body }]
+        return [
+          { name, path: (text(request.url) ?? '').split('?')[0] ?? '', headers: headersOf(request.headers), body },
+        ]
       }),
     )
   })
+}
+
+/** Of a list of pairs, or of an object. */
+const headersOf = (recorded: unknown): Readonly<Record<string, string>> => {
+  const pairs = list(recorded).length > 0 ? list(recorded).map(list) : Object.entries(object(recorded) ?? {})
+  return Object.fromEntries(pairs.map(([name, value]) => [String(name).toLowerCase(), String(value)]))
 }

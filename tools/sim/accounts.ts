@@ -8,8 +8,17 @@ import type { World } from '../../src/core/world.ts'
 import { Accounts } from '../../src/gateway/accounts/accounts.ts'
 import { budgetScope } from '../../src/policy/accounts/budget-scope.ts'
 import type { PriceBook } from '../../src/policy/accounts/price-book.ts'
+import { sessionLetters } from '../../src/server/session-letters.ts'
 import { memoryJournal, testBudget, testClient } from '../../test/support/accounts.ts'
 import { type Chance, integer, pick } from './chance.ts'
+
+const RULES = {
+  maxOutput: 32_768,
+  unknownPrice: 'allow',
+  whenUnknown: 'serve',
+  endUser: true,
+  guessSessions: false,
+} as const
 
 /** More than all requests of a seed need. */
 const PLENTY = 1_000_000_000_000
@@ -48,7 +57,8 @@ export class SimAccounts {
       budgets: () => scopes,
       prices: () => prices,
       journal: () => (hasJournal ? journal : null),
-      rules: () => ({ maxOutput: 32_768, unknownPrice: 'allow', whenUnknown: 'serve', endUser: true }),
+      rules: () => RULES,
+      sessionLetters,
     })
     if (!hasJournal) this.#records = []
   }

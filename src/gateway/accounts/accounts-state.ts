@@ -8,6 +8,7 @@ import type { AnswerHistory } from './answer-history.ts'
 import type { Authority } from './authority.ts'
 import type { BudgetCounters } from './budget-counters.ts'
 import type { LimitCounters } from './limit-counters.ts'
+import type { SessionIds } from './session-ids.ts'
 
 /** Settings of accounts. */
 export type AccountRules = {
@@ -21,6 +22,8 @@ export type AccountRules = {
   readonly rollupTag?: string | undefined
   /** Whether the end user is recorded. */
   readonly endUser: boolean
+  /** Whether requests that name no session belong to one by the beginning of their conversation. */
+  readonly guessSessions: boolean
 }
 
 /** The prices of attempts. */
@@ -34,6 +37,7 @@ export type AccountsState = {
   readonly rules: () => AccountRules
   /** The end users that an operator has blocked; absent or null: none. */
   readonly blockedUsers?: (() => BlockedUsers | null) | undefined
+  readonly sessions: SessionIds
   readonly limits: LimitCounters
   readonly budgets: BudgetCounters
   readonly history: AnswerHistory

@@ -78,7 +78,14 @@ const given = (script: (asked: ScriptedCall) => void = answers, input: Given = {
     budgets: () => scopes,
     prices: () => prices,
     journal: () => (input.journal === false ? null : journal),
-    rules: () => ({ maxOutput: 32_768, unknownPrice: 'dearest', whenUnknown: 'serve', endUser: false, ...input.rules }),
+    rules: () => ({
+      maxOutput: 32_768,
+      unknownPrice: 'dearest',
+      whenUnknown: 'serve',
+      endUser: false,
+      guessSessions: false,
+      ...input.rules,
+    }),
   })
   let number = 0
   return {

@@ -1,6 +1,7 @@
 /** The accounts of this process: limits and budgets of its clients, and the journal of its calls. */
 import type { Client } from '../../core/accounts.ts'
 import type { Failure } from '../../core/failure.ts'
+import type { HeaderLookup } from '../../core/headers.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { Nano } from '../../core/money.ts'
@@ -10,6 +11,7 @@ import { traceParent } from '../../core/trace-parent.ts'
 import type { Counters } from '../../policy/accounts/attempt-admission.ts'
 import type { BudgetScope } from '../../policy/accounts/budget-scope.ts'
 import { programOf } from '../../policy/client-programs.ts'
+import { namedSession } from '../../policy/sessions/named-session.ts'
 import type { AccountsState } from './accounts-state.ts'
 import { AnswerHistory } from './answer-history.ts'
 import {
@@ -28,6 +30,7 @@ import { planAttempt } from './open-attempt.ts'
 import { type RefusedCall, RefusedCalls } from './refused-calls.ts'
 import { RequestAccount } from './request-account.ts'
 import { type ReservationRules, Reservations } from './reservations.ts'
+import { SessionIds, type SessionLetters } from './session-ids.ts'
 
 export type AccountsOptions = Pick<AccountsState, 'world' | 'prices' | 'journal' | 'rules' | 'blockedUsers'> & {
   /** The current budgets. A change is another array. */
@@ -36,6 +39,7 @@ export type AccountsOptions = Pick<AccountsState, 'world' | 'prices' | 'journal'
   readonly shared?: SharedCounterOptions | undefined
   /** Resolves when what was spent of new budgets is read; null: nothing is read. */
   readonly reading?: (() => Promise<unknown> | null | undefined) | undefined
+  readonly sessionLetters: SessionLetters
 }
 
 export type SharedCounterOptions = { readonly store: CounterStore; readonly rules: () => ReservationRules }
@@ -49,12 +53,13 @@ export class Accounts {
   readonly #refused: RefusedCalls
   #calls = 0
 
-  constructor({ budgets, shared, reading, ...options }: AccountsOptions) {
+  constructor({ budgets, shared, reading, sessionLetters, ...options }: AccountsOptions) {
     const { world } = options
     this.#reservations = new Reservations({ world, reading, ...shared })
     this.#state = {
       ...options,
       authority: this.#reservations,
+      sessions: new SessionIds(sessionLetters),
       limits: new LimitCounters(),
       budgets: new BudgetCounters(budgets, { servesUnknown: () => options.rules().whenUnknown === 'serve' }),
       history: new AnswerHistory(),
@@ -78,6 +83,8 @@ export class Accounts {
       trace,
       program,
       demand: NO_DEMAND,
+      session: null,
+      agent: null,
       isOver: false,
     }
     return new RequestAccount(this.#state, call)
@@ -99,12 +106,18 @@ export class Accounts {
   ): Promise<Failure | null> {
     const account = this.open(received, style)
     account.describe({ ...NO_DEMAND, output: 'text', plan, ...endUsersOf(members) })
-    return account.identify(members) ?? account.admission.refusal()
+    return account.identify({ members, headers: received.headers }) ?? account.admission.refusal()
   }
 
   /** Why a client receives nothing for an end user with these names; null: none of them is blocked. */
   blockOf(client: Client, users: readonly string[]): Failure | null {
     return blockOf(this.#state, client, users)
+  }
+
+  /** The ID of the session that a request names; null: it names none. */
+  sessionOf(client: Client, headers: HeaderLookup, members: JsonObject): string | null {
+    const named = namedSession(headers, members)
+    return named && this.#state.sessions.named(client, named.value).id
   }
 
   /** What an attempt at a candidate is estimated to cost, as budgets reserve it; null: it is unknown. Takes nothing. */

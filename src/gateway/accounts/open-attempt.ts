@@ -1,6 +1,7 @@
 /** An attempt of a call in its account: what it reserves, and what it costs. Amounts in nano-dollars. */
 import type { Budget, Client, Service, UsageSource } from '../../core/accounts.ts'
 import type { Nano } from '../../core/money.ts'
+import type { CallSession } from '../../core/session.ts'
 import type { Candidate, Target } from '../../core/target.ts'
 import type { Hold } from '../../policy/accounts/attempt-admission.ts'
 import { type ChargedEnd, chargedUsage } from '../../policy/accounts/charge.ts'
@@ -35,6 +36,10 @@ export type AccountedCall = {
 export type OpenCall = AccountedCall & {
   /** What its attempts need. */
   demand: CallDemand
+  /** Null: it belongs to no session. */
+  session: CallSession | null
+  /** The agent in the session; null: its main one. */
+  agent: string | null
   isOver: boolean
 }
 

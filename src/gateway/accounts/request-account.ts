@@ -1,10 +1,14 @@
 /** The account of one call: what it reserves and is charged, and its record in the journal. Amounts in nano-dollars. */
 import type { UsageSource } from '../../core/accounts.ts'
+import type { ChatRequest } from '../../core/chat.ts'
 import type { Failure } from '../../core/failure.ts'
+import type { HeaderLookup } from '../../core/headers.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { formatDollars, type Nano } from '../../core/money.ts'
 import type { EndedEvent, Trace } from '../../core/trace.ts'
 import { namedUsers } from '../../policy/accounts/blocked-users.ts'
+import { affinityOf } from '../../policy/routing/affinity.ts'
+import { namedSession } from '../../policy/sessions/named-session.ts'
 import type { AccountsState } from './accounts-state.ts'
 import { CallAdmission } from './call-admission.ts'
 import { CallAttempts } from './call-attempts.ts'
@@ -12,6 +16,13 @@ import { type CallDemand, endUsersOf } from './demand.ts'
 import { blockOf } from './end-user-block.ts'
 import { endedRecord } from './journal-records.ts'
 import type { OpenCall } from './open-attempt.ts'
+
+/** What names the session and the end user of a call. `request`: of a chat call, whose session may be guessed. */
+export type NamingRequest = {
+  readonly members: JsonObject
+  readonly headers: HeaderLookup
+  readonly request?: ChatRequest
+}
 
 export class RequestAccount {
   /** Whether the call and its attempts may be made. */
@@ -49,8 +60,16 @@ export class RequestAccount {
     return this.attempts.outputTokens
   }
 
-  /** Sets the end user, by the members of the request. Returns why the call must not be answered, or null. */
-  identify(members: JsonObject): Failure | null {
+  /** The ID of the session that the request names; null: it names none. */
+  get session(): string | null {
+    const { session } = this.#call
+    return session === null || session.name === null ? null : session.id
+  }
+
+  /** Sets the session and the end user of the request. Returns why the call must not be answered, or null. */
+  identify(naming: NamingRequest): Failure | null {
+    this.#setSession(naming)
+    const { members } = naming
     const users = endUsersOf(members)
     if (users.endUser === null) return null
     this.#call.demand = { ...this.#call.demand, ...users }
@@ -98,6 +117,17 @@ export class RequestAccount {
     if (this.#call.isOver) return
     this.settleAll('refused', undefined)
     this.#finish()
+  }
+
+  #setSession({ members, headers, request }: NamingRequest): void {
+    const { sessions, rules } = this.#state
+    const named = namedSession(headers, members)
+    if (named) {
+      this.#call.session = sessions.named(this.#call.client, named.value)
+      this.#call.agent = named.agent
+    } else if (request && rules().guessSessions) {
+      this.#call.session = sessions.guessed(this.#call.client, affinityOf(request))
+    }
   }
 
   #finish(): void {

@@ -3,7 +3,6 @@
 import type { Failure } from '../../core/failure.ts'
 import { type RuleVerdict, summedVerdicts, verdictHeader } from '../../core/guard-verdict.ts'
 import type { IncomingRequest, RequestBody, ResponseWriter } from '../../core/http-exchange.ts'
-import type { JsonObject } from '../../core/json.ts'
 import type { BodyKeeper, CallBodies } from '../../core/kept-bodies.ts'
 import type { ClientProtocol, RateLimitNames } from '../../core/protocol.ts'
 import type { Target } from '../../core/target.ts'
@@ -12,7 +11,7 @@ import { attemptsOf, trail, verdictsIn } from '../../core/trace-summary.ts'
 import type { World } from '../../core/world.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
 import type { Accounts } from '../accounts/accounts.ts'
-import type { RequestAccount } from '../accounts/request-account.ts'
+import type { NamingRequest, RequestAccount } from '../accounts/request-account.ts'
 import type { TokenUsage } from '../accounts/token-usage.ts'
 import { errorResponse } from './error-response.ts'
 
@@ -31,7 +30,7 @@ export type RecorderDeps = {
 export type CallKind = { readonly protocol: ClientProtocol; readonly style: string }
 
 /** What is known of a call after its request is parsed. `members`: of the client's own body. */
-type ParsedCall = { readonly model: string; readonly stream: boolean; readonly members: JsonObject }
+type ParsedCall = NamingRequest & { readonly model: string; readonly stream: boolean }
 
 /** The trace of one request. The log line, the metrics and the response headers are derived from it. */
 export class Recorder {
@@ -68,11 +67,12 @@ export class Recorder {
     return this.#events
   }
 
-  /** Adds the model and the end user after the request is parsed. Returns why the end user is refused, or null. */
-  received({ model, stream, members }: ParsedCall): Failure | null {
+  /** Adds the model, the session and the end user after the request is parsed. Returns why the call is refused, or null. */
+  received(parsed: ParsedCall): Failure | null {
+    const { model, stream } = parsed
     const first = this.#events[0]
     if (first?.type === 'received') this.#events[0] = { ...first, model, stream }
-    return this.account.identify(members)
+    return this.account.identify(parsed)
   }
 
   /** Appends an event. */

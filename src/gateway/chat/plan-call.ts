@@ -76,7 +76,9 @@ const planParsed = (
     return null
   }
   const { request } = parsed.value
-  const blocked = recorder.received({ model: request.model, stream: request.stream, members: parsed.value.body })
+  const { model, stream } = request
+  const { headers } = call.received
+  const blocked = recorder.received({ model, stream, members: parsed.value.body, headers, request })
   if (blocked) {
     writeAndRecordError(call, blocked, null)
     return null

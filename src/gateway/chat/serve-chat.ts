@@ -106,8 +106,8 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
 }
 
 const routeContextFor = (call: PlannedCall): RouteContext => {
-  const { gateway, received, config, plan, inbound, turn } = call
-  const keysOf = keyOrder(gateway, config, inbound)
+  const { gateway, received, config, plan, inbound, turn, recorder } = call
+  const keysOf = keyOrder(gateway, config, inbound, recorder.account.session)
   return routeContextOf({
     client: received.client,
     plan,

@@ -52,7 +52,7 @@ export const countTokens = (
     const parsed = await parseInTurns(decoder, received, config.settings.limit, gateway.world.turn)
     if (!parsed.ok) return writeAndRecordError(call, parsed.failure, null)
     const { request, body } = parsed.value
-    const blocked = recorder.received({ model: request.model, stream: false, members: body })
+    const blocked = recorder.received({ model: request.model, stream: false, members: body, headers: received.headers })
     if (blocked) return writeAndRecordError(call, blocked, 0)
     const whole = withHistory ? await withHistory(parsed.value) : parsed
     if (!whole.ok) return writeAndRecordError(call, whole.failure, null)
@@ -86,7 +86,7 @@ export const countTokens = (
       running: call,
       plan: { ...plan.value, candidates: [...requests.keys()] },
       config,
-      keysOf: keyOrder(gateway, config, inbound),
+      keysOf: keyOrder(gateway, config, inbound, account.session),
       prepare: (candidate) => {
         const prepared = requests.get(candidate)
         return prepared ? countRequest(inbound, counting, candidate, prepared) : null

@@ -66,7 +66,12 @@ export const serveEmbeddings = (
     const parsed = await parseEmbeddingsInTurns(received.body, config.settings.limit, gateway.world.turn)
     if (!parsed.ok) return writeAndRecordError(call, parsed.failure, null)
     const { request } = parsed.value
-    const blocked = recorder.received({ model: request.model, stream: false, members: parsed.value.body })
+    const blocked = recorder.received({
+      model: request.model,
+      stream: false,
+      members: parsed.value.body,
+      headers: received.headers,
+    })
     if (blocked) return writeAndRecordError(call, blocked, null)
     const plan = planFor(gateway, config, {
       model: request.model,

@@ -36,7 +36,7 @@ export const explainCall = async (gateway: ModelCallDeps, received: IncomingRequ
     const limited = await account.admission.enter()
     if (limited) return bad(limited)
     if (isEmbeddings(received)) {
-      const blocked = account.identify(parseObject(received.body.text) ?? {})
+      const blocked = account.identify({ members: parseObject(received.body.text) ?? {}, headers: received.headers })
       return blocked ? bad(blocked) : explain(gateway, received)
     }
     const style = styleOf(received)
@@ -44,7 +44,7 @@ export const explainCall = async (gateway: ModelCallDeps, received: IncomingRequ
     const { world } = gateway
     const parsed = await parseInTurns(style.value, received, gateway.config().settings.limit, world.turn)
     if (!parsed.ok) return parsed
-    const blocked = account.identify(parsed.value.body)
+    const blocked = account.identify({ members: parsed.value.body, headers: received.headers })
     if (blocked) return bad(blocked)
     return explainText(gateway, { received, audience: 'client' }, parsed.value, NO_ASSUMPTION)
   } finally {
@@ -95,7 +95,8 @@ const explainText = (
     isExpected: true,
   })
   if (!plan.ok) return plan
-  const keysOf = keyOrder(gateway, config, inbound)
+  const session = gateway.accounts.sessionOf(client, headers, inbound.body)
+  const keysOf = keyOrder(gateway, config, inbound, session)
   const states = keyStates(gateway, config, assume, { candidates: plan.value.candidates, keysOf, audience })
   const { request, body: members } = inbound
   const demand = textDemand({ request, members, body: received.body, plan: plan.value })

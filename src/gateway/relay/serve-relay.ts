@@ -48,7 +48,7 @@ const serve = async (
   if (!parsed.ok) return writeAndRecordError(call, parsed.failure, null)
   const { model, body: members, tokens } = parsed.value
   const isWhole = isSentWhole(row, members)
-  const blocked = recorder.received({ model, stream: !isWhole, members })
+  const blocked = recorder.received({ model, stream: !isWhole, members, headers: received.headers })
   if (blocked) return writeAndRecordError(call, blocked, null)
   const plan = planFor(gateway, config, {
     model,

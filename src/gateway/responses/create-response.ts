@@ -112,7 +112,7 @@ const answerInBackground = async (call: ResponseCall): Promise<void> => {
     const recorder = new Recorder(gateway, received, { protocol: openaiResponses, style: openaiResponses.style })
     if (parsed.ok) {
       const { request, body: members } = parsed.value
-      recorder.received({ model: request.model, stream: request.stream, members })
+      recorder.received({ model: request.model, stream: request.stream, members, headers: received.headers })
     }
     writeAndRecordError({ protocol: openaiResponses, responseWriter, recorder }, failure, null)
   }

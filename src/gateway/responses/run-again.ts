@@ -10,6 +10,7 @@ import { type JsonObject, parseObject } from '../../core/json.ts'
 import { timeLetters } from '../../core/request-time.ts'
 import type { LostRun } from '../../core/stored-response.ts'
 import { hasEffects } from '../../policy/retry/retry-safety.ts'
+import { SESSION_HEADERS } from '../../policy/sessions/named-session.ts'
 import { protocols } from '../../protocols/index.ts'
 import { randomLetters } from '../call/ids.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
@@ -22,7 +23,7 @@ import { turnDeps } from './turn-deps.ts'
 const { 'openai-responses': openaiResponses } = protocols
 
 /** Headers that are stored: what a call reads of its client, and never a credential. */
-const KEPT = ['openai-beta', 'traceparent', 'user-agent', REQUIRE_HEADER] as const
+const KEPT = ['openai-beta', 'traceparent', 'user-agent', REQUIRE_HEADER, ...SESSION_HEADERS]
 
 /** The first line of a stored request; its body follows. */
 type StoredHead = {

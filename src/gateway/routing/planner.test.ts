@@ -101,6 +101,22 @@ for (const [style, turns] of styles)
     assert.equal(seen.size, KEYS.length)
   })
 
+test('sticky: all conversations of a session that requests name use one key, and sessions are spread over all keys', async () => {
+  const { send, world } = sticky()
+  const seen = new Set<string>()
+  for (let n = 0; n < 30; n++) {
+    world.calls.length = 0
+    for (const question of ['one', 'two', 'three']) {
+      send({ model: 'm', messages: [{ role: 'user', content: question }], metadata: { session_id: `s${n}` } })
+      await world.advance(10)
+    }
+    const keys = new Set(world.calls.map(keyOf))
+    assert.equal(keys.size, 1, `session ${n}: ${[...keys]}`)
+    seen.add([...keys].join())
+  }
+  assert.equal(seen.size, KEYS.length)
+})
+
 for (const speaks of ['openai-chat', 'openai-responses'] as const)
   test(`sticky: a turn that only references the previous one uses the same key (${speaks})`, async () => {
     const { gateway, world } = sticky(speaks)

@@ -160,16 +160,18 @@ const cacheFor = (
 
 /**
  * Returns a candidate's keys in the order in which this request tries them. The order is computed on first use and is the
- * same for all attempts of the request. `inbound`: for prompt cache affinity; null: none.
+ * same for all attempts of the request. `inbound`: for prompt cache affinity; null: none. `session`: the ID of
+ * the session that it names, whose requests go to one key.
  */
 export const keyOrder = (
   { health, world }: Pick<RouterDeps, 'health' | 'world'>,
   { settings }: Config,
   inbound: InboundRequest | null,
+  session: string | null = null,
 ): ((candidate: Candidate) => Iterable<ProviderKey>) => {
   let orders: Map<Candidate, Iterable<ProviderKey>> | null = null
   const requestNumber = settings.keyStrategy === 'round-robin' ? health.turn() : 0
-  const affinity = inbound && settings.keyStrategy === 'sticky' ? affinityOf(inbound.request) : undefined
+  const affinity = inbound && settings.keyStrategy === 'sticky' ? (session ?? affinityOf(inbound.request)) : undefined
   return (candidate) => {
     const { instance } = candidate
     // Avoid work: a plan may have hundreds of candidates.

@@ -319,10 +319,12 @@ class ResponseSharing<Deps extends SharingDeps> {
   /** A recorder for a call that is not served. `blocked`: why its end user is refused. */
   #recorderOf(call: ShareableCall): { readonly recorder: Recorder; readonly blocked: Failure | null } {
     const { received } = call
+    const { headers } = received
     const recorder = new Recorder(this.#gateway, received, call)
     const { body } = received
     const members = body instanceof Uint8Array ? {} : (parseObject(body.text) ?? {})
-    const blocked = recorder.received({ model: text(members.model) ?? '', stream: members.stream === true, members })
+    const stream = members.stream === true
+    const blocked = recorder.received({ model: text(members.model) ?? '', stream, members, headers })
     return { recorder, blocked }
   }
 

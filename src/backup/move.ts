@@ -69,6 +69,7 @@ const USAGE: readonly TableMove[] = [
   { table: 'request', key: ['received', 'id'], amount: 'cost', convert: withNode },
   { table: 'usage_day', key: DAY_USAGE_KEY, amount: 'cost' },
   { table: 'usage_hour', key: HOUR_USAGE_KEY, amount: 'cost' },
+  { table: 'session', key: ['id'], amount: 'cost' },
   { table: 'budget_sum', key: ['counter', 'period_start'], amount: 'spent', replaces: true },
   {
     table: 'process_sum',

@@ -66,6 +66,8 @@ const REQUEST: ShownRequest = {
   cost: '0.000251000',
   saved: '0.000000000',
   require: null,
+  session: null,
+  agent: null,
   trace: null,
   decision: null,
   attempts: [FIRST, attempt(1, {})],

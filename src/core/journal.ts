@@ -138,6 +138,11 @@ export type RequestEnded = CallNumber & {
   readonly saved: number
   /** What was required of its data, as `x-headgate-require` states it; null: nothing. */
   readonly require: string | null
+  /** The ID of its session, and its agent in it; null: none, and the main one. */
+  readonly session: string | null
+  readonly agent: string | null
+  /** The session as the client names it; null: it is guessed, or there is none. */
+  readonly sessionName: string | null
   /** `traceparent` of the request. */
   readonly trace: string | null
   /** The kind of client (`clientOf`). */

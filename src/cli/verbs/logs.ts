@@ -16,6 +16,7 @@ type RequestLogOptions = {
   readonly key?: string
   readonly model?: string
   readonly endUser?: string
+  readonly session?: string
   readonly text?: string
   readonly status?: string
   readonly slow?: string
@@ -56,6 +57,7 @@ type RowFilter = {
   readonly key: string | undefined
   readonly any_model: string | undefined
   readonly end_user: string | undefined
+  readonly session: string | undefined
   readonly q: string | undefined
   readonly status: readonly string[]
   readonly min_ms: number | undefined
@@ -170,6 +172,7 @@ export const define: DefineVerb = (command, cli) => {
     .option('--key <key>', 'only requests of this client key: name or ID')
     .option('--model <model>', 'only requests for this model or route, or answered by this model')
     .option('--end-user <user>', 'only requests of this end user')
+    .option('--session <id>', 'only requests of this session')
     .option('--text <text>', 'only requests with this text in an error, model, trail or ID')
     .option('--status <code>', 'only this status, such as 404 or 5xx; several with commas')
     .option('--slow <duration>', 'only requests that took at least this long, such as 5s')
@@ -180,13 +183,22 @@ export const define: DefineVerb = (command, cli) => {
       '\nExample: headgate logs -f --status 5xx\nExample: headgate logs --key search-prod --text "rate limit"',
     )
     .action(async (options: RequestLogOptions) => {
-      const { model, endUser, text: q } = options
+      const { model, endUser, session, text: q } = options
       const min_ms = slowMs(options.slow)
       const gateway = await gatewayOf(cli())
       const records = throughGateway(gateway)
       const team = options.team === undefined ? undefined : await idOf(records, 'team', options.team)
       const key = options.key === undefined ? undefined : await keyOf(records, options.key)
-      const filter = { team, key, any_model: model, end_user: endUser, q, status: statusesOf(options.status), min_ms }
+      const filter = {
+        team,
+        key,
+        any_model: model,
+        end_user: endUser,
+        session,
+        q,
+        status: statusesOf(options.status),
+        min_ms,
+      }
       if (options.follow) return await follow(cli(), gateway, filter)
       const query = { ...filter, from: timeOf('--since', options.since, -1), limit: options.limit }
       const { rows, next } = await searched(cli(), gateway, query)

@@ -20,7 +20,7 @@ import type { AccountRules } from './accounts-state.ts'
 import type { BudgetCell } from './budget-counters.ts'
 import { decisionOf, messageOf } from './decision.ts'
 import type { CallDemand } from './demand.ts'
-import type { AccountedCall, Charged, OpenAttempt } from './open-attempt.ts'
+import type { AccountedCall, Charged, OpenAttempt, OpenCall } from './open-attempt.ts'
 
 export const openedRecord = (
   { number, id, style, client, program, clientRequestId }: AccountedCall,
@@ -83,7 +83,18 @@ type EndedCall = {
 }
 
 export const endedRecord = (
-  { number, id, style, client, received, trace: parent, program, clientRequestId }: AccountedCall,
+  {
+    number,
+    id,
+    style,
+    client,
+    received,
+    trace: parent,
+    program,
+    clientRequestId,
+    session,
+    agent,
+  }: Omit<OpenCall, 'demand'>,
   { endUser, route, plan }: CallDemand,
   trace: Trace,
   { at, rules, saved }: EndedCall,
@@ -119,6 +130,9 @@ export const endedRecord = (
     overheadUs: Math.round(summary.overheadMs * 1_000),
     saved,
     require: requiredOf(plan, summary.failure),
+    session: session?.id ?? null,
+    agent,
+    sessionName: session?.name ?? null,
     trace: parent,
     client: program,
     clientRequestId,

@@ -85,6 +85,8 @@ export const REQUEST = z
     cost: dollars.nullable(),
     saved: dollars,
     require: z.string().nullable().describe('what was required of its data: `region=eu; retention=0`; null: nothing'),
+    session: z.string().nullable().describe('the ID of its session: `ses_…`, or `gss_…` if it is guessed; null: none'),
+    agent: z.string().nullable().describe('its agent in the session; null: the main one'),
     trace: z.string().nullable(),
     node: z.string().optional(),
     decision: decision.nullable(),
@@ -100,6 +102,8 @@ export const ENDED_REQUEST = REQUEST.omit({ attempts: true }).partial({
   trail: true,
   saved: true,
   require: true,
+  session: true,
+  agent: true,
   trace: true,
   decision: true,
 })
@@ -230,6 +234,8 @@ export const REQUEST_EXAMPLE = {
   cost: '0.000251000',
   saved: '0.000000000',
   require: null,
+  session: null,
+  agent: null,
   trace: null,
   node: 'local',
   decision: {

@@ -10,6 +10,7 @@ import { answered, checkSums, closers, count, ENDED, given, OWN, storeAll } from
 import { isLong } from '../../../test/support/lane.ts'
 import { onEachEngine, SQLITE } from '../../../test/support/ledger-engines.ts'
 import { closedRecord, endedRecord, journalLines, NOON, openedRecord } from '../../../test/support/ledger-records.ts'
+import type { RequestEnded } from '../../core/journal.ts'
 import { PostgresPool } from '../../storage/sql/postgres/pool.ts'
 import { USAGE_FILE } from '../journal/file.ts'
 import { listSegments, processName, segmentFile, thisProcess } from '../journal/segment-files.ts'
@@ -102,6 +103,46 @@ onEachEngine((engine) => {
     await Promise.all([bookkeeper.step(), bookkeeper.sums(NOON, []), bookkeeper.sums(NOON, [])])
     await storeAll(bookkeeper)
     assert.deepEqual(checkSums(), { attempts: 200, requests: 200, cost: 14_000 })
+  })
+
+  test('bookkeeper: sessions are added up, also of several processes, and old ones are deleted', async () => {
+    const { open, write, reading } = given(engine)
+    const [first, other] = ['ses_aaaaaaaaaaaa', 'gss_bbbbbbbbbbbb']
+    const of = (call: number, session: string, changes: Partial<RequestEnded> = {}) => [
+      openedRecord(call),
+      closedRecord(call),
+      endedRecord(call, { session, sessionName: session === first ? 'mine' : null, ...changes }),
+    ]
+    const calls = count(10).flatMap((call) => of(call, first, { agent: call > 5 ? 'agent' : null }))
+    write(ENDED, [...calls, ...of(11, other, { outcome: 'refused' }), ...answered(12)])
+    const bookkeeper = open()
+    await storeAll(bookkeeper)
+    write(OWN, [...of(20, first, { key: 'key_b' }), ...of(21, other)])
+    await storeAll(bookkeeper)
+    const rows = () => reading((all) => all('SELECT * FROM session ORDER BY id'))
+    const sums = { attempts: 2, input: 20, output: 10, cache_read: 0, cache_write: 0, cost: 140, most_input: 10 }
+    const row = { key: 'key_a', team: 'team_a', client: 'openai-sdk' }
+    assert.deepEqual(rows(), [
+      { ...row, id: other, name: null, first: NOON + 11, last: NOON + 21, requests: 2, failed: 1, ...sums },
+      {
+        ...{ ...row, id: first, name: 'mine', first: NOON + 1, last: NOON + 20, requests: 11, failed: 0 },
+        ...{ ...sums, attempts: 11, input: 110, output: 55, cost: 770 },
+      },
+    ])
+    const agents = reading((all) => all('SELECT agent, count(*) AS requests FROM request GROUP BY agent ORDER BY 2'))
+    assert.deepEqual(
+      agents.map(({ agent, requests }) => [agent, Number(requests)]),
+      [
+        ['agent', 5],
+        [null, 9],
+      ],
+    )
+    const limits = { keepDays: 1_000, keepHours: 1_000, maxMegabytes: 1_000 }
+    await bookkeeper.sweep(limits, NOON + 30 * 86_400_000 + 21)
+    assert.deepEqual(
+      rows().map(({ id }) => id),
+      [other],
+    )
   })
 
   test('bookkeeper: journals become rows and sums; a stored segment of an ended process is deleted', async () => {

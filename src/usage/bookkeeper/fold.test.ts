@@ -347,7 +347,8 @@ test('fold: all counts of tokens are stored and summed', () => {
 })
 
 /** Rows and names that are stored. */
-const storedOf = ({ requests, days, sums }: Folded): string => JSON.stringify({ requests, days, sums })
+const storedOf = ({ requests, days, sums, sessions }: Folded): string =>
+  JSON.stringify({ requests, days, sums, sessions })
 
 test('fold: every member of a record is stored', () => {
   const usual = storedOf(folded(filledOpened, filledClosed, filledEnded))

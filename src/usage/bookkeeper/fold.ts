@@ -21,6 +21,7 @@ import {
   type IncidentRow,
   type OpenCallRow,
   type ProcessSumRow,
+  type SessionRow,
 } from '../columns/usage-schema.ts'
 import {
   type ClosedLine,
@@ -33,6 +34,7 @@ import {
   type RecordValues,
   type Spends,
 } from '../journal/journal-record.ts'
+import { BatchSessions } from './batch-sessions.ts'
 import { BatchTotals, sumsOf } from './batch-totals.ts'
 
 export type FoldOptions = {
@@ -56,6 +58,7 @@ export type LedgerBatch = {
   /** What processes have spent. */
   readonly sums: readonly ProcessSumRow[]
   readonly incidents: readonly IncidentRow[]
+  readonly sessions: readonly SessionRow[]
   /** Processes that have ended: what they had under way ends with them. */
   readonly ended: readonly string[]
 }
@@ -80,6 +83,7 @@ type FoldedCall = CallName & {
 export class LedgerFold {
   readonly #options: FoldOptions
   readonly #totals: BatchTotals
+  readonly #sessions = new BatchSessions()
   /** By process and number. */
   readonly #calls = new Map<string, Map<number, FoldedCall>>()
   #counts = { requests: 0, attempts: 0 }
@@ -138,9 +142,9 @@ export class LedgerFold {
     this.#ended.add(process)
     for (const call of this.#calls.get(process)?.values() ?? [])
       try {
-        const values = call.ended?.values ?? unendedRow(call)
+        const ended = call.ended ?? { values: unendedRow(call), sessionName: null }
         for (const { text } of call.running) addEnd(call, lostEnd(text))
-        this.#store(call, values)
+        this.#store(call, ended)
       } catch {
         this.#drop(call)
       }
@@ -164,6 +168,7 @@ export class LedgerFold {
         })),
       ),
       incidents: [...this.#incidents.values()],
+      sessions: this.#sessions.take(),
       ended: [...this.#ended],
     }
     this.#counts = { requests: 0, attempts: 0 }
@@ -199,7 +204,7 @@ export class LedgerFold {
     }
     addEnd(call, line)
     addRecord(call, line.text)
-    if (call.ended && call.running.length === 0) this.#store(call, call.ended.values)
+    if (call.ended && call.running.length === 0) this.#store(call, call.ended)
   }
 
   #end(line: EndedLine, process: string): void {
@@ -209,7 +214,7 @@ export class LedgerFold {
       this.orphans++
       return
     }
-    if (!call) return this.#count(line.values, line, process)
+    if (!call) return this.#count(line, process)
     for (const [n] of line.attempts) stopped(call, Number(n))
     if (call.ends.length === 0) {
       call.ends = line.attempts
@@ -221,7 +226,7 @@ export class LedgerFold {
       call.spends = [...call.spends, ...line.spends]
     }
     call.ended = line
-    if (call.running.length === 0) return this.#store(call, line.values)
+    if (call.running.length === 0) return this.#store(call, line)
     addRecord(call, line.text)
   }
 
@@ -249,8 +254,9 @@ export class LedgerFold {
     this.#forget(call)
   }
 
-  #store(call: FoldedCall, values: RecordValues): void {
-    this.#count(values, { attempts: call.ends, list: call.list, spends: call.spends }, call.process)
+  #store(call: FoldedCall, { values, sessionName }: Pick<EndedLine, 'values' | 'sessionName'>): void {
+    const { ends: attempts, list, spends } = call
+    this.#count({ values, sessionName, attempts, list, spends }, call.process)
     this.#forget(call)
   }
 
@@ -269,8 +275,7 @@ export class LedgerFold {
 
   /** `values`: in the order of `ENDED_COLUMNS`. */
   #count(
-    values: RecordValues,
-    { attempts, list, spends }: Pick<EndedLine, 'attempts' | 'list' | 'spends'>,
+    { values, sessionName, attempts, list, spends }: Omit<EndedLine, 'type' | 'call' | 'at' | 'text'>,
     process: string,
   ): void {
     const sums = sumsOf(attempts)
@@ -292,6 +297,7 @@ export class LedgerFold {
       list === '' ? null : `[${list}]`,
     ])
     this.#totals.add(values, attempts, sums)
+    this.#sessions.add(values, sums, sessionName)
     for (let at = 0; at < spends.length; at += 2) this.#charge(process, String(spends[at]), Number(spends[at + 1]))
   }
 
@@ -395,4 +401,6 @@ const UNKNOWN_END: NotOpened = {
   saved: 0,
   trace: null,
   require: null,
+  session: null,
+  agent: null,
 }

@@ -2,6 +2,7 @@
 import type { DatabaseSync } from 'node:sqlite'
 import { runAll, type SqlValue } from '../../storage/sql/database.ts'
 import {
+  ADD_SESSIONS,
   COUNT_COLUMNS,
   columnsOf,
   DAY_USAGE_KEY,
@@ -12,6 +13,7 @@ import {
   type JournalRow,
   type OpenCallRow,
   REQUEST_COLUMNS,
+  SESSION_COLUMNS,
   type UsageTables,
 } from '../columns/usage-schema.ts'
 import type { LedgerBatch } from './fold.ts'
@@ -72,6 +74,7 @@ export const prepareStatements = (database: DatabaseSync) => ({
     `${insertInto('incident', INCIDENT_COLUMNS)} ON CONFLICT (id) DO UPDATE SET began = excluded.began,
       ended = excluded.ended, ended_by = excluded.ended_by, details = excluded.details`,
   ),
+  addSessions: database.prepare(`${insertInto('session', SESSION_COLUMNS)} ${ADD_SESSIONS}`),
   endIncidents: database.prepare(
     "UPDATE incident SET ended = max(began, ?), ended_by = 'restart' WHERE process = ? AND ended IS NULL",
   ),
@@ -109,6 +112,10 @@ export const writeBatch = (
   runAll(
     statements.setIncident,
     batch.incidents.map((row) => valuesOf(INCIDENT_COLUMNS, row)),
+  )
+  runAll(
+    statements.addSessions,
+    batch.sessions.map((row) => valuesOf(SESSION_COLUMNS, row)),
   )
   runAll(
     statements.endIncidents,

@@ -28,6 +28,8 @@ const DAY = 86_400_000
 /** Rows of sums that are deleted per transaction, and incidents that are kept. */
 const DELETED = 2_000
 const INCIDENTS = 10_000
+/** Days after its last request for which a session is kept, and the most of them. */
+const SESSIONS = { days: 30, most: 1_000_000 }
 /**
  * ms after its start from which a process deletes what earlier ones of its gateway have spent. Before that, shared counters may still
  * need their parts: such a process has stated less than it has spent, until its lease lapses, after an hour.
@@ -147,7 +149,7 @@ function* lockedSum(counter: string | null, start: number | null): LedgerSteps<n
 
 // ── Retention ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Deletes old incidents, and the oldest hour that is too old. Returns whether there was one. */
+/** Deletes old incidents and sessions, and the oldest hour that is too old. Returns whether more may be left. */
 export function* sweepTotals({ keepHours }: UsageLimits, now: number): LedgerSteps<boolean> {
   const until = now - keepHours * DAY
   yield* statement(
@@ -155,11 +157,16 @@ export function* sweepTotals({ keepHours }: UsageLimits, now: number): LedgerSte
       (SELECT min(began) FROM (SELECT began FROM incident ORDER BY began DESC LIMIT ${INCIDENTS}) AS newest)`,
     until,
   )
+  const sessions = yield* statement(
+    `DELETE FROM session WHERE id IN (SELECT id FROM session WHERE last < $1 OR last <
+      (SELECT last FROM session ORDER BY last DESC LIMIT 1 OFFSET ${SESSIONS.most}) ORDER BY last LIMIT ${DELETED})`,
+    now - SESSIONS.days * DAY,
+  )
   const { changes } = yield* statement(
     'DELETE FROM usage_hour WHERE hour = (SELECT hour FROM usage_hour WHERE hour < $1 ORDER BY hour LIMIT 1)',
     until,
   )
-  return changes > 0
+  return changes > 0 || sessions.changes === DELETED
 }
 
 /** The parts of processes of this gateway that had ended before the first sweep: no counters contain them any more. */

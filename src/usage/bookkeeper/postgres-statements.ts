@@ -6,11 +6,13 @@
 import { arrayText } from '../../storage/sql/postgres/array-text.ts'
 import type { PostgresSession, PostgresStatement } from '../../storage/sql/postgres/pool.ts'
 import {
+  ADD_SESSIONS,
   COUNT_COLUMNS,
   DAY_USAGE_KEY,
   HOUR_USAGE_KEY,
   type JournalRow,
   REQUEST_COLUMNS,
+  SESSION_COLUMNS,
   type UsageTables,
 } from '../columns/usage-schema.ts'
 import type { RecordValues } from '../journal/journal-record.ts'
@@ -116,6 +118,7 @@ export class BatchStatements {
           },
       this.#add('process_sum', ['process', ...SUM_KEY], ['spent'], sums),
       this.#add('usage_day', DAY_USAGE_KEY, COUNT_COLUMNS, batch.days),
+      this.#insert('session', SESSION_COLUMNS, batch.sessions, ADD_SESSIONS),
       this.#add('usage_hour', HOUR_USAGE_KEY, COUNT_COLUMNS, batch.hours),
       this.#add('budget_sum', SUM_KEY, ['spent'], sums),
     ].filter((one) => one !== null)

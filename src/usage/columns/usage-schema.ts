@@ -21,6 +21,7 @@ export type UsageTables = {
   readonly adjustment: AdjustmentRow
   readonly journal: JournalRow
   readonly incident: IncidentRow
+  readonly session: SessionRow
 }
 
 /** What the record of a request's end states. */
@@ -62,6 +63,9 @@ export type EndedRow = {
   readonly saved: number
   /** What was required of its data, at most 100 characters. */
   readonly require: string | null
+  /** The ID of its session, and its agent in it. */
+  readonly session: string | null
+  readonly agent: string | null
   readonly trace: string | null
 }
 
@@ -166,6 +170,8 @@ export const ENDED_COLUMNS = columnsOf<EndedRow>()([
   'overhead_us',
   'saved',
   'require',
+  'session',
+  'agent',
   'trace',
 ])
 
@@ -354,13 +360,68 @@ export type IncidentRow = {
   readonly details: string
 }
 
+/** A session. It has the key, team and client of its first request. Times in ms since 1970. */
+export type SessionRow = SessionCounts & {
+  readonly id: string
+  /** As the client names it; null: it is guessed. */
+  readonly name: string | null
+  readonly key: string | null
+  readonly team: string | null
+  readonly client: string | null
+  /** When its first and its last request were received. */
+  readonly first: number
+  readonly last: number
+  /** The most tokens that a request had as its input, with those of caches. */
+  readonly most_input: number
+}
+
+/** `failed`: requests that were not answered, save those whose client left. */
+export type SessionCounts = Pick<
+  TotalCounts,
+  'requests' | 'attempts' | 'input' | 'output' | 'cache_read' | 'cache_write' | 'cost'
+> & { readonly failed: number }
+
+export const SESSION_COUNTS = columnsOf<SessionCounts>()([
+  'requests',
+  'failed',
+  'attempts',
+  'input',
+  'output',
+  'cache_read',
+  'cache_write',
+  'cost',
+])
+
+export const SESSION_COLUMNS: readonly (keyof SessionRow)[] = [
+  ...columnsOf<Omit<SessionRow, keyof SessionCounts>>()([
+    'id',
+    'name',
+    'key',
+    'team',
+    'client',
+    'first',
+    'last',
+    'most_input',
+  ]),
+  ...SESSION_COUNTS,
+]
+
+const greater = (name: string): string =>
+  `${name} = CASE WHEN excluded.${name} > session.${name} THEN excluded.${name} ELSE session.${name} END`
+
+/** Adds rows of `SESSION_COLUMNS` to those of the same sessions, in both databases. */
+export const ADD_SESSIONS = `ON CONFLICT (id) DO UPDATE SET name = coalesce(session.name, excluded.name),
+  first = CASE WHEN excluded.first < session.first THEN excluded.first ELSE session.first END,
+  ${greater('last')}, ${greater('most_input')},
+  ${SESSION_COUNTS.map((name) => `${name} = session.${name} + excluded.${name}`).join(', ')}`
+
 /** `rest`: how its rows are kept. */
 const requestTable = ({ text, integer }: SqlTypes, rest: string): string => `CREATE TABLE request (
     id ${text} NOT NULL, client_request_id ${text}, received ${integer} NOT NULL, ended ${integer}, style ${text} NOT NULL, stream ${integer} NOT NULL,
     asked ${text} NOT NULL, route ${text}, provider ${text}, model ${text},
     key ${text}, team ${text}, person ${text}, end_user ${text}, client ${text}, tags ${text}, tag ${text},
     outcome ${text} NOT NULL, status ${integer} NOT NULL, code ${text}, message ${text}, trail ${text}, decision ${text}, cache ${text} NOT NULL,
-    first_content_ms ${integer}, total_ms ${integer}, overhead_us ${integer}, saved ${integer} NOT NULL, require ${text}, trace ${text}, node ${text} NOT NULL,
+    first_content_ms ${integer}, total_ms ${integer}, overhead_us ${integer}, saved ${integer} NOT NULL, require ${text}, session ${text}, agent ${text}, trace ${text}, node ${text} NOT NULL,
     attempts ${integer} NOT NULL, failed_attempts ${integer} NOT NULL, input ${integer} NOT NULL, output ${integer} NOT NULL,
     cache_read ${integer} NOT NULL, cache_write ${integer} NOT NULL, reasoning ${integer} NOT NULL, usage_source ${text} NOT NULL,
     cost ${integer}, charged ${integer} NOT NULL, attempt_list ${text},
@@ -389,6 +450,12 @@ const tablesOf = ({ text, integer, inKey }: SqlTypes): readonly string[] => {
     `CREATE TABLE incident (id ${text} PRIMARY KEY, began ${integer} NOT NULL, ended ${integer}, ended_by ${text}, node ${text} NOT NULL,
     process ${text} NOT NULL, details ${text} NOT NULL) ${inKey}`,
     'CREATE INDEX incident_began ON incident (began)',
+    // Requests without a session add nothing to it.
+    'CREATE INDEX request_session ON request (session, received) WHERE session IS NOT NULL',
+    `CREATE TABLE session (id ${text} PRIMARY KEY, name ${text}, key ${text}, team ${text}, client ${text},
+    first ${integer} NOT NULL, last ${integer} NOT NULL, most_input ${integer} NOT NULL,
+    ${SESSION_COUNTS.map((column) => `${column} ${integer} NOT NULL`).join(', ')}) ${inKey}`,
+    'CREATE INDEX session_last ON session (last)',
   ]
 }
 

@@ -50,7 +50,8 @@ for (const [name, record] of [
 
 test('journal record: a request that ends has its row and those of its attempts', () => {
   const [, line = ''] = journalLines([filledOpened, filledClosed, filledEnded])
-  const { call, at, values, spends, attempts, list } = ended(line)
+  const { call, at, values, sessionName, spends, attempts, list } = ended(line)
+  assert.equal(sessionName, 'session_f')
   assert.deepEqual([call, at, spends], [7, NOON + 117, [chargeList([budgetCharge('bud_f', NOON)]), 71]])
   assert.equal(JSON.stringify(attempts), `[${list}]`)
   assert.deepEqual(named(ENDED_COLUMNS, values), {
@@ -83,6 +84,8 @@ test('journal record: a request that ends has its row and those of its attempts'
     overhead_us: 121,
     saved: 9,
     require: 'region=eu; retention=0',
+    session: 'ses_kdvbwqhzmrtc',
+    agent: 'agent_f',
     trace: '00-f',
   })
   assert.deepEqual(named(LISTED, attempts[0]), {

@@ -103,7 +103,7 @@ export class RecordEncoder {
     const [first = NO_END] = ends
     const list = ends.length > 1 ? ends.map(({ text }) => text).join() : first.text
     const spends = ends.length > 1 ? ends.flatMap((end) => end.spends) : first.spends
-    return `["${ENDED}",${record.call},${spends.length === 0 ? '[]' : JSON.stringify(spends)},${list.length},${JSON.stringify(endedList(record))},[${list}]]\n`
+    return `["${ENDED}",${record.call},${spends.length === 0 ? '[]' : JSON.stringify(spends)},${list.length},${JSON.stringify(endedList(record))},${nameOf(record)}[${list}]]\n`
   }
 
   /** Lines of the ends that are held. */
@@ -127,6 +127,10 @@ export class RecordEncoder {
     return ends
   }
 }
+
+/** The name of its session, which the row has not. */
+const nameOf = ({ sessionName }: RequestEnded): string =>
+  sessionName === null ? '' : `${JSON.stringify(truncated(sessionName))},`
 
 const NO_ENDS: readonly EncodedEnd[] = []
 const NO_SPENDS: Spends = []
@@ -256,6 +260,8 @@ const endedList = (record: RequestEnded) => [
   record.overheadUs,
   written(record.saved) ?? 0,
   optional(record.require, MAX_REQUIRE),
+  optional(record.session),
+  optional(record.agent),
   optional(record.trace),
 ]
 
@@ -285,12 +291,16 @@ export type ClosedLine = {
   readonly text: string
 }
 
-/** `values`: in the order of `ENDED_COLUMNS`. `list`: the text of the attempts, without brackets. */
+/**
+ * `values`: in the order of `ENDED_COLUMNS`. `sessionName`: null: its session has none. `list`: the text of the attempts, without
+ * brackets.
+ */
 export type EndedLine = {
   readonly type: 'ended'
   readonly call: number
   readonly at: number
   readonly values: RecordValues
+  readonly sessionName: string | null
   readonly spends: Spends
   readonly attempts: readonly ListedValues[]
   readonly list: string
@@ -342,15 +352,16 @@ const closedLine = (text: string, [, call, attempt, spends, end]: readonly unkno
   }
 }
 
-const endedLine = (text: string, [, call, spends, length, row, attempts]: readonly unknown[]): EndedLine => {
+const endedLine = (text: string, [, call, spends, length, row, ...rest]: readonly unknown[]): EndedLine => {
   const values = checked(list(row), ENDED_KINDS)
   return {
     type: 'ended',
     call: integer(call),
     at: Number(values[3]),
     values,
+    sessionName: rest.length > 1 ? string(rest[0]) : null,
     spends: spendsOf(spends),
-    attempts: list(attempts).map((one) => checked(list(one), LISTED_KINDS)),
+    attempts: list(rest.at(-1)).map((one) => checked(list(one), LISTED_KINDS)),
     list: text.slice(-integer(length) - 2, -2),
     text,
   }
@@ -434,7 +445,7 @@ const decodeIncident = (items: readonly unknown[]): IncidentNoted => {
  * text is stored as it is: the writer is this program.
  */
 const LISTED_KINDS = 'idDtttitTITIaaaaaaaataAatT'
-const ENDED_KINDS = 'tTdDtitTTTTTTTTTTtiTTTTtIIIaTT'
+const ENDED_KINDS = 'tTdDtitTTTTTTTTTTtiTTTTtIIIaTTTT'
 
 /** The range of JavaScript's dates (ECMA-262, section 21.4.1.1). */
 const LATEST = 8.64e15

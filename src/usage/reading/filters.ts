@@ -16,6 +16,8 @@ const FILTERED_COLUMNS = [
   'route',
   'style',
   'end_user',
+  'session',
+  'agent',
   'client',
   'outcome',
   'code',

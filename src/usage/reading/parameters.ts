@@ -125,6 +125,8 @@ const REQUEST_FILTER = {
   style: TEXTS.optional(),
   request_id: TEXTS.optional().describe('the ID of the gateway, or the one that the client gave in `x-request-id`'),
   end_user: TEXTS.optional(),
+  session: TEXTS.optional().describe('IDs of sessions'),
+  agent: TEXTS.optional().describe('agents of sessions'),
   client: CLIENT,
   outcome: anyOf(z.enum(['answered', 'refused', 'interrupted', 'client_gone', 'unknown'])).optional(),
   code: TEXTS.optional(),

@@ -63,6 +63,9 @@ export type RequestFilter = {
   /** IDs of the gateway, or those that clients gave. */
   readonly request_id?: readonly string[]
   readonly end_user?: readonly string[]
+  /** IDs of sessions. */
+  readonly session?: readonly string[]
+  readonly agent?: readonly string[]
   readonly client?: readonly string[]
   readonly outcome?: readonly string[]
   readonly code?: readonly string[]
@@ -298,6 +301,9 @@ export type RequestEntry = {
   readonly cost: string | null
   readonly saved: string
   readonly require: string | null
+  /** The ID of its session, and its agent in it; null: none, and the main one. */
+  readonly session: string | null
+  readonly agent: string | null
   readonly trace: string | null
   readonly node?: string
   /** Null: nothing was planned and nothing failed. */

@@ -382,6 +382,8 @@ onEachEngine((engine) => {
       decision,
       cache: 'off',
       require: null,
+      session: null,
+      agent: null,
       first_content_ms: 31,
       total_ms: 3_421,
       overhead_us: 120,

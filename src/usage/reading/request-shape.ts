@@ -45,6 +45,8 @@ export const requestEntry = (row: RequestRow, full = true): RequestEntry => ({
   cost: dollars(row.cost),
   saved: formatDollars(row.saved),
   require: row.require,
+  session: row.session,
+  agent: row.agent,
   trace: row.trace,
   ...(full && { node: row.node }),
   decision: decisionOf(row.decision, full),

@@ -7,6 +7,7 @@ import {
   dataFacts,
   lackOf,
   lackText,
+  missingFacts,
   parseRequire,
   requestRequire,
   requireText,
@@ -95,6 +96,24 @@ test('data policy: what is combined holds exactly if all of it holds', () =>
         scopes.every((one) => lack(one, facts) === null),
       )
     }),
+  ))
+
+test('data policy: the missing facts are those that make a target satisfy it, and there are none if it cannot', () =>
+  fc.assert(
+    fc.property(
+      required,
+      declared,
+      fc.option(declared, { nil: undefined }),
+      declared,
+      (require, facts, ofModel, more) => {
+        const before = { ...facts, ...(ofModel && { models: { m: ofModel } }) }
+        const missing = missingFacts(require, { instance: { facts: before }, model: 'm' })
+        if (missing) {
+          assert.equal(lack(require, { ...missing, ...before }), null)
+          assert.equal(Object.keys(missing).length === 0, lack(require, before) === null)
+        } else assert.notEqual(lack(require, { ...more, ...before }), null)
+      },
+    ),
   ))
 
 test('data policy: a requirement is the same after it was written and parsed', () =>

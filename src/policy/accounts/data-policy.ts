@@ -122,6 +122,32 @@ export const lackIn = (require: Require, { region, retention, training }: DataFa
   return null
 }
 
+/**
+ * What an instance would have to declare for a model to satisfy a requirement, with values that do; null: what it declares is
+ * against it. Not empty, unless it satisfies it.
+ */
+export const missingFacts = (require: Require, { instance, model }: Placed): DataFacts | null => {
+  const wanted: DataFacts = {
+    ...(require.region !== null && { region: require.region[0] }),
+    ...(require.retention !== null && { retention: require.retention }),
+    ...(require.training !== null && { training: require.training }),
+  }
+  const declared = dataFacts(instance, model)
+  const { region, retention, training } = wanted
+  const completed = declared.map((facts) => ({
+    region: facts.region ?? region,
+    retention: facts.retention ?? retention,
+    training: facts.training ?? training,
+  }))
+  if (completed.some((facts) => lackIn(require, facts) !== null)) return null
+  const isMissing = (name: FactName) => declared.some((facts) => facts[name] === undefined)
+  return {
+    ...(region !== undefined && isMissing('region') && { region }),
+    ...(retention !== undefined && isMissing('retention') && { retention }),
+    ...(training !== undefined && isMissing('training') && { training }),
+  }
+}
+
 // ── Texts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** A requirement in the form of the header: `region=eu,local; retention=0; training=no`. */
@@ -137,6 +163,12 @@ export const lackText = ({ fact, stated }: Lack): string => {
   if (stated === undefined) return `${fact} not declared`
   return `${fact} ${typeof stated === 'boolean' ? (stated ? 'yes' : 'no') : stated}`
 }
+
+/** Facts as an operator writes them in a file: `{ region: "eu", retention: 0 }`. */
+export const factsText = (facts: DataFacts): string =>
+  `{ ${Object.entries(facts)
+    .map(([name, value]) => `${name}: ${JSON.stringify(value)}`)
+    .join(', ')} }`
 
 const CONDITION = 'region=eu,local; retention=0; training=no'
 

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { load } from '../../../test/support/config.ts'
 import { type Access, FULL_ACCESS } from '../../core/accounts.ts'
+import { type DeclaredFacts, NO_REQUIRE, type Require } from '../../core/data-policy.ts'
 import type { Instance } from '../../core/provider.ts'
 import type { Candidate } from '../../core/target.ts'
 import { keyAccessRules } from '../accounts/key-access.ts'
-import { allowedDraft, modelNotAllowed, styleNotAllowed } from './allowed-plan.ts'
+import { allowedDraft, modelNotAllowed, satisfyingDraft, styleNotAllowed } from './allowed-plan.ts'
 import type { PlanDraft } from './plan.ts'
 
 const instance = (id: string): Instance => ({
@@ -85,4 +87,46 @@ test('allowed plan: the failure names near models, else the first three, else th
     [style.kind, style.message],
     ['style_not_allowed', 'This key may not use the API style "messages". The operator sets its access.'],
   )
+})
+
+const placed = (id: string, facts?: DeclaredFacts): Candidate => {
+  const one = at(id, 'm')
+  return facts ? { ...one, instance: { ...one.instance, facts } } : one
+}
+const refusal = (require: Partial<Require>, ...candidates: Candidate[]): string => {
+  const found = satisfyingDraft(
+    draft({ groups: [{ candidates, strategy: 'priority', own: true }] }),
+    { ...NO_REQUIRE, ...require },
+    'fast',
+  )
+  return found.ok ? '' : found.failure.message
+}
+
+test('allowed plan: a refusal by the data policy states the line that declares what is missing', () => {
+  const require = { region: ['eu', 'local'], retention: 0, training: false } as const
+  const message = refusal(
+    require,
+    placed('openai'),
+    placed('mistral', { region: 'eu-fr' }),
+    placed('groq', { region: 'us' }),
+  )
+  assert.match(
+    message,
+    /openai\/m \(region not declared\), mistral\/m \(retention not declared\), groq\/m \(region us\)\./,
+  )
+  const [, line = ''] = /adds to headgate\.yaml: (.*)$/.exec(message) ?? []
+  assert.equal(
+    line,
+    'providers: { openai: { facts: { region: "eu", retention: 0, training: false } }, mistral: { facts: { retention: 0, training: false } } }',
+  )
+  const loaded = load({ env: { OPENAI_API_KEY: 'sk-1', MISTRAL_API_KEY: 'k-2' }, yaml: line })
+  assert.ok(loaded.ok)
+  const declared = loaded.config.instances.map(({ id, facts }) => placed(id, { region: 'eu', ...facts }))
+  assert.equal(declared.length, 2)
+  assert.equal(refusal(require, ...declared), '')
+})
+
+test('allowed plan: a refusal by the data policy has no line where what is declared is against it', () => {
+  assert.doesNotMatch(refusal({ retention: 0 }, placed('openai', { retention: 30 })), /headgate\.yaml/)
+  assert.doesNotMatch(refusal({ region: [] }, placed('openai')), /headgate\.yaml/)
 })

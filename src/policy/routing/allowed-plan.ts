@@ -3,7 +3,7 @@ import type { Require } from '../../core/data-policy.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import type { SkippedTarget } from '../../core/skipped-target.ts'
 import type { Candidate } from '../../core/target.ts'
-import { lackOf, lackText, requireText } from '../accounts/data-policy.ts'
+import { factsText, lackOf, lackText, missingFacts, requireText } from '../accounts/data-policy.ts'
 import { allowsTarget, type KeyAccessRules } from '../accounts/key-access.ts'
 import { nearestModels, type PlanDraft, quoted } from './plan.ts'
 
@@ -73,7 +73,7 @@ const refusedByPolicy = (
   const text = requireText(require)
   return fail(
     'data_policy',
-    `No target of ${quoted(requested)} satisfies ${text}: ${named.join(', ')}${others}. GET /v1/models lists the models that do.`,
+    `No target of ${quoted(requested)} satisfies ${text}: ${named.join(', ')}${others}. GET /v1/models lists the models that do.${declaring(require, withheld)}`,
     {
       param: 'model',
       withheld: {
@@ -89,6 +89,18 @@ const refusedByPolicy = (
       },
     },
   )
+}
+
+/** The lines for the configuration file by which targets would satisfy a requirement; empty: what is declared is against it. */
+const declaring = (require: Require, withheld: readonly { readonly candidate: Candidate }[]): string => {
+  const lines = new Map<string, string>()
+  for (const { candidate } of withheld) {
+    const missing = missingFacts(require, candidate)
+    if (missing) lines.set(candidate.instance.id, `${candidate.instance.id}: { facts: ${factsText(missing)} }`)
+  }
+  if (lines.size === 0) return ''
+  const some = [...lines.values()].slice(0, MAX_NAMED.message).join(', ')
+  return ` Facts that are not declared satisfy nothing. If your contract has them, the operator adds to headgate.yaml: providers: { ${some} }`
 }
 
 /** The failure of a model that the key may not use. `names`: the models it may use. */

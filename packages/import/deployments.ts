@@ -9,6 +9,8 @@ export type Deployment = {
   readonly kind: string
   readonly baseUrl: string | undefined
   readonly variables: Readonly<Record<string, string>>
+  /** Where it processes data, as the source declares it. */
+  readonly region?: string
   readonly key: { readonly text: string; readonly literal: boolean; readonly path: SourcePath | null } | undefined
   /** Null: any model of the provider. */
   readonly model: string | null
@@ -46,14 +48,14 @@ const validName = (text: string): string =>
 const REFERENCE = /^\$\{(.+?)(?:_API_BASE|_BASE_URL|_API_URL|_ENDPOINT|_URL)?\}/
 
 /** What distinguishes a provider from others of its kind: its region, its host, or the variable with its address. */
-const labelOf = ({ kind, baseUrl, variables }: Deployment): string => {
+const labelOf = ({ kind, baseUrl, variables, region = '' }: Deployment): string => {
   const variable = REFERENCE.exec(baseUrl ?? '')?.[1]
   if (variable !== undefined) return validName(variable)
   if (baseUrl !== undefined && URL.canParse(baseUrl)) {
     const { hostname, host } = new URL(baseUrl)
     return validName(kind === 'openai-compatible' ? host : (hostname.split('.')[0] ?? ''))
   }
-  return validName(variables.region ?? variables.location ?? '')
+  return validName(variables.region ?? variables.location ?? region)
 }
 
 /** `reserved`: names that cannot be given to servers, because their variables belong to known providers. */
@@ -67,10 +69,10 @@ const nameFor = (one: Deployment, taken: ReadonlySet<string>, reserved: Readonly
   for (let number = 2; ; number++) if (!taken.has(`${name}-${number}`)) return `${name}-${number}`
 }
 
-const identityOf = ({ kind, baseUrl, variables }: Deployment): string =>
-  JSON.stringify([kind, baseUrl ?? null, Object.entries(variables).sort()])
+const identityOf = ({ kind, baseUrl, variables, region }: Deployment): string =>
+  JSON.stringify([kind, baseUrl ?? null, Object.entries(variables).sort(), region ?? null])
 
-/** Joins deployments with equal kind, address and variables to one provider. */
+/** Joins deployments with equal kind, address, variables and region to one provider. */
 export const draftProviders = (
   deployments: readonly Deployment[],
   reserved: ReadonlySet<string>,
@@ -122,6 +124,7 @@ const providerEntry = (draft: ProviderDraft): SourceMembers => {
     ...(first.baseUrl !== undefined && { baseUrl: first.baseUrl }),
     ...(Object.keys(first.variables).length > 0 && { variables: first.variables }),
     ...(entries.length > 0 && { keys: entries }),
+    ...(first.region !== undefined && { facts: { region: first.region } }),
     ...(!hasWildcard && models.size > 0 && { models: [...models] }),
   }
 }

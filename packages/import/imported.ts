@@ -1,4 +1,5 @@
 /** The result of an import: a configuration of Headgate, and one row for each member of the source. */
+import { Document, isMap } from 'yaml'
 import { nearest } from '../../src/core/nearest.ts'
 import { type ImportSource, isMembers, listOf, type SourceMembers, type SourcePath } from './source.ts'
 
@@ -21,8 +22,20 @@ export type Imported = {
   readonly config: SourceMembers
   /** Ordered by line. */
   readonly rows: readonly ImportRow[]
+  /** Comments at the end of members, such as a setting that the operator may add. */
+  readonly comments: readonly { readonly path: readonly string[]; readonly text: string }[]
   /** Values of variables that were written as literals in the source, by name. Secret. */
   readonly literals: ReadonlyMap<string, string>
+}
+
+/** The configuration as YAML, with its comments. */
+export const yamlText = ({ config, comments }: Pick<Imported, 'config' | 'comments'>): string => {
+  const document = new Document(config)
+  for (const { path, text } of comments) {
+    const node = document.getIn(path, true)
+    if (isMap(node)) node.comment = text
+  }
+  return document.toString()
 }
 
 /** Why members are left out, by name. */

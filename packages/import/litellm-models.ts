@@ -119,6 +119,18 @@ const variablesOf = (
   return found
 }
 
+/** The regions of LiteLLM's region-based routing (docs.litellm.ai/docs/proxy/customer_routing). */
+const REGIONS: readonly unknown[] = ['eu', 'us']
+
+/** The region that an entry declares. */
+const regionOf = (value: unknown, path: SourcePath, rows: RowCollector): string | undefined => {
+  if (value === undefined) return undefined
+  if (typeof value !== 'string' || !REGIONS.includes(value))
+    return void rows.leaveOut(path, 'not a region of LiteLLM (eu, us); declare `facts.region` of the provider')
+  rows.changed(path, `facts.region: ${value}`, 'teams and keys choose it by `require`; see docs/data-policy.md')
+  return value
+}
+
 const PRICES = {
   input_cost_per_token: 'input',
   output_cost_per_token: 'output',
@@ -227,6 +239,7 @@ const readEntry = (entry: SourceMembers, path: SourcePath, tools: EntryTools): L
   if (typeof params.order === 'number') rows.taken([...inner, 'order'], 'targets first, then fallback')
   const variables = variablesOf(kind, params, at, rows)
   const weight = weightOf(params, inner, tools)
+  const region = regionOf(params.region_name, at('region_name'), rows)
   const prices = {
     ...pricesOf(params, inner, rows),
     ...pricesOf(isMembers(info) ? info : {}, [...path, 'model_info'], rows),
@@ -239,7 +252,8 @@ const readEntry = (entry: SourceMembers, path: SourcePath, tools: EntryTools): L
   leaveOutKnown('model_info', info, [...path, 'model_info'], rows)
   const target = nullIfWildcard(model)
   const route = target === null ? null : name
-  return { path, prices, deployment: { route, kind, baseUrl, variables, key, model: target, weight, order } }
+  const place = { kind, baseUrl, variables, ...(region !== undefined && { region }) }
+  return { path, prices, deployment: { ...place, route, key, model: target, weight, order } }
 }
 
 /** The entries of `credential_list` by name. */

@@ -79,6 +79,7 @@ export const SERVED_MODES: readonly string[] = ['chat', 'completion', 'embedding
 
 const PARAMETERS = 'parameters of requests are set by the client'
 const USERS = 'users and teams are created with `headgate teams` and `headgate keys`'
+const SIGN_IN = 'people sign in by `sso` (docs/sign-in.md), signed tokens by `auth.jwt` (docs/jwt.md)'
 /** Why other endpoints are left out. */
 export const SERVED = 'only text generation and embeddings are served'
 const CREDENTIALS = "the machine's own credentials are used: set the variables of the cloud's SDK"
@@ -105,7 +106,6 @@ export const LEFT_OUT: Readonly<Record<string, Reasons>> = {
     drop_params: 'members that a provider cannot take are always dropped and named in x-headgate-dropped',
     use_in_pass_through: 'there are no pass-through endpoints',
     merge_reasoning_content_in_choices: 'reasoning is returned in its own member',
-    region_name: 'there is no routing by region',
   },
   model_info: {
     id: 'targets are identified by provider and model',
@@ -174,7 +174,7 @@ export const LEFT_OUT: Readonly<Record<string, Reasons>> = {
     store_model_in_db: 'models are in the file',
     ...same('secrets come from variables and files', 'key_management_system', 'key_management_settings'),
     ...same('there are no Python hooks', 'custom_auth', 'custom_key_generate', 'custom_sso'),
-    ...same('there is no sign-in with OIDC yet', 'enable_jwt_auth', 'litellm_jwtauth', 'enable_oauth2_auth'),
+    ...same(SIGN_IN, 'enable_oauth2_auth', 'enable_oauth2_proxy_auth'),
     ...same('there are no health checks by requests', 'background_health_checks', 'health_check_interval'),
     ...same('there are no health checks by requests', 'health_check_details', 'use_shared_health_check'),
     alerting_threshold: 'there is no alert for slow requests',
@@ -229,7 +229,7 @@ export const FAMILIES: FamilyReasons = [
     /redis|^cach(?:e|ing)_(?:kwargs|params|groups)$/,
     'gateways share limits with `REDIS_URL`, and nothing else: docs/deploy/stores.md',
   ],
-  [/oauth|jwt|sso(?:_|$)|rbac|^role_permissions$|^allow_user_auth$/, 'there is no sign-in with OIDC yet'],
+  [/oauth|jwt|sso(?:_|$)|rbac|^role_permissions$|^allow_user_auth$/, SIGN_IN],
   [/^supports_|^supported_endpoints$/, 'capabilities and limits come from the catalogue'],
   [
     /_cost_per_|^cost_(?:margin|discount)|^web_search_billing/,

@@ -160,7 +160,7 @@ export const SETTING_MEMBERS: Readonly<Record<string, readonly string[]>> = {
     ...['fallbacks', 'default_fallbacks', 'context_window_fallbacks', 'cache', 'cache_params'],
     ...['max_budget', 'budget_duration'],
   ],
-  general_settings: Object.keys(RULES.general_settings),
+  general_settings: [...Object.keys(RULES.general_settings), 'enable_jwt_auth', 'litellm_jwtauth'],
   environment_variables: [],
 }
 

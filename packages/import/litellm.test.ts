@@ -609,13 +609,117 @@ credential_list:
   ],
   [
     'sign-in and hooks',
-    `${gpt}\ngeneral_settings: { custom_auth: hooks.check, enable_jwt_auth: true, litellm_jwtauth: { user_id_jwt_field: sub }, allowed_routes: [/chat/completions] }`,
+    `${gpt}\ngeneral_settings: { custom_auth: hooks.check, enable_oauth2_auth: true, allowed_routes: [/chat/completions] }`,
     { strategy: 'weighted' },
     [
       'left out general_settings.custom_auth',
-      'left out general_settings.litellm_jwtauth',
+      'left out general_settings.enable_oauth2_auth',
       'left out general_settings.allowed_routes',
     ],
+  ],
+  [
+    'signed tokens of several issuers',
+    // The example of docs.litellm.ai/docs/proxy/jwt_auth_reference, and one issuer more.
+    `${gpt}
+general_settings:
+  master_key: os.environ/MASTER_KEY
+  enable_jwt_auth: true
+  litellm_jwtauth:
+    user_id_upsert: true
+    admin_jwt_scope: litellm-admin
+    issuers:
+      - { issuer: "https://keycloak.example.com/realms/my-realm", audience: litellm-proxy, user_id_jwt_field: sub, user_email_jwt_field: email, team_ids_jwt_field: realm_access.groups }
+      - { issuer: "https://workloads.example.com", jwks_url: "https://workloads.example.com/.well-known/jwks.json", audience: [a, b], team_id_jwt_field: sub, team_ids_jwt_field: groups }
+      - { issuer: "https://token.actions.githubusercontent.com", audience: litellm-proxy }
+      - { issuer: "https://open.example.com", disable_audience_validation: true }`,
+    {
+      auth: {
+        admin: '${MASTER_KEY}',
+        required: true,
+        jwt: [
+          {
+            name: 'keycloak-1',
+            issuer: 'https://keycloak.example.com/realms/my-realm',
+            audience: ['litellm-proxy'],
+            subject: 'sub',
+            user: 'email',
+            team: { claim: '/realm_access/groups', map: {} },
+          },
+          {
+            name: 'workloads-2',
+            issuer: 'https://workloads.example.com',
+            audience: ['a', 'b'],
+            jwks: 'https://workloads.example.com/.well-known/jwks.json',
+            team: { claim: 'sub', map: {} },
+          },
+        ],
+      },
+    },
+    [
+      'taken general_settings.enable_jwt_auth',
+      'left out general_settings.litellm_jwtauth.user_id_upsert',
+      'left out general_settings.litellm_jwtauth.admin_jwt_scope',
+      'taken general_settings.litellm_jwtauth.issuers[0].user_id_jwt_field',
+      'changed general_settings.litellm_jwtauth.issuers[0].user_email_jwt_field',
+      'changed general_settings.litellm_jwtauth.issuers[0].team_ids_jwt_field',
+      'left out general_settings.litellm_jwtauth.issuers[1].team_ids_jwt_field',
+      'left out general_settings.litellm_jwtauth.issuers[2]',
+      'left out general_settings.litellm_jwtauth.issuers[3]',
+    ],
+  ],
+  [
+    'signed tokens of the issuer of the environment',
+    `${gpt}\ngeneral_settings: { enable_jwt_auth: true, litellm_jwtauth: { user_id_jwt_field: sub, team_id_jwt_field: client_id, team_id_default: t1, team_idd_jwt_field: x } }`,
+    {
+      auth: {
+        jwt: [
+          {
+            name: 'imported',
+            issuer: '${JWT_ISSUER}',
+            audience: ['${JWT_AUDIENCE}'],
+            jwks: '${JWT_PUBLIC_KEY_URL}',
+            subject: 'sub',
+            team: { claim: 'client_id', map: {} },
+          },
+        ],
+      },
+    },
+    [
+      'changed general_settings.enable_jwt_auth',
+      'changed general_settings.litellm_jwtauth.team_id_jwt_field',
+      'left out general_settings.litellm_jwtauth.team_id_default',
+      'left out general_settings.litellm_jwtauth.team_idd_jwt_field',
+    ],
+  ],
+  [
+    'signed tokens that are off, and no issuer that can be used',
+    `${gpt}\ngeneral_settings: { enable_jwt_auth: false, litellm_jwtauth: { user_id_jwt_field: sub } }`,
+    { auth: undefined },
+    ['taken general_settings.enable_jwt_auth', 'left out general_settings.litellm_jwtauth'],
+  ],
+  [
+    'regions',
+    `model_list:
+  - { model_name: gpt, litellm_params: { model: azure/gpt-35-turbo, api_base: "https://eu.openai.azure.com", api_key: os.environ/EU_KEY, region_name: eu } }
+  - { model_name: gpt, litellm_params: { model: openai/gpt-5, region_name: us } }
+  - { model_name: gpt, litellm_params: { model: openai/gpt-5, region_name: eu } }
+  - { model_name: gpt, litellm_params: { model: openai/gpt-5, region_name: mars } }`,
+    {
+      routes: {
+        gpt: { targets: ['azure-openai/gpt-35-turbo', 'openai/gpt-5', 'openai-eu/gpt-5', 'openai-2/gpt-5'] },
+      },
+    },
+    [
+      'changed model_list[0].litellm_params.region_name',
+      'changed model_list[2].litellm_params.region_name',
+      'left out model_list[3].litellm_params.region_name',
+    ],
+  ],
+  [
+    'a region beside other settings',
+    'model_list: [{ model_name: gpt, litellm_params: { model: openai/gpt-5, region_name: eu } }]',
+    { providers: { openai: { keys: ['${OPENAI_API_KEY}'], facts: { region: 'eu' }, models: ['gpt-5'] } } },
+    ['changed model_list[0].litellm_params.region_name'],
   ],
   [
     'a budget for an odd period',

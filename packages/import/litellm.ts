@@ -19,6 +19,7 @@ import {
 } from './litellm-models.ts'
 import { FAMILIES, LEFT_OUT } from './litellm-names.ts'
 import { readSettings, SETTING_MEMBERS, type SettingSections } from './litellm-settings.ts'
+import { readTokens, TOKEN_MEMBERS } from './litellm-tokens.ts'
 import { type ImportSource, isMembers, listOf, membersOf, type SourceMembers, type SourcePath } from './source.ts'
 
 const sectionOf = (root: SourceMembers, name: string): SourceMembers => {
@@ -32,6 +33,7 @@ const knownIn = (parent: SourcePath): readonly string[] => {
   if (section === undefined) return ['model_list', ...Object.keys(SETTING_MEMBERS), ...Object.keys(LEFT_OUT[''] ?? {})]
   if (section === 'model_list')
     return inner === 'litellm_params' ? PARAM_MEMBERS : inner === 'model_info' ? INFO_MEMBERS : ENTRY_MEMBERS
+  if (section === 'general_settings' && index === 'litellm_jwtauth') return TOKEN_MEMBERS
   return index === undefined
     ? [...(SETTING_MEMBERS[String(section)] ?? []), ...Object.keys(LEFT_OUT[String(section)] ?? {})]
     : []
@@ -148,6 +150,7 @@ export const importLitellm = (source: ImportSource, reserved: ReadonlySet<string
   )
   const reach = readFallbacks(lists, routes, rows)
   const { settings, cache } = readSettings(sections, { rows, secrets, reach })
+  const jwt = readTokens(sections.general_settings, rows)
   for (const [section, reasons] of Object.entries(LEFT_OUT))
     for (const [name, why] of Object.entries(reasons)) {
       const of = section === '' ? root : sectionOf(root, section)
@@ -165,7 +168,8 @@ export const importLitellm = (source: ImportSource, reserved: ReadonlySet<string
     fallback: 'same-model',
     unknownModel: hasWildcardName(root.model_list) ? 'route' : 'reject',
     ...settings,
+    ...(jwt.length > 0 && { auth: { ...(isMembers(settings.auth) ? settings.auth : {}), jwt } }),
   }
   readVariables(root.environment_variables, JSON.stringify(config), secrets, rows)
-  return { config, rows: rows.finish(knownIn, FAMILIES), literals: secrets.values }
+  return { config, rows: rows.finish(knownIn, FAMILIES), comments: [], literals: secrets.values }
 }

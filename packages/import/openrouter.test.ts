@@ -2,7 +2,9 @@
 /** Requests and presets of OpenRouter, written for these tests: what each becomes, and that the loader accepts it. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { checkImport, type ImportCase, known, sourceOf } from '../../test/support/imports.ts'
+import { lackOf } from '../../src/policy/accounts/data-policy.ts'
+import { checkImport, type ImportCase, known, loadImport, sourceOf } from '../../test/support/imports.ts'
+import { yamlText } from './imported.ts'
 import { importOpenrouter } from './openrouter.ts'
 
 const SONNET = 'anthropic/claude-sonnet-4.5'
@@ -108,15 +110,39 @@ const CASES: readonly (readonly [string, object, ImportCase[2], ImportCase[3]])[
     {
       model: SONNET,
       provider: {
-        data_collection: 'deny',
-        zdr: true,
         quantizations: ['fp8'],
         max_price: { prompt: 1 },
         require_parameters: true,
       },
     },
     { routes: { [SONNET]: { targets: [OWN], fallback: [`openrouter/${SONNET}`] } } },
-    ['left out provider.data_collection', 'left out provider.max_price', 'changed provider.require_parameters'],
+    ['left out provider.quantizations', 'left out provider.max_price', 'changed provider.require_parameters'],
+  ],
+  [
+    'data policies',
+    { model: SONNET, provider: { data_collection: 'deny', zdr: true } },
+    {
+      routes: {
+        [SONNET]: {
+          targets: [OWN],
+          fallback: [`openrouter/${SONNET}`],
+          require: { retention: 0, training: false },
+        },
+      },
+    },
+    ['changed provider.data_collection', 'changed provider.zdr'],
+  ],
+  [
+    'data policies that require nothing',
+    { model: SONNET, provider: { data_collection: 'allow', zdr: false } },
+    { routes: { [SONNET]: { targets: [OWN], fallback: [`openrouter/${SONNET}`] } } },
+    ['taken provider.data_collection', 'taken provider.zdr'],
+  ],
+  [
+    'data policies that OpenRouter refuses',
+    { model: SONNET, provider: { data_collection: 'none', zdr: 'yes' } },
+    { routes: { [SONNET]: { targets: [OWN], fallback: [`openrouter/${SONNET}`] } } },
+    ['left out provider.data_collection', 'left out provider.zdr'],
   ],
   [
     "OpenRouter's own members",
@@ -157,4 +183,16 @@ for (const [name, source, expected, rows] of CASES)
 test('import openrouter: what is no request is refused', () => {
   for (const text of ['', 'hello', '[]', '{}', '{"messages": []}'])
     assert.equal(importOpenrouter(sourceOf(text), known), undefined, text)
+})
+
+test('import openrouter: the comments of the providers are the facts which its data policies require', () => {
+  const text = JSON.stringify({ model: SONNET, provider: { zdr: true, data_collection: 'deny' } })
+  const yaml = yamlText(importOpenrouter(sourceOf(text), known) ?? assert.fail())
+  const lacking = (text: string) => {
+    const { instances, routes } = loadImport(text)
+    const require = routes.get(SONNET)?.require ?? assert.fail('no requirement')
+    return instances.flatMap((instance) => (lackOf(require, { instance, model: 'm' }) ? [instance.id] : []))
+  }
+  assert.deepEqual(lacking(yaml), ['anthropic', 'openrouter'])
+  assert.deepEqual(lacking(yaml.replace(/# (?=facts:)/g, '')), [])
 })

@@ -43,12 +43,8 @@ const PROVIDERS: Readonly<Record<string, string>> = {
 
 const SENT = 'only OpenRouter applies it, while clients send it'
 
-const DECLARED = 'requests that state it go only to providers whose `facts` are declared; `require` is the same for all'
-
 /** Members of `provider` without a counterpart. */
 const PROVIDER_LEFT_OUT: Readonly<Record<string, string>> = {
-  data_collection: DECLARED,
-  zdr: DECLARED,
   enforce_distillable_text: SENT,
   quantizations: SENT,
   max_price: `there is no limit of the price; ${SENT}`,
@@ -83,7 +79,16 @@ const FAMILIES: FamilyReasons = [
 ]
 
 const ROUTING = ['model', 'models', 'provider', 'route', ...Object.keys(REQUEST_LEFT_OUT)]
-const PREFERENCES = ['order', 'only', 'ignore', 'allow_fallbacks', 'require_parameters', 'sort']
+const PREFERENCES = [
+  'order',
+  'only',
+  'ignore',
+  'allow_fallbacks',
+  'require_parameters',
+  'sort',
+  'zdr',
+  'data_collection',
+]
 
 /** Members of the chat API, which clients continue to send. */
 const SENT_BY_CLIENTS = [
@@ -243,6 +248,33 @@ const readPreferences = (
   return { order, ignored, open: fallbacks !== false && !only, strategy }
 }
 
+/** What OpenRouter's data policies require, by the value that requires it. */
+const POLICIES = [
+  { member: 'zdr', value: true, require: { retention: 0 }, none: false },
+  { member: 'data_collection', value: 'deny', require: { training: false }, none: 'allow' },
+] as const
+
+const DECLARED =
+  'requests are refused with 403 data_policy until a provider has `facts` that satisfy it: see its comment in the result'
+
+/** What the route requires, which holds also for clients that no longer send it. */
+const readPolicies = (preferences: SourceMembers, route: string | undefined, rows: RowCollector): SourceMembers => {
+  let required: SourceMembers = {}
+  for (const { member, value, require, none } of POLICIES) {
+    if (!Object.hasOwn(preferences, member)) continue
+    const path = ['provider', member]
+    const given = preferences[member]
+    if (given === none || given === null) rows.taken(path, 'nothing is required')
+    else if (given !== value || route === undefined) rows.leaveOut(path, 'a value that cannot be used')
+    else {
+      required = { ...required, ...require }
+      const [[name, limit]] = Object.entries(require) as [[string, unknown]]
+      rows.changed(path, `routes.${route}.require.${name}: ${limit}`, DECLARED)
+    }
+  }
+  return required
+}
+
 /** The deployments of one model: at the providers themselves, then at OpenRouter. */
 const deploymentsOf = (slug: string, preferences: Preferences, known: KnownProviders) => {
   const { order, ignored, open } = preferences
@@ -288,15 +320,28 @@ export const importOpenrouter = (source: ImportSource, known: KnownProviders): I
       found.push(deploymentOf(kind, model, { route: first?.name ?? name, order: sorted ? 0 : found.length }))
   }
   const drafts = draftProviders(found, known.reserved)
+  const required = readPolicies(isMembers(root.provider) ? root.provider : {}, first?.name, rows)
+  const isRequired = Object.keys(required).length > 0
+  const providers = providerEntries(drafts)
+  const routes = Object.entries(routeEntries(draftRoutes(drafts), undefined)).map(
+    ([name, route]) => [name, isMembers(route) && isRequired ? { ...route, require: required } : route] as const,
+  )
   if (root.route === 'fallback') rows.taken(['route'], 'fallback of the route')
   else if (root.route !== undefined) rows.leaveOut(['route'], 'not `fallback`')
   for (const [name, why] of Object.entries(REQUEST_LEFT_OUT)) if (Object.hasOwn(root, name)) rows.leaveOut([name], why)
   for (const name of SENT_BY_CLIENTS) if (Object.hasOwn(root, name)) rows.taken([name], 'sent by the client, as before')
   const config = {
-    providers: providerEntries(drafts),
-    ...(found.length > 0 && { routes: routeEntries(draftRoutes(drafts), undefined) }),
+    providers,
+    ...(found.length > 0 && { routes: Object.fromEntries(routes) }),
     fallback: 'same-model',
     strategy: preferences.strategy,
   }
-  return { config, rows: rows.finish(knownIn, FAMILIES), literals: new LiteralSecrets().values }
+  const facts = Object.entries(required).map(([name, value]) => `${name}: ${value}`)
+  const comments = isRequired
+    ? Object.keys(providers).map((name) => ({
+        path: ['providers', name],
+        text: ` If your contract has it:\n facts: { ${facts.join(', ')} }`,
+      }))
+    : []
+  return { config, rows: rows.finish(knownIn, FAMILIES), comments, literals: new LiteralSecrets().values }
 }

@@ -220,5 +220,5 @@ export const importPortkey = (source: ImportSource, reserved: ReadonlySet<string
     strategy: divides(root) ? 'weighted' : 'priority',
     ...settings,
   }
-  return { config, rows: rows.finish(knownIn), literals: secrets.values }
+  return { config, rows: rows.finish(knownIn), comments: [], literals: secrets.values }
 }

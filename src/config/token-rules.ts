@@ -1,7 +1,8 @@
 /** The rules of `auth.jwt`: checked, and converted. */
+
+import { missingRequirement } from '../core/public-issuers.ts'
 import type { TokenRule, TokenTeam } from '../core/token-rule.ts'
 import { isKeyAddress } from '../policy/identity/key-address.ts'
-import { missingRequirement } from '../policy/identity/public-issuers.ts'
 import type { AccountReport, Path } from './account-report.ts'
 import { quote } from './problem.ts'
 import type { TokenRuleEntry } from './token-schema.ts'

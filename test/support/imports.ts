@@ -1,7 +1,6 @@
 /** Checks of imported configurations, for every gateway that `headgate import` reads. */
 import assert from 'node:assert/strict'
-import { stringify } from 'yaml'
-import { leavesOf, memberName } from '../../packages/import/imported.ts'
+import { leavesOf, memberName, yamlText } from '../../packages/import/imported.ts'
 import { type Imported, type ImportSource, type KnownProviders, parseSource } from '../../packages/import/index.ts'
 import { CATALOGUE_FILE, openCatalogue } from '../../src/config/catalogue/catalogue.ts'
 import { loadProviders } from '../../src/config/catalogue/load-providers.ts'
@@ -56,9 +55,15 @@ export const checkImport = (source: ImportSource, result: Imported, [, , expecte
     const own = result.rows.filter(({ member }) => names.includes(member))
     assert.equal(own.length, 1, `${memberName(path)} has ${own.length} rows`)
   }
-  const yaml = stringify(result.config)
+  const yaml = yamlText(result)
   assert.doesNotMatch(yaml + JSON.stringify(result.rows), /canary/)
+  loadImport(yaml)
+}
+
+/** Loads the result of an import. */
+export const loadImport = (yaml: string) => {
   const file = { name: 'headgate.yaml', text: yaml, reader: fileReader }
   const loaded = configure({ env: valuesFor(yaml), file, dotenv: undefined, providers })
   assert.ok(loaded.ok, `${loaded.ok ? '' : loaded.problems.map(problemLine).join('\n')}\n${yaml}`)
+  return loaded.config
 }

@@ -2,7 +2,6 @@
 import { chmod, readFile, stat, writeFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { parseEnv } from 'node:util'
-import { stringify } from 'yaml'
 import type { Imported, ImportSource, KnownProviders } from '../../../packages/import/index.ts'
 import { openCatalogue } from '../../config/catalogue/catalogue.ts'
 import { loadProviders } from '../../config/catalogue/load-providers.ts'
@@ -143,7 +142,8 @@ const runImport = async (cli: Cli, origin: ImportOrigin, file: string, options: 
   const imported = await readSourceFile(cli, origin, file)
   const mask = maskerFor({}, imported.literals.values())
   const rows = imported.rows.map((row) => ({ ...row, member: mask(row.member), to: mask(row.to), why: mask(row.why) }))
-  const yaml = `# yaml-language-server: $schema=./node_modules/headgate/headgate.schema.json\n${stringify(imported.config)}`
+  const { yamlText } = await importers()
+  const yaml = `# yaml-language-server: $schema=./node_modules/headgate/headgate.schema.json\n${yamlText(imported)}`
   await write(cli, imported, yaml, options)
   const count = (outcome: string): number => rows.filter((row) => row.outcome === outcome).length
   const [changed, leftOut] = [count('changed'), count('left out')]

@@ -2,7 +2,7 @@
  * Issuers that sign tokens for everybody, with an audience that the caller chooses. Their audience authorizes nothing, so a rule for
  * them must state whose tokens are accepted.
  */
-import type { TokenRule } from '../../core/token-rule.ts'
+import type { TokenRule } from './token-rule.ts'
 
 /** With the claim that names the organisation, for the message. Pages of the issuers, read 2026-11-27. */
 const PUBLIC: readonly (readonly [issuer: RegExp, claim: string])[] = [

@@ -14,12 +14,14 @@ import { combined, declaredFacts, lackIn, lackOf, lackText } from '../accounts/d
 import { allowsName, restrictionsOf } from '../accounts/key-access.ts'
 import { type ModelSources, routeNamed, usableInstances } from '../routing/models.ts'
 import { permittedDraft } from '../routing/permitted-draft.ts'
-import { draftPlan, type PlanDraft, type PlanInput } from '../routing/plan.ts'
+import { AUTO, draftPlan, type PlanDraft, type PlanInput } from '../routing/plan.ts'
 import { draftEmbeddings } from '../routing/plan-embeddings.ts'
 import { relayDrafts } from '../routing/plan-relay.ts'
 import { type Claim, claimText } from './claim.ts'
+import { NameIndex } from './name-index.ts'
 import { namesAllowedBy, namesOf } from './names.ts'
 import { type Principal, type PrincipalSources, principalsIn } from './principals.ts'
+import { ClientReach, SuspectCollector, type Suspects } from './suspects.ts'
 
 /** What a claim is proved for. */
 export type ProofInput = PrincipalSources & { readonly sources: ModelSources }
@@ -119,14 +121,11 @@ type ClientClass = Principal & { count: number }
 /** A target in a draft, and the instances that are tried before it. */
 type Reachable = { readonly candidate: Candidate; readonly after: readonly string[] }
 
-/** Names by kind of request. */
-type Suspects = ReadonlyMap<DraftMaker, ReadonlySet<string>>
-
 class Walk {
   readonly #input: ProofInput
   readonly #claim: Claim
   readonly #names: ReadonlySet<string>
-  readonly #drafts = new Map<DraftMaker, Map<string, Outcome<PlanDraft>>>()
+  readonly #index: NameIndex
   readonly #found: Counterexample[] = []
   #plans = 0
 
@@ -135,6 +134,7 @@ class Walk {
     this.#claim = claim
     const { model } = claim.selector
     this.#names = model === undefined ? namesOf(input.sources) : new Set([model])
+    this.#index = new NameIndex(this.#names)
   }
 
   *result(): Steps<Proof> {
@@ -199,42 +199,40 @@ class Walk {
   }
 
   /** The names whose plan has a target that does not satisfy the claim, by kind of request. */
-  *#suspects(): Steps<Suspects> {
-    const suspects = new Map<DraftMaker, ReadonlySet<string>>()
+  *#suspects(): Steps<ReadonlyMap<DraftMaker, Suspects>> {
+    const { sources } = this.#input
+    const suspects = new Map<DraftMaker, Suspects>()
     for (const { drafting } of KINDS) {
-      const found = new Set<string>()
+      const collector = new SuspectCollector(this.#claim.require)
+      // What no provider supports has no plan, whatever the name.
+      const usual = this.#draftOf(drafting, AUTO)
       let looked = 0
-      for (const name of this.#names) {
-        if (this.#isSuspect(this.#draftOf(drafting, name))) found.add(name)
+      for (const name of usual.ok || usual.failure.kind !== 'unsupported' ? this.#names : []) {
+        const found = this.#draftOf(drafting, name)
+        if (found.ok) collector.add(name, found.value, routeNamed(sources.config, name)?.name)
         if (++looked % STEP === 0) yield
       }
-      suspects.set(drafting, found)
+      suspects.set(drafting, collector.suspects())
     }
     return suspects
   }
 
-  #isSuspect(found: Outcome<PlanDraft>): boolean {
-    return (
-      found.ok &&
-      (found.value.by === 'default' ||
-        found.value.groups.some(({ candidates }) =>
-          candidates.some((one) => lackOf(this.#claim.require, one) !== null),
-        ))
-    )
-  }
-
-  *#walk(one: ClientClass, suspects: Suspects): Steps<void> {
+  *#walk(one: ClientClass, suspects: ReadonlyMap<DraftMaker, Suspects>): Steps<void> {
     const { client } = one
     const { sources } = this.#input
     const { selector } = this.#claim
     const rules = restrictionsOf(client)
     const own = rules && selector.model === undefined ? namesAllowedBy(sources, rules) : []
     const require = combined(sources.config.require, client.require)
+    const reach = new ClientReach(rules, require, this.#index)
     for (const { styles, drafting } of KINDS) {
       const style = styles.find((it) => (selector.style ?? it) === it && (!rules || allowsName(rules.styles, it)))
       if (style === undefined) continue
       const request = { client, require, style, isChat: drafting === draftPlan, names: NO_NAMES }
-      for (const name of new Set([...(suspects.get(drafting) ?? []), ...own])) {
+      const { groups = [], unnamed = [] } = suspects.get(drafting) ?? {}
+      const names = new Set([...(client.defaultRoute === null ? [] : unnamed), ...own])
+      for (const group of groups) for (const name of reach.namesIn(group)) names.add(name)
+      for (const name of names) {
         if (this.#found.length >= 10 * MAX_COUNTEREXAMPLES) return
         this.#check({ ...request, model: name }, drafting, one)
         if (this.#plans % STEP === 0) yield
@@ -275,13 +273,7 @@ class Walk {
   }
 
   #draftOf(drafting: DraftMaker, model: string): Outcome<PlanDraft> {
-    const drafts = this.#drafts.get(drafting) ?? new Map<string, Outcome<PlanDraft>>()
-    this.#drafts.set(drafting, drafts)
-    const known = drafts.get(model)
-    if (known) return known
-    const made = drafting({ ...this.#input.sources, model })
-    drafts.set(model, made)
-    return made
+    return drafting({ ...this.#input.sources, model })
   }
 }
 

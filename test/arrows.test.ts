@@ -43,7 +43,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'policy/guards': [],
   'policy/health': ['policy/retry'],
   'policy/identity': ['policy/accounts'],
-  'policy/prove': ['policy/accounts', 'policy/routing', 'policy/identity'],
+  'policy/prove': ['policy/accounts', 'policy/routing', 'policy/identity', 'policy/sign-in'],
   'policy/reply': [],
   'policy/retry': [],
   'policy/sessions': [],

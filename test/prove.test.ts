@@ -17,13 +17,19 @@ import {
 import type { Config, Route } from '../src/core/config.ts'
 import { type DeclaredFacts, NO_REQUIRE, type Require } from '../src/core/data-policy.ts'
 import { settingsSchema } from '../src/core/settings.ts'
+import type { TeamRule } from '../src/core/sign-in.ts'
 import type { Candidate } from '../src/core/target.ts'
+import type { TokenRule } from '../src/core/token-rule.ts'
 import { planFor } from '../src/gateway/routing/planner.ts'
 import { clientOf } from '../src/policy/accounts/client.ts'
 import { lackOf } from '../src/policy/accounts/data-policy.ts'
+import { personClient } from '../src/policy/accounts/person-client.ts'
+import { checkClaims } from '../src/policy/identity/check-claims.ts'
+import { tokenClient } from '../src/policy/identity/token-client.ts'
 import type { Claim } from '../src/policy/prove/claim.ts'
 import { type Counterexample, prove } from '../src/policy/prove/prove.ts'
 import { draftEmbeddings } from '../src/policy/routing/plan-embeddings.ts'
+import { payingTeam } from '../src/policy/sign-in/membership.ts'
 import { gatewayHarness, instance } from './support/gateway.ts'
 import { isLong } from './support/lane.ts'
 
@@ -90,6 +96,28 @@ const accessFrom = (random: Random): Access =>
         styles: listFrom(random, 0.2, ['chat', 'messages', 'embeddings', '*']),
         ips: null,
       }
+
+const tokenRuleFrom = (random: Random, name: string): TokenRule => ({
+  name,
+  keys: { issuer: 'https://issuer.example', url: null, file: null, tokenFile: null, caFile: null },
+  audience: ['headgate'],
+  algorithms: ['ES256'],
+  require: [],
+  subject: 'sub',
+  team: random.chance(0.5)
+    ? { kind: 'value', team: random.pick(['t1', 'none']) }
+    : { kind: 'claim', claim: 'groups', map: [['a*', 't1']], fallback: random.pick([null, 'team_default']) },
+  user: null,
+  tags: [],
+  skew: 0,
+  maxAge: 86_400_000,
+  access: accessFrom(random),
+  limits: NO_LIMITS,
+  dataPolicy: requireFrom(random, 0.4),
+  defaultRoute: null,
+  cache: null,
+  logBodies: false,
+})
 
 const worldFrom = (random: Random) => {
   const { next, pick, some, chance } = random
@@ -159,6 +187,11 @@ const worldFrom = (random: Random) => {
     budgets: new Map(),
     prices: [],
   }
+  const tokenRules = Array.from({ length: Math.floor(next() * 2) }, (_, n): TokenRule => tokenRuleFrom(random, `j${n}`))
+  const paying = some([null, 'g1', 'g2'], 3).map(
+    (group): TeamRule => ({ group, provider: pick([null, 'p1', 'p2']), team: pick(['t1', 'team_default', 'none']) }),
+  )
+  const people = { providers: [{ name: 'p1' }, { name: 'p2' }], teams: paying }
   const keyless: Client | null = chance(0.5) ? { ...ANONYMOUS } : null
   const require = { ...requireFrom(random, 1) }
   const condition = require.region === null && require.retention === null ? { ...require, region: ['eu'] } : require
@@ -166,7 +199,7 @@ const worldFrom = (random: Random) => {
     selector: pick([{}, {}, { team: 't1' }, { key: 'k0' }, { style: 'chat' }, { model: pick(NAMES) }]),
     require: condition,
   }
-  return { config, directory, keyless, claim }
+  return { config, directory, tokenRules, people, keyless, claim }
 }
 type Made = ReturnType<typeof worldFrom>
 
@@ -214,18 +247,46 @@ const reached = ({ config }: Made, { client, name, style, mayFail = () => true }
 }
 const NO_LISTS: ReadonlyMap<string, readonly string[]> = new Map()
 
-const clientsOf = ({
-  directory,
-  keyless,
-  claim: { selector },
-}: Made): readonly (readonly [string | null, Client])[] => [
-  ...(keyless && selector.key === undefined && selector.team === undefined ? [[null, keyless] as const] : []),
-  ...[...directory.keys.values()].flatMap((key) => {
+/** A client, and who it is. */
+type Someone = Pick<Counterexample, 'key' | 'rule' | 'person'> & { readonly client: Client }
+
+const GROUPS = [[], ['g1'], ['g2'], ['g1', 'g2']]
+
+const clientsOf = ({ directory, tokenRules, people, keyless, claim: { selector } }: Made): readonly Someone[] => {
+  const none = { key: null, rule: null, person: null }
+  const teamOf = (name: string) => [...directory.teams.values()].find((one) => one.id === name || one.name === name)
+  const found: Someone[] = keyless ? [{ ...none, client: keyless }] : []
+  for (const key of directory.keys.values()) {
     const team = directory.teams.get(key.team)
-    const isMeant = (selector.key ?? key.name) === key.name && (selector.team ?? key.team) === key.team
-    return team && isMeant ? [[key.name, clientOf(key, team)] as const] : []
-  }),
-]
+    if (team) found.push({ ...none, key: key.name, client: clientOf(key, team) })
+  }
+  for (const rule of tokenRules)
+    for (const groups of [['other'], ['abc']]) {
+      const claims = { iss: rule.keys.issuer, aud: 'headgate', iat: 0, exp: 60, sub: 's', groups }
+      const checked = checkClaims(rule, claims, 1_000)
+      const team = checked.ok ? teamOf(checked.identity.team) : undefined
+      if (checked.ok && team)
+        found.push({
+          ...none,
+          rule: rule.name,
+          client: tokenClient(checked.identity, { id: 'jwt_a', owner: 'a' }, team),
+        })
+    }
+  for (const provider of ['p1', 'p2'])
+    for (const groups of GROUPS) {
+      const team = teamOf(payingTeam(people.teams, { provider, groups }, (name) => teamOf(name)?.id) ?? '')
+      const person = people.teams.findIndex(
+        (one) =>
+          (one.provider === null || one.provider === provider) && (one.group === null || groups.includes(one.group)),
+      )
+      if (team) found.push({ ...none, person, client: personClient({ id: 'usr_a', name: 'a', email: null }, team) })
+    }
+  return found.filter(
+    ({ key, client: { team } }) =>
+      (selector.key === undefined || selector.key === key) &&
+      (selector.team === undefined || selector.team === team.id || selector.team === team.name),
+  )
+}
 
 const violates = (made: Made, one: Candidate) => lackOf(made.claim.require, one) !== null
 
@@ -233,20 +294,24 @@ const leakOf = (made: Made): string | null => {
   const { selector } = made.claim
   const names = selector.model === undefined ? NAMES : [selector.model]
   const styles = selector.style === undefined ? ['chat', 'messages', 'embeddings'] : [selector.style]
-  for (const [key, client] of clientsOf(made))
+  for (const { client, ...who } of clientsOf(made))
     for (const style of styles)
       for (const name of names) {
         const leak = reached(made, { client, name, style }).find((one) => violates(made, one))
-        if (leak) return `${key} asks ${name} (${style}) → ${leak.instance.id}/${leak.model} (${leak.because})`
+        if (leak)
+          return `${JSON.stringify(who)} asks ${name} (${style}) → ${leak.instance.id}/${leak.model} (${leak.because})`
       }
   return null
 }
 
 /** Whether the real planner reaches the target that a counterexample names, when only the providers before it are down. */
-const isReal = (made: Made, { key, name, style, provider, model, after }: Counterexample): boolean => {
-  const [, client] = clientsOf(made).find(([of]) => of === key) ?? []
-  assert.ok(client)
-  return reached(made, { client, name, style, mayFail: (id) => after.includes(id) }).some(
+const isReal = (made: Made, way: Counterexample): boolean => {
+  const { key, rule, person, team, name, style, provider, model, after } = way
+  const someone = clientsOf(made).find(
+    (one) => one.key === key && one.rule === rule && one.person === person && one.client.team.name === team,
+  )
+  assert.ok(someone, JSON.stringify(way))
+  return reached(made, { client: someone.client, name, style, mayFail: (id) => after.includes(id) }).some(
     (one) => one.instance.id === provider && one.model === model && violates(made, one),
   )
 }
@@ -255,11 +320,8 @@ test('prove: equal to brute force on random configurations', () => {
   const verdicts = { holds: 0, fails: 0 }
   for (let seed = 1; seed <= (isLong ? 100_000 : 400); seed++) {
     const made = worldFrom(generator(seed))
-    const { config, directory, keyless, claim } = made
-    const proof = prove(
-      { sources: { config, lists: NO_LISTS, catalogue: () => undefined }, directory, keyless, tokenRules: [], now: 0 },
-      claim,
-    )
+    const { config, claim, ...who } = made
+    const proof = prove({ ...who, sources: { config, lists: NO_LISTS, catalogue: () => undefined }, now: 0 }, claim)
     if (!proof.ok) {
       assert.match(proof.failure.message, /does not exist/)
       continue

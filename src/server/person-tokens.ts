@@ -1,11 +1,10 @@
 /** Clients that present access tokens of people: verified once, then found by digest. */
-import { type Client, type Directory, FULL_ACCESS, NO_LIMITS } from '../core/accounts.ts'
+import type { Client, Directory } from '../core/accounts.ts'
 import { BoundedMap } from '../core/bounded-map.ts'
-import { NO_REQUIRE } from '../core/data-policy.ts'
 import { bad, fail, good, type Outcome } from '../core/failure.ts'
 import type { SignInSettings } from '../core/sign-in.ts'
-import { clientOf } from '../policy/accounts/client.ts'
 import { teamNamed } from '../policy/accounts/directory.ts'
+import { personClient } from '../policy/accounts/person-client.ts'
 import { readAccessClaims, type TokenPerson } from '../policy/sign-in/access-claims.ts'
 import { payingTeam } from '../policy/sign-in/membership.ts'
 import { verifyAccessToken } from './access-token.ts'
@@ -96,18 +95,7 @@ const clientIn = (person: TokenPerson, settings: SignInSettings, directory: Dire
   const id = payingTeam(settings.teams, person, (name) => teamNamed(directory, name)?.id)
   const team = id === undefined ? undefined : directory.teams.get(id)
   if (!team) return bad(NO_TEAM)
-  const key = {
-    id: person.id,
-    name: nameOf(person),
-    access: FULL_ACCESS,
-    limits: NO_LIMITS,
-    require: NO_REQUIRE,
-    defaultRoute: null,
-    cache: null,
-    logBodies: false,
-    tags: {},
-  }
-  return good({ ...clientOf(key, team), user: person.email })
+  return good(personClient({ ...person, name: nameOf(person) }, team))
 }
 
 const refuse = (detail: string): Outcome<Client> => bad(fail('unauthenticated', ENDED, { detail: `sso: ${detail}` }))

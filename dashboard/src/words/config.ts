@@ -5,6 +5,8 @@ import { counted, words } from './words.ts'
 type Way = {
   readonly key: string | null
   readonly rule: string | null
+  readonly person: number | null
+  readonly team: string
   readonly name: string
   readonly style: string
   readonly after: readonly string[]
@@ -48,9 +50,15 @@ export const config = words({
     claim: 'Claim',
     submit: 'Prove',
     walked: (clients: number, names: number) => `${counted(clients, 'client')}, ${counted(names, 'name')}`,
-    way: ({ key, rule, name, style, after, because, provider, model, lack }: Way) => {
+    way: ({ key, rule, person, team, name, style, after, because, provider, model, lack }: Way) => {
       const who =
-        key !== null ? `Key ${key}` : rule !== null ? `A token of the rule ${rule}` : 'A request without a key'
+        key !== null
+          ? `Key ${key}`
+          : rule !== null
+            ? `A token of the rule ${rule}`
+            : person !== null
+              ? `A person of the team ${team}`
+              : 'A request without a key'
       const when = after.length === 0 ? '' : ` while ${after.join(', ')} fails`
       return `${who} asks ${name} (${style})${when}: ${provider}/${model} by ${because}, which has ${lack}.`
     },

@@ -1,20 +1,39 @@
-/** Who may send requests: keys, rules for signed tokens, and clients without a key of their own. */
+/** Who may send requests: keys, rules for signed tokens, people who sign in, and clients without a key of their own. */
 import { ANONYMOUS, type Client, type ClientKey, DEFAULT_TEAM, type Directory, type Team } from '../../core/accounts.ts'
 import type { FullConfig } from '../../core/config.ts'
+import type { TeamRule } from '../../core/sign-in.ts'
 import type { TokenRule } from '../../core/token-rule.ts'
 import { clientOf } from '../accounts/client.ts'
 import { combined } from '../accounts/data-policy.ts'
 import { teamNamed } from '../accounts/directory.ts'
 import { namesCredential } from '../accounts/named-credentials.ts'
+import { personClient } from '../accounts/person-client.ts'
 import { tokenClient } from '../identity/token-client.ts'
+import { payingRule } from '../sign-in/membership.ts'
 
-/** A client, and its name: of its key, or of the rule that admits its tokens. Both null: it needs neither. */
-export type Principal = { readonly client: Client; readonly key: string | null; readonly rule: string | null }
+/** Who a client is; all null: it needs no credentials. */
+export type PrincipalName = {
+  /** The name of its key. */
+  readonly key: string | null
+  /** The name of the rule of `auth.jwt` that admits its tokens. */
+  readonly rule: string | null
+  /** The place of the rule in `sso.teams` by which a team pays for a person. */
+  readonly person: number | null
+}
+
+export type Principal = PrincipalName & { readonly client: Client }
+
+const UNNAMED: PrincipalName = { key: null, rule: null, person: null }
+
+/** The rules by which teams pay for people, and the identity providers. */
+type PeopleSource = { readonly providers: readonly { readonly name: string }[]; readonly teams: readonly TeamRule[] }
 
 /** Where principals are defined. `now`: ms since 1970. */
 export type PrincipalSources = {
   readonly directory: Directory
   readonly tokenRules: readonly TokenRule[]
+  /** Null: there is no single sign-on. */
+  readonly people: PeopleSource | null
   /** The client of requests without a key and of keys of `auth.keys`; null: there are none. */
   readonly keyless: Client | null
   readonly now: number
@@ -34,7 +53,7 @@ export const principalSources = (
     database.url !== undefined
   const isKeyed = auth.required === true || (auth.required === 'auto' && (isStated || namesCredential(directory)))
   const isOpen = !isKeyed || auth.keys.length > 0
-  return { directory, tokenRules, keyless: isOpen ? keylessClient(directory) : null, now }
+  return { directory, tokenRules, people: sso, keyless: isOpen ? keylessClient(directory) : null, now }
 }
 
 const keylessClient = ({ teams }: Directory): Client => {
@@ -44,16 +63,32 @@ const keylessClient = ({ teams }: Directory): Client => {
 }
 
 /** All principals. Keys that can never be used again are left out. */
-export function* principalsIn({ directory, tokenRules, keyless, now }: PrincipalSources): Generator<Principal> {
-  if (keyless) yield { client: keyless, key: null, rule: null }
+export function* principalsIn({ directory, tokenRules, people, keyless, now }: PrincipalSources): Generator<Principal> {
+  if (keyless) yield { ...UNNAMED, client: keyless }
   for (const key of directory.keys.values()) {
     const team = directory.teams.get(key.team)
     if (team && team.status !== 'deleted' && mayBeUsed(key, now))
-      yield { client: clientOf(key, team), key: key.name, rule: null }
+      yield { ...UNNAMED, client: clientOf(key, team), key: key.name }
   }
   for (const rule of tokenRules)
-    for (const team of teamsOf(rule, directory)) yield { client: tokenOf(rule, team), key: null, rule: rule.name }
+    for (const team of teamsOf(rule, directory)) yield { ...UNNAMED, client: tokenOf(rule, team), rule: rule.name }
+  for (const [person, rule] of people?.teams.entries() ?? []) {
+    const team = teamNamed(directory, rule.team)
+    if (team && people && isReached(people, rule))
+      yield {
+        ...UNNAMED,
+        client: personClient({ id: `sso.teams[${person}]`, name: team.name, email: null }, team),
+        person,
+      }
+  }
 }
+
+/** Whether a person who has no group but that of the rule gets to it, because no earlier rule matches. */
+const isReached = ({ providers, teams }: PeopleSource, rule: TeamRule): boolean =>
+  providers.some(({ name }) => {
+    const groups = rule.group === null ? [] : [rule.group]
+    return payingRule(teams, { provider: name, groups }) === rule
+  })
 
 /** Whether the key works, or would after it is unblocked. */
 const mayBeUsed = ({ status, expiresAt }: ClientKey, now: number): boolean =>

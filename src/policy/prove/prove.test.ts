@@ -15,8 +15,9 @@ import type { Config, Route } from '../../core/config.ts'
 import { type DeclaredFacts, NO_REQUIRE, type Require } from '../../core/data-policy.ts'
 import type { Instance } from '../../core/provider.ts'
 import { settingsSchema } from '../../core/settings.ts'
+import type { TeamRule } from '../../core/sign-in.ts'
 import { claimText, parseClaim } from './claim.ts'
-import { type Proof, prove } from './prove.ts'
+import { type Proof, prove, wayText } from './prove.ts'
 
 const EU: Require = { ...NO_REQUIRE, region: ['eu'], retention: 0 }
 const CLAIM = 'team=health: region in eu; retention=0'
@@ -29,6 +30,7 @@ type Parts = {
   readonly key: Partial<ClientKey>
   readonly more: Partial<Config>
   readonly lists: ReadonlyMap<string, readonly string[]>
+  readonly people?: readonly TeamRule[]
 }
 
 const at = (id: string, models: readonly string[], facts?: DeclaredFacts): Instance => ({
@@ -101,6 +103,7 @@ const proofOf = (parts: Parts, claim = CLAIM): Proof => {
       directory,
       keyless: ANONYMOUS,
       tokenRules: [],
+      people: { providers: [{ name: 'okta' }, { name: 'google' }], teams: parts.people ?? [] },
       now: 1_000,
     },
     parsed.value,
@@ -108,6 +111,9 @@ const proofOf = (parts: Parts, claim = CLAIM): Proof => {
   assert.ok(proof.ok, proof.ok ? '' : proof.failure.message)
   return proof.value
 }
+
+const DEVS: TeamRule = { group: 'devs', provider: null, team: 'health' }
+const EVERYONE: TeamRule = { group: null, provider: null, team: 'default' }
 
 const SOUND: readonly (readonly [string, Parts])[] = [
   ['providers by access', BY_ACCESS],
@@ -117,6 +123,23 @@ const SOUND: readonly (readonly [string, Parts])[] = [
   ['a stricter requirement', { ...BY_ACCESS, key: { require: { ...EU, region: ['eu-de'] } } }],
   ['a key that has expired', { ...BY_ACCESS, key: { expiresAt: 999 } }],
   ['a key that was revoked', { ...BY_ACCESS, key: { status: 'revoked' } }],
+  ['people of a team that requires it', { ...BY_REQUIRE, people: [DEVS, EVERYONE] }],
+  ['a rule for people that an earlier one precedes', { ...BY_ACCESS, people: [EVERYONE, DEVS] }],
+  [
+    'a rule for people of a provider that an earlier one precedes',
+    {
+      ...BY_ACCESS,
+      people: [
+        { ...EVERYONE, provider: 'okta' },
+        { ...DEVS, provider: 'okta' },
+      ],
+    },
+  ],
+  [
+    'a rule for people that earlier ones of all providers precede',
+    { ...BY_ACCESS, people: [{ ...EVERYONE, provider: 'okta' }, { ...EVERYONE, provider: 'google' }, DEVS] },
+  ],
+  ['a team of people that does not exist', { ...BY_ACCESS, people: [{ ...DEVS, team: 'none' }] }],
   ['another team', { ...BY_ACCESS, key: { team: DEFAULT_TEAM.id } }],
   ['only providers that satisfy it', { ...BY_ACCESS, key: {}, instances: [at('eu', ['m'], EU_FACTS)], routes: [] }],
   [
@@ -221,6 +244,12 @@ const MISTAKES: readonly (readonly [string, Parts, string])[] = [
     },
     'us',
   ],
+  ['people of a team without a requirement', { ...BY_ACCESS, people: [DEVS] }, 'us'],
+  [
+    'people after a rule for those of another provider',
+    { ...BY_ACCESS, people: [{ ...EVERYONE, provider: 'okta' }, DEVS] },
+    'us',
+  ],
   ['a key that is blocked only', { ...BY_ACCESS, key: { status: 'blocked' } }, 'us'],
   [
     'a region with a similar name',
@@ -247,6 +276,7 @@ test('prove: the shortest way is first, with the providers that must fail before
   assert.deepEqual(counterexamples[0], {
     key: 'ci',
     rule: null,
+    person: null,
     team: 'health',
     name: 'wide',
     style: 'chat',
@@ -256,6 +286,16 @@ test('prove: the shortest way is first, with the providers that must fail before
     lack: 'region us',
     after: ['eu'],
   })
+})
+
+test('prove: a way of a person names the rule by which the team pays', () => {
+  const { counterexamples } = proofOf({
+    ...BY_ACCESS,
+    key: { status: 'revoked' },
+    people: [{ ...EVERYONE, provider: 'okta' }, DEVS],
+  })
+  assert.deepEqual([...new Set(counterexamples.map(({ person }) => person))], [1])
+  assert.match(counterexamples.map(wayText).join(), /^a person of team health by sso\.teams\[1\] asks /)
 })
 
 for (const [text, expected] of [
@@ -313,7 +353,7 @@ const proofOfMany = (own: (n: number) => Partial<ClientKey>, claim: string, fall
   const parsed = parseClaim(claim)
   assert.ok(parsed.ok)
   const sources = { config, lists: new Map(), catalogue: () => undefined }
-  const proof = prove({ sources, directory, keyless: null, tokenRules: [], now: 0 }, parsed.value)
+  const proof = prove({ sources, directory, keyless: null, tokenRules: [], people: null, now: 0 }, parsed.value)
   assert.ok(proof.ok)
   return proof.value
 }

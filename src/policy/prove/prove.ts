@@ -20,18 +20,14 @@ import { relayDrafts } from '../routing/plan-relay.ts'
 import { type Claim, claimText } from './claim.ts'
 import { NameIndex } from './name-index.ts'
 import { namesAllowedBy, namesOf } from './names.ts'
-import { type Principal, type PrincipalSources, principalsIn } from './principals.ts'
+import { type Principal, type PrincipalName, type PrincipalSources, principalsIn } from './principals.ts'
 import { ClientReach, SuspectCollector, type Suspects } from './suspects.ts'
 
 /** What a claim is proved for. */
 export type ProofInput = PrincipalSources & { readonly sources: ModelSources }
 
 /** A request that may reach a target which does not satisfy the claim. Plain JSON data. */
-export type Counterexample = {
-  /** Name of the key; null: there is none. */
-  readonly key: string | null
-  /** Name of the rule that admits the signed token; null: there is none. */
-  readonly rule: string | null
+export type Counterexample = PrincipalName & {
   readonly team: string
   /** The name that it sends as `model`. */
   readonly name: string
@@ -63,11 +59,16 @@ export type Proof = {
 }
 
 /** A counterexample as one line. */
-export const wayText = ({ key, rule, name, style, provider, model, because, lack, after }: Counterexample): string => {
-  const who =
-    key !== null ? `key ${key}` : rule !== null ? `a token of auth.jwt rule ${rule}` : 'a request without a key'
+export const wayText = (way: Counterexample): string => {
+  const { name, style, provider, model, because, lack, after } = way
   const when = after.length === 0 ? '' : ` while ${after.join(', ')} ${after.length === 1 ? 'is' : 'are'} down`
-  return `${who} asks "${name}" (${style})${when} → ${because} → ${provider}/${model} (${lack})`
+  return `${principalText(way)} asks "${name}" (${style})${when} → ${because} → ${provider}/${model} (${lack})`
+}
+
+const principalText = ({ key, rule, person, team }: Counterexample): string => {
+  if (key !== null) return `key ${key}`
+  if (rule !== null) return `a token of auth.jwt rule ${rule}`
+  return person === null ? 'a request without a key' : `a person of team ${team} by sso.teams[${person}]`
 }
 
 const MAX_COUNTEREXAMPLES = 10
@@ -243,7 +244,7 @@ class Walk {
   #check(
     request: Parameters<typeof permittedDraft>[1] & { readonly client: Client },
     drafting: DraftMaker,
-    { key, rule }: Principal,
+    { key, rule, person }: PrincipalName,
   ): void {
     this.#plans++
     const permitted = permittedDraft(this.#input.sources, request, (name) => this.#draftOf(drafting, name))
@@ -258,6 +259,7 @@ class Walk {
       this.#found.push({
         key,
         rule,
+        person,
         team: request.client.team.name,
         name: request.model,
         style: request.style,

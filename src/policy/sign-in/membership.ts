@@ -33,6 +33,10 @@ export const rolesOf = (rules: readonly RoleRule[], member: GroupMember, teamOf:
  * exist, a later rule must not make another team pay.
  */
 export const payingTeam = (rules: readonly TeamRule[], member: GroupMember, teamOf: TeamOf): string | undefined => {
-  const rule = rules.find((one) => matches(one, member))
+  const rule = payingRule(rules, member)
   return rule && teamOf(rule.team)
 }
+
+/** The rule by which a team pays for a person. */
+export const payingRule = (rules: readonly TeamRule[], member: GroupMember): TeamRule | undefined =>
+  rules.find((one) => matches(one, member))

@@ -88,7 +88,7 @@ const concerned = (input: ProofInput, record: ChangedRecord): ProofInput => {
   if (record.kind === 'key') {
     const key = directory.keys.get(record.key.id)
     const keys = new Map(key ? [[key.id, key]] : [])
-    return { ...input, directory: { ...directory, keys }, keyless: null, tokenRules: [] }
+    return { ...input, directory: { ...directory, keys }, keyless: null, tokenRules: [], people: null }
   }
   const { id } = record.team
   const team = directory.teams.get(id)

@@ -5,6 +5,10 @@ const counterexample = z
   .strictObject({
     key: z.string().nullable().describe('Name of the key; null: there is none'),
     rule: z.string().nullable().describe('Name of the rule of `auth.jwt` that admits the token; null: there is none'),
+    person: z
+      .int()
+      .nullable()
+      .describe('Place of the rule in `sso.teams` that names the team of the person; null: none'),
     team: z.string(),
     name: z.string().describe('What the request has as `model`'),
     style: z.string(),

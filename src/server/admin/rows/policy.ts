@@ -16,6 +16,7 @@ const FAILED = {
     {
       key: 'ci-health',
       rule: null,
+      person: null,
       team: 'health',
       name: 'fast',
       style: 'messages',

@@ -33,6 +33,7 @@ export const VERBS: readonly VerbRow[] = [
   { name: 'adopt', summary: 'move a record from the database to the file', load: () => import('./verbs/adopt.ts') },
   { name: 'export', summary: 'write teams, keys and budgets as YAML', load: () => import('./verbs/export.ts') },
   { name: 'usage', summary: 'report use and cost', load: () => import('./verbs/usage.ts') },
+  { name: 'sessions', summary: 'list sessions of agents', load: () => import('./verbs/sessions.ts') },
   { name: 'end-users', summary: 'block end users', load: () => import('./verbs/end-users.ts') },
   {
     name: 'identities',

@@ -209,6 +209,7 @@ const OPERATIONS: Operations = {
     query: z.object({
       from: z.string().describe('ISO 8601 with a zone, or a date in UTC. By default 30 days before `to`.'),
       to: z.string().describe('As `from`; by default now.'),
+      session: z.string().describe('Only a session of the key: its ID, or its name as the client gives it.'),
       bucket: z.enum(['hour', 'day', 'none']).default('day'),
       tz: z.string().describe('The zone of days: `Europe/Berlin`.'),
       limit: z.int().min(1).max(10_000).default(1_000),

@@ -67,4 +67,37 @@ describe('sessions', { concurrency: false }, () => {
     assert.equal(later, earlier)
     assert.notEqual(other, earlier)
   })
+
+  test('sessions: they are listed, shown as a timeline, and a client reads its own', async () => {
+    const named = { 'x-headgate-session': 'my session', 'x-headgate-agent': 'ignored' }
+    const valid = { 'x-headgate-session': 'mine', 'x-headgate-agent': 'helper' }
+    await post('/v1/chat/completions', { model: MODEL, messages }, named)
+    await post('/v1/chat/completions', { model: MODEL, messages }, valid)
+    await post('/v1/chat/completions', { model: MODEL, messages }, { 'x-headgate-session': 'mine' })
+    const { data } = await admin('/sessions?name=mine')
+    assert.equal(data.length, 1)
+    const [{ id, requests, agents, state }] = data
+    assert.deepEqual([requests, agents, state], [2, 2, 'active'])
+    assert.deepEqual((await admin('/sessions?name=my%20session')).data, [])
+    const { by_agent } = await admin(`/sessions/${id}`)
+    assert.deepEqual(by_agent.map((one: { agent: string }) => one.agent).sort(), ['helper', null].sort())
+    const report = await admin(`/usage?by=session&bucket=none&session=${id}&demo=true`)
+    assert.deepEqual(
+      report.data.map((one: { session: string; requests: number }) => [one.session, one.requests]),
+      [[id, 2]],
+    )
+    const env = { HEADGATE_URL: gateway.url }
+    const listed = await verb(['sessions', '--top', 'cost', '--columns', 'session,requests,agents,name'], { env })
+    assert.match(listed.stdout, new RegExp(`${id} +2 +2 +mine`))
+    const explained = await verb(['explain', '--session', id], { env })
+    assert.match(explained.stdout, /2 requests \(0 failed\), 2 agents/)
+    assert.match(explained.stdout, /200 .* helper\n.*200 .* main/)
+    for (const session of [id, 'mine']) {
+      const response = await fetch(`${gateway.url}/v1/usage?bucket=none&session=${session}`)
+      const used = Object(await response.json())
+      assert.equal(used.total.requests, 2, JSON.stringify(used))
+    }
+    assert.equal((await fetch(`${gateway.url}/admin/api/v1/sessions/ses_none`)).status, 404)
+    assert.equal((await fetch(`${gateway.url}/admin/api/v1/sessions/ses_${'q'.repeat(12)}`)).status, 404)
+  })
 })

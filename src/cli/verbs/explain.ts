@@ -2,14 +2,20 @@
 import type { Shown } from '../../records/entities/shown.ts'
 import { EXPLANATION } from '../../server/answers/explain.ts'
 import { REQUESTS_PAGE } from '../../server/answers/requests.ts'
+import { FOUND_SESSION } from '../../server/answers/sessions.ts'
 import { idOf, throughGateway } from '../accounts/record-store.ts'
 import { readAnswer } from '../answer.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { type GatewayClient, gatewayOf } from '../gateway-client.ts'
-import { SHOWN_REQUEST, type ShownRequest, waterfall } from '../request-lines.ts'
-import { table } from '../table.ts'
+import { requestLine, SHOWN_REQUEST, type ShownRequest, waterfall } from '../request-lines.ts'
+import { moneyText, table } from '../table.ts'
 
-type ExplainOptions = { readonly model?: string; readonly as?: string; readonly key?: string }
+type ExplainOptions = {
+  readonly model?: string
+  readonly as?: string
+  readonly key?: string
+  readonly session?: string
+}
 
 /** Without `as` and `refused` it is the answer of `/v1/route`. */
 const PLAN = EXPLANATION.partial({ as: true, refused: true })
@@ -116,18 +122,46 @@ const explainModel = async (
   return await (key === undefined ? withoutKey() : asClient())
 }
 
+/** Requests of a session that are shown. */
+const TIMELINE = 200
+
+/** A session as one timeline: its newest requests in their order, with the agent of each. */
+const explainSession = async (cli: Cli, gateway: GatewayClient, id: string): Promise<void> => {
+  const session = await gateway.read(FOUND_SESSION, `/admin/api/v1/sessions/${encodeURIComponent(id)}`)
+  const from = encodeURIComponent(session.started_at)
+  const path = `/admin/api/v1/requests?session=${encodeURIComponent(id)}&from=${from}&limit=${TIMELINE}`
+  const { data } = await gateway.read(REQUESTS_PAGE, path)
+  const requests = data.toReversed()
+  const { paint } = cli
+  const used = `${session.input}→${session.output} tokens, largest input ${session.most_input}`
+  cli.answer({ ...session, data: requests }, () => [
+    `${paint.bold(session.id)}${session.name === null ? ' (guessed)' : ` ${session.name}`}`,
+    `  ${session.requests} requests (${session.failed} failed), ${session.agents} agents, ${used}, ${moneyText(session.cost)}`,
+    `  ${session.started_at} to ${session.last_at}, ${session.state}`,
+    ...requests.map((request) => `  ${requestLine(request, paint)}  ${paint.dim(request.agent ?? 'main')}`),
+    ...(session.requests > requests.length
+      ? [`  ${session.requests - requests.length} earlier requests are not shown`]
+      : []),
+  ])
+}
+
 export const define: DefineVerb = (command, cli) => {
   command
     .argument('[request]', 'ID of a request (x-request-id), to see its attempts')
     .option('-m, --model <name>', 'explain where a request for this model would be sent')
     .option('--as <key>', 'for -m: plan as this client key would be served')
     .option('--key <key>', 'client key (HEADGATE_API_KEY)')
+    .option('--session <id>', 'show a session as the timeline of its requests')
     .addHelpText('after', '\nExample: headgate explain -m auto')
     .action(async (request: string | undefined, options: ExplainOptions) => {
-      if ((request === undefined) === (options.model === undefined))
-        throw new CliError(EXIT.usage, 'Name a request or a model: headgate explain req_…, or headgate explain -m auto')
+      if ([request, options.model, options.session].filter((one) => one !== undefined).length !== 1)
+        throw new CliError(
+          EXIT.usage,
+          'Name a request, a model or a session: headgate explain req_…, -m auto or --session ses_…',
+        )
       const gateway = await gatewayOf(cli())
       const key = options.key ?? gateway.key
+      if (options.session !== undefined) return await explainSession(cli(), gateway, options.session)
       if (request !== undefined) return await explainRequest(cli(), gateway, request, key)
       const plan = await explainModel(gateway, options, key)
       cli().answer(plan, () => planLines(plan, cli()))

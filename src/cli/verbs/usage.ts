@@ -193,7 +193,7 @@ const reprice = async (cli: Cli, options: RepriceOptions): Promise<void> => {
 
 export const define: DefineVerb = (command, cli) => {
   withListing(command)
-    .option('--by <dimensions>', 'comma list of team, key, model, provider, tag, style, route, client', 'team')
+    .option('--by <dimensions>', 'comma list of team, key, model, provider, tag, style, route, client, session', 'team')
     .option('--since <time>', 'beginning: 7d, 24h, yesterday, "this month" or 2026-11-01', '7d')
     .option('--until <time>', 'end, such as today; default: now')
     .addOption(choice('--bucket <size>', 'size of the periods', ['hour', 'day', 'none']).default('none'))

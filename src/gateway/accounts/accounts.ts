@@ -5,6 +5,7 @@ import type { HeaderLookup } from '../../core/headers.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import type { JsonObject } from '../../core/json.ts'
 import type { Nano } from '../../core/money.ts'
+import { SESSION_ID } from '../../core/session.ts'
 import { SharedTimer } from '../../core/shared-timer.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
 import { traceParent } from '../../core/trace-parent.ts'
@@ -112,6 +113,11 @@ export class Accounts {
   /** Why a client receives nothing for an end user with these names; null: none of them is blocked. */
   blockOf(client: Client, users: readonly string[]): Failure | null {
     return blockOf(this.#state, client, users)
+  }
+
+  /** The ID of a client's session: of one that has this ID, or that it names so. */
+  sessionId(client: Client, session: string): string {
+    return SESSION_ID.test(session) ? session : this.#state.sessions.named(client, session).id
   }
 
   /** The ID of the session that a request names; null: it names none. */

@@ -26,7 +26,12 @@ export const openClientPages = (
     const asked = query.value as ClientUsageQuery
     const range = rangeOf(asked, 'usage', world.date())
     if (!range) return bad(invalid([{ path: 'from', message: 'It must be before `to`.' }], 'query'))
-    const filter: UsageFilter = { key: [client.id], team: [client.team.id] }
+    const { session } = asked
+    const filter: UsageFilter = {
+      key: [client.id],
+      team: [client.team.id],
+      ...(session !== undefined && { session: [accounts.sessionId(client, session)] }),
+    }
     const report = await usage.usage(summed({ ...asked, ...range, by: ['model'], filter }, config()))
     if (!report.ok) return report
     const { object: _list, names: _names, ...used } = report.value

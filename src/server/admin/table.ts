@@ -25,6 +25,7 @@ import { policyRows } from './rows/policy.ts'
 import { providerRows } from './rows/providers.ts'
 import { requestRows } from './rows/requests.ts'
 import { sessionRows } from './rows/session.ts'
+import { sessionRows as agentSessionRows } from './rows/sessions.ts'
 import { systemRows } from './rows/system.ts'
 import { tryRows } from './rows/try.ts'
 import { usageRows } from './rows/usage.ts'
@@ -45,6 +46,7 @@ const rows: readonly AdminRow[] = [
   ...incidentRows,
   ...clientRows,
   ...endUserRows,
+  ...agentSessionRows,
   ...identityRows,
   ...providerRows,
   ...explainRows,

@@ -33,6 +33,7 @@ export const USAGE_ENTRY = z
     style: dimension,
     route: dimension,
     client: dimension,
+    session: dimension,
     ...sums,
   })
   .meta({ id: 'UsageEntry' })

@@ -451,7 +451,7 @@ const tablesOf = ({ text, integer, inKey }: SqlTypes): readonly string[] => {
     process ${text} NOT NULL, details ${text} NOT NULL) ${inKey}`,
     'CREATE INDEX incident_began ON incident (began)',
     // Requests without a session add nothing to it.
-    'CREATE INDEX request_session ON request (session, received) WHERE session IS NOT NULL',
+    'CREATE INDEX request_session ON request (session, received, agent) WHERE session IS NOT NULL',
     `CREATE TABLE session (id ${text} PRIMARY KEY, name ${text}, key ${text}, team ${text}, client ${text},
     first ${integer} NOT NULL, last ${integer} NOT NULL, most_input ${integer} NOT NULL,
     ${SESSION_COUNTS.map((column) => `${column} ${integer} NOT NULL`).join(', ')}) ${inKey}`,
@@ -488,6 +488,7 @@ const OF_REQUEST = [
   'team',
   'person',
   'end_user',
+  'session',
   'tags',
   'tag',
   'style',

@@ -2,7 +2,7 @@
 import { type Expression, type ExpressionBuilder, type SqlBool, sql } from 'kysely'
 import { DEMO } from '../../core/provider.ts'
 import type { RequestRow, UsageTables } from '../columns/usage-schema.ts'
-import { DIMENSIONS, type RequestFilter, type ResultName, type UsageFilter } from './queries.ts'
+import { type RequestFilter, type ResultName, ROW_DIMENSIONS, type UsageFilter } from './queries.ts'
 
 /** `AND`s conditions; those that are undefined do not apply. */
 type Condition = Expression<SqlBool> | undefined
@@ -109,7 +109,7 @@ const failedWith = (text: string): Expression<SqlBool> =>
 
 /** The sums of a filter. They have an empty text where there is no value. */
 export const usageCondition = (filter: UsageFilter): Expression<SqlBool> => {
-  const conditions = DIMENSIONS.flatMap((name) =>
+  const conditions = ROW_DIMENSIONS.flatMap((name) =>
     filter[name] ? [sql<SqlBool>`${sql.ref(name)} IN (${sql.join(filter[name])})`] : [],
   )
   if (filter.demo === false) conditions.push(NOT_DEMO)

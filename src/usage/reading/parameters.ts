@@ -9,13 +9,15 @@ import { decodeCursor } from './cursor.ts'
 import { ATTEMPT_FILTER } from './export-rows.ts'
 import {
   type CursorValues,
-  DIMENSIONS,
   type EndUsersQuery,
   type ExportQuery,
   REQUEST_SORTS,
   RESULTS,
   type RequestFilter,
   type RequestsQuery,
+  ROW_DIMENSIONS,
+  SESSION_SORTS,
+  type SessionsQuery,
   type SummaryQuery,
   type TimeRange,
   type UsageFilter,
@@ -33,6 +35,7 @@ const DEFAULT_RANGE = {
   lanes: HOUR,
   changes: DAY,
   incidents: 7 * DAY,
+  sessions: DAY,
 } as const
 /** The most values of a filter, and characters of one. */
 const MOST = { values: 200, characters: 600 }
@@ -94,6 +97,9 @@ const cursor = (isKey: (values: CursorValues) => boolean) =>
 
 const RANGE = { from: TIME.optional(), to: TIME.optional() }
 
+const isSessionKey = ([value, id, ...more]: CursorValues): boolean =>
+  typeof value === 'number' && typeof id === 'string' && more.length === 0
+
 // ── Filters ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const CLIENT = TEXTS.optional().describe('kinds of clients, such as `claude-code`, `openai-sdk` or `other`')
@@ -111,6 +117,9 @@ const USAGE_FILTER = {
   style: TEXTS.optional(),
   route: TEXTS.optional(),
   client: CLIENT,
+  session: TEXTS.optional().describe(
+    'IDs of sessions; their usage is added up from requests, as far back as those are kept',
+  ),
   demo: DEMO_FILTER,
 }
 
@@ -155,6 +164,8 @@ const REQUEST_FILTER = {
     .describe('text in an ID, model names, error code, message or trail, or in the error of an attempt'),
 }
 
+const SESSION_FILTER = { team: null, key: null, client: null, name: null }
+
 /** Members of the schemas whose values are filters. */
 const pick = <Shape extends object>(shape: Shape, values: { readonly [name: string]: unknown }) =>
   Object.fromEntries(Object.keys(shape).flatMap((name) => (values[name] === undefined ? [] : [[name, values[name]]])))
@@ -168,7 +179,7 @@ const requestFilter = (values: object): RequestFilter => pick(REQUEST_FILTER, { 
 /** A query whose range may be incomplete. */
 type Unbounded<Query extends TimeRange> = Omit<Query, 'from' | 'to'> & Partial<TimeRange>
 
-const DIMENSION = z.enum(DIMENSIONS)
+const DIMENSION = z.enum(ROW_DIMENSIONS)
 
 /** `by=team,key`, or repeated. */
 const BY = z
@@ -213,10 +224,33 @@ export const END_USERS_PARAMETERS = z
     }),
   )
 
+/** `GET /sessions`. */
+export const SESSIONS_PARAMETERS = z
+  .strictObject({
+    ...RANGE,
+    team: USAGE_FILTER.team,
+    key: USAGE_FILTER.key,
+    client: CLIENT,
+    name: TEXTS.optional().describe('as clients name them'),
+    sort: z.enum(SESSION_SORTS).default('-last_at'),
+    limit: integer(1, 200).default(50),
+    after: cursor(isSessionKey).optional(),
+  })
+  .transform(
+    ({ from, to, sort, limit, after, ...filter }): Unbounded<SessionsQuery> => ({
+      ...bounds(from, to),
+      sort,
+      limit,
+      after: after ?? null,
+      filter: pick(SESSION_FILTER, filter),
+    }),
+  )
+
 /** `GET /v1/usage`: a client's own use by model. */
 export const CLIENT_USAGE_PARAMETERS = z
   .strictObject({
     ...RANGE,
+    session: TEXT.min(1).optional().describe('only a session of the key: its ID, or its name as the client gives it'),
     bucket: z.enum(['hour', 'day', 'none']).default('day'),
     tz: ZONE.optional(),
     limit: integer(1, 10_000).default(1_000),
@@ -303,7 +337,7 @@ export const SUMMARY_PARAMETERS = z
 const EXPORT_FILTERS: { readonly [level in ExportQuery['level']]: readonly string[] } = {
   request: Object.keys(REQUEST_FILTER),
   attempt: ATTEMPT_FILTER,
-  day: Object.keys(USAGE_FILTER),
+  day: Object.keys(USAGE_FILTER).filter((name) => name !== 'session'),
 }
 
 /** `GET /usage/export`. */

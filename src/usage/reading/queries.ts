@@ -15,7 +15,9 @@ export type SharedQuery = { readonly shared?: boolean }
 
 /** What usage can be grouped by. `tag`: the value of the tag in `usage.rollupTag`; `client`: its kind. */
 export const DIMENSIONS = ['team', 'key', 'model', 'provider', 'tag', 'style', 'route', 'client'] as const
-export type Dimension = (typeof DIMENSIONS)[number]
+/** With those that no sums are kept of: usage by these is added up from the rows of requests. */
+export const ROW_DIMENSIONS = [...DIMENSIONS, 'session'] as const
+export type Dimension = (typeof ROW_DIMENSIONS)[number]
 
 /** For each dimension any of these values. An empty text matches requests without a value. */
 export type UsageFilter = { readonly [name in Dimension]?: readonly string[] } & {
@@ -117,6 +119,26 @@ export type RequestsQuery = SharedQuery &
 export type RequestQuery = { readonly id: string; readonly key: string | null; readonly team: readonly string[] | null }
 
 export type FacetsQuery = { readonly team: readonly string[] | null }
+
+/** What sessions can be sorted by, the largest or newest first. */
+export const SESSION_SORTS = ['-last_at', '-cost', '-requests', '-failed', '-most_input'] as const
+export type SessionSort = (typeof SESSION_SORTS)[number]
+
+/** Sessions whose last request was in the range. */
+export type SessionsQuery = TimeRange & {
+  readonly filter: {
+    readonly team?: readonly string[]
+    readonly key?: readonly string[]
+    readonly client?: readonly string[]
+    readonly name?: readonly string[]
+  }
+  readonly sort: SessionSort
+  readonly limit: number
+  readonly after: CursorValues | null
+}
+
+/** `team`: of these teams; null: of all. */
+export type SessionQuery = { readonly id: string; readonly team: readonly string[] | null }
 
 /** The most expensive end users. */
 export type EndUsersQuery = TimeRange & {
@@ -310,6 +332,48 @@ export type RequestEntry = {
   readonly decision: RoutingDecision | null
   readonly attempts: readonly AttemptEntry[]
 }
+
+/** A session. It has the key, team and client of its first request. */
+export type SessionEntry = {
+  readonly object: 'session'
+  readonly id: string
+  /** As the client names it; null: it is guessed. */
+  readonly name: string | null
+  readonly state: 'active' | 'ended'
+  readonly key: NamedId | null
+  readonly team: NamedId | null
+  readonly client: string | null
+  readonly started_at: string
+  readonly last_at: string
+  readonly requests: number
+  readonly failed: number
+  readonly attempts: number
+  /** Agents with requests that are kept, the main one included. */
+  readonly agents: number
+  readonly input: number
+  readonly output: number
+  readonly cache_read: number
+  readonly cache_write: number
+  readonly most_input: number
+  readonly cost: string
+}
+
+/** `searched_until`: earlier sessions are not in the list. */
+export type SessionsPage = ListPage<SessionEntry> & Searched & { readonly from: string; readonly to: string }
+
+/** What an agent of a session has used, by its requests that are kept. `agent`: null: the main one. */
+export type AgentEntry = {
+  readonly agent: string | null
+  readonly requests: number
+  readonly input: number
+  readonly output: number
+  readonly cost: string
+  readonly started_at: string
+  readonly last_at: string
+}
+
+/** `by_agent`: the most expensive first, at most 100. */
+export type SessionWithAgents = SessionEntry & { readonly by_agent: readonly AgentEntry[] }
 
 /** One request. `same_client_id`: others to which the client gave the same ID, the newest first, at most 20. */
 export type FoundRequest = RequestEntry & {
@@ -510,6 +574,8 @@ type Reads = {
   readonly request: readonly [RequestQuery, FoundRequest | null]
   readonly facets: readonly [FacetsQuery, Facets]
   readonly end_users: readonly [EndUsersQuery, EndUserReport]
+  readonly sessions: readonly [SessionsQuery, SessionsPage]
+  readonly session: readonly [SessionQuery, SessionWithAgents | null]
   readonly summary: readonly [SummaryQuery, Summary]
   readonly lanes: readonly [LanesQuery, Lanes]
   readonly activity: readonly [ActivityQuery, Activity]

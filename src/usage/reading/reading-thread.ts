@@ -14,6 +14,7 @@ import type { AskedQuery, NamedQuery, ReadAnswer, ReadingThreadOptions } from '.
 import type { ReadResult } from './queries.ts'
 import { ReportMemory } from './report-memory.ts'
 import { facetsOf, oneRequest, requestsPage } from './request-list.ts'
+import { oneSession, sessionsPage } from './session-list.ts'
 import { isTimeFor } from './slices.ts'
 import { summaryOf } from './summary.ts'
 import { usageReport } from './usage-report.ts'
@@ -69,6 +70,10 @@ const run = (reads: LedgerReads, { name, query }: NamedQuery): Promise<ReadResul
       return facetsOf(reads, query)
     case 'end_users':
       return endUserReport(reads, query)
+    case 'sessions':
+      return sessionsPage(reads, query)
+    case 'session':
+      return oneSession(reads, query)
     case 'summary':
       return summaryOf(reads, query)
     case 'lanes':

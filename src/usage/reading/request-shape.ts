@@ -95,7 +95,7 @@ const attemptEntry = (row: StoredEnd, received: number, full: boolean): AttemptE
   price: { source: row.price_source, version: row.price_version },
 })
 
-const namedId = (id: string | null) => (id === null ? null : { id, name: null })
+export const namedId = (id: string | null) => (id === null ? null : { id, name: null })
 
 const decisionOf = (text: string | null, full: boolean): RoutingDecision | null => {
   if (text === null) return null

@@ -32,6 +32,10 @@ import type {
   RequestQuery,
   RequestsPage,
   RequestsQuery,
+  SessionQuery,
+  SessionsPage,
+  SessionsQuery,
+  SessionWithAgents,
   SharedQuery,
   Summary,
   SummaryQuery,
@@ -109,6 +113,16 @@ export class UsageReader {
 
   endUsers(query: EndUsersQuery): Promise<Outcome<EndUserReport>> {
     return this.#readFresh('end_users', query)
+  }
+
+  async sessions(query: SessionsQuery): Promise<Outcome<SessionsPage>> {
+    const page = await this.#readFresh('sessions', query)
+    return page.ok ? good(withNames(page.value, this.#options.names)) : page
+  }
+
+  async session(query: SessionQuery): Promise<Outcome<SessionWithAgents | null>> {
+    const found = await this.#readFresh('session', query)
+    return found.ok ? good(found.value && named(found.value, this.#options.names)) : found
   }
 
   summary(query: SummaryQuery): Promise<Outcome<Summary>> {
@@ -209,7 +223,7 @@ export class UsageReader {
 }
 
 /** With the names of keys and teams. */
-const withNames = <Page extends ListPage<RequestEntry>>(page: Page, names: NamesById): Page => ({
+const withNames = <Page extends ListPage<Pick<RequestEntry, 'key' | 'team'>>>(page: Page, names: NamesById): Page => ({
   ...page,
   data: page.data.map((entry) => named(entry, names)),
 })

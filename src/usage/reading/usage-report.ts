@@ -13,7 +13,7 @@ import { DAY, type DayOf, dayAfter, dayStarts, HOUR, type StartOf } from './days
 import type { LedgerReads } from './ledger-source.ts'
 import {
   type CursorValues,
-  DIMENSIONS,
+  ROW_DIMENSIONS,
   type TimeRange,
   type UsageEntry,
   type UsageQuery,
@@ -82,10 +82,14 @@ const isOpen = ({ to }: TimeRange, { now }: LedgerReads): boolean => to >= now
 // ── Totals ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const isOfTargets = ({ by, filter }: UsageQuery): boolean =>
-  DIMENSIONS.every((name) => HOUR_DIMENSIONS.includes(name) || !(by.includes(name) || filter[name]))
+  ROW_DIMENSIONS.every((name) => HOUR_DIMENSIONS.includes(name) || !(by.includes(name) || filter[name]))
+
+/** No totals have sessions. */
+const isOfRows = ({ by, filter }: UsageQuery): boolean => by.includes('session') || filter.session !== undefined
 
 /** The totals that answer a query alone. */
 const totalsOf = (query: UsageQuery, range: TimeRange, reads: LedgerReads): SummedRows | null => {
+  if (isOfRows(query)) return null
   const { timezone, keepHours, now } = reads
   const { bucket, from, to } = query
   const isShort = now - from <= keepHours * DAY && to - from <= HOURS_UP_TO
@@ -183,11 +187,12 @@ const planOf = async (reads: LedgerReads, query: UsageQuery, asked: TimeRange): 
     return { range: { ...asked, from: kept.from }, left: daysOf(kept, zone, 'hours'), width }
   }
   const first = await firstReceived(reads)
-  if (query.bucket === 'none') return { ...withEdges(asked, zone, isOpen(asked, reads), first), width }
-  const startOf: StartOf = query.bucket === 'hour' ? (at) => Math.floor(at / HOUR) * HOUR : dayStarts(zone)
+  if (query.bucket === 'none' && !isOfRows(query))
+    return { ...withEdges(asked, zone, isOpen(asked, reads), first), width }
+  const startOf: StartOf = query.bucket === 'day' ? dayStarts(zone) : (at) => Math.floor(at / HOUR) * HOUR
   const found = { ...range, from: Math.min(range.to, first === null ? range.to : Math.max(range.from, startOf(first))) }
   const whole: ReportPiece = { of: 'requests', range: found, start: undefined }
-  const left = query.bucket === 'hour' ? [whole] : daysOf(found, zone, 'requests')
+  const left = query.bucket !== 'day' ? [whole] : daysOf(found, zone, 'requests')
   return { range: { ...asked, from: found.from }, left, width }
 }
 

@@ -5,10 +5,10 @@ import { COUNT_COLUMNS, IS_ALONE, NO_COUNTS, type TotalCounts, type UsageTables 
 import { HOUR } from './days.ts'
 import { usageCondition } from './filters.ts'
 import type { LedgerReads } from './ledger-source.ts'
-import { type CursorValues, DIMENSIONS, type Dimension, type TimeRange, type UsageFilter } from './queries.ts'
+import { type CursorValues, type Dimension, ROW_DIMENSIONS, type TimeRange, type UsageFilter } from './queries.ts'
 import type { SumsRow } from './report-memory.ts'
 
-/** Dimensions of the totals of hours. Those of days have all. */
+/** Dimensions of the totals of hours. Those of days have all of `DIMENSIONS`. */
 export const HOUR_DIMENSIONS: readonly Dimension[] = ['provider', 'model', 'style', 'route', 'client']
 
 /**
@@ -80,7 +80,7 @@ const sumsIn = (db: LedgerReads['db'], span: SummedRows) => {
 // ── Rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const textOf = (name: Dimension) => sql`coalesce(${sql.ref(name)}, '') AS ${sql.ref(name)}`
-const DIMENSIONS_OF_ROWS = sql.join(DIMENSIONS.map(textOf))
+const DIMENSIONS_OF_ROWS = sql.join(ROW_DIMENSIONS.map(textOf))
 
 /** The hour of receipt. A bound number would make it a fraction. */
 const HOUR_OF_ROWS = sql`received / ${sql.lit(HOUR)} * ${sql.lit(HOUR)} AS hour`

@@ -4,12 +4,15 @@
  */
 import type { Client } from './accounts.ts'
 import type { ChatEvent, Usage } from './chat.ts'
+import type { DataFacts } from './data-policy.ts'
 import type { TextOrBytes } from './encoded-text.ts'
 import type { Failure } from './failure.ts'
 import type { FinderKind } from './finder-kinds.ts'
 import type { GuardAction, RuleVerdict } from './guard-verdict.ts'
 import type { HeaderLookup } from './headers.ts'
+import type { JsonObject } from './json-value.ts'
 import type { AnswerContext } from './protocol.ts'
+import type { Secret } from './secret.ts'
 import type { Stage } from './stage.ts'
 import type { Candidate, Plan } from './target.ts'
 import type { Trace } from './trace.ts'
@@ -43,7 +46,42 @@ export type GuardRule = {
   readonly label: string | null
   /** Names of teams whose requests are not read. */
   readonly exceptTeams: readonly string[]
+  /** Who finds; absent: the rule itself, by its kinds, patterns and words. */
+  readonly service?: GuardService
 }
+
+/** A service that decides about texts, and how it is called. */
+export type GuardService = {
+  /** Often a credential itself. */
+  readonly url: Secret
+  /** Changes with the address, the headers and the secret. */
+  readonly fingerprint: string
+  readonly headers: { readonly [name: string]: Secret }
+  /** ms for all questions about one request. */
+  readonly timeout: number
+  /** What happens to a request that cannot be checked. */
+  readonly onError: 'block' | 'allow'
+  /** Where and how it keeps texts; null: unknown. */
+  readonly facts: DataFacts | null
+} & (
+  | {
+      readonly kind: 'headgate' /** Signs the requests (Standard Webhooks); null: unsigned. */
+      readonly secret: Secret | null
+    }
+  | { readonly kind: 'litellm'; readonly parameters: JsonObject }
+  | {
+      readonly kind: 'moderation'
+      readonly model: string
+      readonly thresholds: { readonly [category: string]: number }
+    }
+  | {
+      readonly kind: 'presidio'
+      readonly language: string
+      readonly entities: readonly string[] | null
+      readonly scoreThreshold: number | null
+    }
+  | { readonly kind: 'bedrock'; readonly guardrail: string; readonly version: string; readonly region: string }
+)
 
 /** A text of a request which a model reads. */
 export type RequestText = {

@@ -40,6 +40,12 @@ export const alertsSchema = z.strictObject({
         .boolean()
         .default(true)
         .describe('the token of `auth.admin` is used although people sign in (`sso`)'),
+      guardErrors: z
+        .int()
+        .min(0)
+        .max(1_000_000)
+        .default(5)
+        .describe('requests in ten minutes that the service of a guard has not checked; 0 is off'),
       policyBreach: z
         .boolean()
         .default(true)

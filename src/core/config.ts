@@ -61,6 +61,8 @@ export type Alerts = {
     readonly policyBreach: boolean
     /** The token of `auth.admin` is used although people sign in. */
     readonly breakGlass: boolean
+    /** Requests in ten minutes that the service of a guard has not checked; 0: no alert. */
+    readonly guardErrors: number
     /** ms for which a store does not respond. */
     readonly storeDown: number
     /** ms by which the usage database lags behind the journal. */

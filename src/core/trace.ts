@@ -135,6 +135,8 @@ export type GatewayEvent =
       readonly model: string
       readonly lack: string
     }
+  /** The service of a guard has not checked a request. `reason`: neither an address, a credential nor a text. */
+  | { readonly event: 'guard_error'; readonly id: string; readonly guard: string; readonly reason: string }
   /** The token of `auth.admin` was used although people sign in: the first use from an address in ten minutes. */
   | { readonly event: 'break_glass'; readonly id: string; readonly address: string }
   /** An unexpected exception: a bug in the gateway. */

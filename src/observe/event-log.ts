@@ -91,6 +91,8 @@ export const logEntryOf = (event: GatewayEvent): LogEntry => {
       const { id, provider, model, lack } = event
       return { level: 'error', event: 'policy_breach', fields: { id, provider, model, lack } }
     }
+    case 'guard_error':
+      return { level: 'warn', event: 'guard_error', fields: { id: event.id, guard: event.guard, reason: event.reason } }
     case 'break_glass':
       return { level: 'warn', event: 'break_glass', fields: { id: event.id, address: event.address } }
     case 'error':

@@ -176,6 +176,11 @@ export const createInstruments = (registry: Registry) => {
     ),
     alerts: registry.counter('headgate_alerts_total', 'Alerts, by result.', ['rule', 'result']),
     stores: storeTimes(registry),
+    guardErrors: registry.counter(
+      'headgate_guard_errors_total',
+      'Requests that the service of a guard has not checked.',
+      ['guard'],
+    ),
     errors: registry.counter('headgate_errors_total', 'Internal errors.', []),
     first: registry.histogram(
       'headgate_ttft_seconds',
@@ -335,6 +340,8 @@ class GatewayMetrics implements Metrics {
       case 'policy_breach':
         // The exception that follows is counted.
         return
+      case 'guard_error':
+        return this.#instruments.guardErrors.add({ guard: event.guard })
       case 'break_glass':
         // The audit log has each.
         return

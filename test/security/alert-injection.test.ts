@@ -13,6 +13,7 @@ const rules = {
   failedLeast: 20,
   keyDead: false,
   policyBreach: false,
+  guardErrors: 0,
   breakGlass: false,
   storeDown: 0,
   ledgerLag: 0,

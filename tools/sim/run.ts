@@ -186,6 +186,7 @@ class Simulation {
         state.trace(`fallback ${event.id} ${event.from} → ${event.to}: ${event.kind}`)
         return
       case 'break_glass':
+      case 'guard_error':
         return
       case 'policy_breach':
         return state.watch.breach(0, `policy: ${event.provider}/${event.model} ${event.lack}`)

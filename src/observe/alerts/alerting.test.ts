@@ -11,11 +11,11 @@ import type { Alerts } from '../../core/config.ts'
 import { Secret } from '../../core/secret.ts'
 import type { AlertView } from '../../policy/alerts/conditions.ts'
 import { dialer } from '../../transport/client/dial.ts'
+import { signatureOf } from '../../transport/net/webhook-signature.ts'
 import { type AlertStorage, alertFile } from './alert-storage.ts'
 import { Alerting, type AlertingEvent, type AlertingOptions } from './alerting.ts'
 import { RequestCounts } from './request-counts.ts'
 import { joinViews, type ProcessView } from './view.ts'
-import { signatureOf } from './webhook.ts'
 
 const SECRET = `whsec_${Buffer.from('a secret of 24 bytes or so').toString('base64')}`
 
@@ -64,6 +64,7 @@ const alertsFor = (url: string, more: Partial<Alerts> = {}): Alerts => ({
     failedLeast: 20,
     keyDead: true,
     policyBreach: true,
+    guardErrors: 5,
     breakGlass: true,
     storeDown: 0,
     ledgerLag: 0,
@@ -496,6 +497,7 @@ test('alerting: the views of several processes become one', () => {
     deadKeys: [],
     breaches: [],
     breakGlass: [],
+    guardErrors: [],
     brokenStores: [],
     ledgerLag: 5,
   }
@@ -507,14 +509,17 @@ test('alerting: the views of several processes become one', () => {
     deadKeys: [dead],
     breaches: [{ provider: 'openai', model: 'm', lack: 'region us' }],
     breakGlass: [{ address: '203.0.113.7' }],
+    guardErrors: [{ guard: 'shield', count: 3 }],
     brokenStores: [{ store: 'usage', reason: 'disk_full' }],
     ledgerLag: 7,
   }
   const both = { answers: { all: 6, estimated: 2 }, requests: { all: 20, failed: 4 } }
   assert.deepEqual(joinViews([one, other]), { ...other, ...both })
-  assert.deepEqual(joinViews([other, { ...other, deadKeys: [{ ...dead, why: 'quota_exhausted' }] }]), {
+  const worse = { ...other, deadKeys: [{ ...dead, why: 'quota_exhausted' }], guardErrors: [] }
+  assert.deepEqual(joinViews([other, worse]), {
     ...other,
     ...both,
   })
   assert.deepEqual(joinViews([other]), other)
+  assert.deepEqual(joinViews([other, other]).guardErrors, [{ guard: 'shield', count: 6 }])
 })

@@ -16,6 +16,31 @@ type PolicyBreach = NonNullable<AlertView['breaches']>[number]
 /** ms for which a use of `auth.admin` deserves an alert, and addresses that are kept. */
 const BREAK_GLASS = { time: 600_000, addresses: 20 }
 
+/** Parts of ten minutes in which errors of guards are counted, and their length in ms. */
+const GUARD_ERRORS = { parts: 10, part: 60_000 }
+
+/** Errors of the last ten minutes, by guard. The operator names the guards, so there are few. */
+class GuardErrorCount {
+  readonly #parts = new Map<string, readonly { readonly number: number; readonly count: number }[]>()
+
+  add(now: number, guard: string): void {
+    const number = Math.floor(now / GUARD_ERRORS.part)
+    const before = this.#parts.get(guard) ?? []
+    const last = before.at(-1)
+    const part = { number, count: last?.number === number ? last.count + 1 : 1 }
+    const others = last?.number === number ? before.slice(0, -1) : before.slice(1 - GUARD_ERRORS.parts)
+    this.#parts.set(guard, [...others, part])
+  }
+
+  sums(now: number): NonNullable<AlertView['guardErrors']> {
+    const first = Math.floor(now / GUARD_ERRORS.part) - GUARD_ERRORS.parts + 1
+    return Array.from(this.#parts, ([guard, parts]) => ({
+      guard,
+      count: parts.reduce((sum, { number, count }) => (number < first ? sum : sum + count), 0),
+    })).filter(({ count }) => count > 0)
+  }
+}
+
 /** Answers of the last hour, by parts of it. */
 class AnswerCount {
   #parts: { readonly number: number; all: number; estimated: number }[] = []
@@ -41,7 +66,7 @@ class AnswerCount {
 }
 
 /** The counts of one process. Plain JSON data, since workers exchange them. */
-export type ProcessCounts = Pick<AlertView, 'answers' | 'requests' | 'breaches' | 'breakGlass'>
+export type ProcessCounts = Pick<AlertView, 'answers' | 'requests' | 'breaches' | 'breakGlass' | 'guardErrors'>
 
 export class RequestCounts {
   readonly #answers = new AnswerCount()
@@ -52,7 +77,9 @@ export class RequestCounts {
   /** The last uses of `auth.admin`, and their time. */
   #breakGlass: readonly { readonly at: number; readonly address: string }[] = []
 
-  /** Counts failed requests, breaches of the data policy, and answers with estimated usage. */
+  readonly #guardErrors = new GuardErrorCount()
+
+  /** Counts failed requests, errors of guards, breaches of the data policy, and answers with estimated usage. */
   observe(event: GatewayEvent): void {
     if (event.event === 'policy_breach') {
       const { provider, model, lack } = event
@@ -66,6 +93,7 @@ export class RequestCounts {
         ...this.#breakGlass.slice(1 - BREAK_GLASS.addresses),
         { at: Date.now(), address: event.address },
       ]
+    if (event.event === 'guard_error') this.#guardErrors.add(Date.now(), event.guard)
     if (event.event !== 'request') return
     this.#requests.add(Date.now(), summaryOf(event.trace))
     const used = event.trace.findLast((one) => one.type === 'usage')
@@ -79,6 +107,12 @@ export class RequestCounts {
     const breakGlass = this.#breakGlass
       .filter(({ at }) => at > now - BREAK_GLASS.time)
       .map(({ address }) => ({ address }))
-    return { answers: this.#answers.sum(now), requests: this.#requests.sum(now, window), breaches, breakGlass }
+    return {
+      answers: this.#answers.sum(now),
+      requests: this.#requests.sum(now, window),
+      breaches,
+      breakGlass,
+      guardErrors: this.#guardErrors.sums(now),
+    }
   }
 }

@@ -93,6 +93,13 @@ export const joinViews = (all: readonly ProcessView[]): ProcessView => {
       all.flatMap(({ breakGlass = [] }) => breakGlass),
       ({ address }) => address,
     ),
+    guardErrors: Array.from(
+      Map.groupBy(
+        all.flatMap(({ guardErrors = [] }) => guardErrors),
+        ({ guard }) => guard,
+      ),
+      ([guard, errors]) => ({ guard, count: errors.reduce((total, { count }) => total + count, 0) }),
+    ),
     breaches: firstOfEach(
       all.flatMap(({ breaches = [] }) => breaches),
       ({ provider, model }) => `${provider} ${model}`,

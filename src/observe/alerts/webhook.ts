@@ -1,14 +1,13 @@
 /** Sends one alert to the configured address, signed as described by Standard Webhooks. */
-import { createHmac } from 'node:crypto'
 import type { Alerts } from '../../core/config.ts'
 import type { Dial } from '../../core/world.ts'
 import type { DueAlert } from '../../policy/alerts/alert-state.ts'
 import { slackText } from '../../policy/alerts/quoted-name.ts'
 import { shortRequest } from '../../transport/net/short-request.ts'
+import { signatureOf } from '../../transport/net/webhook-signature.ts'
 
 /** ms for one request. */
 const TIMEOUT = 10_000
-const ENCODED_SECRET = 'whsec_'
 
 /** The body of an alert. Times as RFC 3339. */
 export const alertBody = (
@@ -69,14 +68,6 @@ export const testBody = (
         node,
         message: TEST,
       }
-
-/** `v1,` and the signature, in base64. A secret that begins `whsec_` is base64. `timestamp`: s since 1970. */
-export const signatureOf = (secret: string, id: string, timestamp: number, body: string): string => {
-  const key = secret.startsWith(ENCODED_SECRET)
-    ? Buffer.from(secret.slice(ENCODED_SECRET.length), 'base64')
-    : Buffer.from(secret, 'utf8')
-  return `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`
-}
 
 /** Sends a body. Null: the receiver accepted it; otherwise the reason, which contains neither address nor secret. */
 export const sendAlert = async (

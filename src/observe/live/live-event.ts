@@ -75,6 +75,10 @@ export const liveEventOf = (event: GatewayEvent, view: LiveView): Omit<LiveEvent
       const { id, provider, model, lack } = event
       return made('log', 'log', [], { at, level: 'error', event: 'policy_breach', request: id, provider, model, lack })
     }
+    case 'guard_error': {
+      const { id, guard, reason } = event
+      return made('log', 'log', [], { at, level: 'warn', event: 'guard_error', request: id, guard, reason })
+    }
     case 'break_glass': {
       const { id, address } = event
       return made('log', 'log', [], { at, level: 'warn', event: 'break_glass', request: id, address })

@@ -12,6 +12,7 @@ const rules: Alerts['rules'] = {
   failedLeast: 20,
   keyDead: true,
   policyBreach: true,
+  guardErrors: 5,
   breakGlass: true,
   storeDown: 60_000,
   ledgerLag: 60_000,
@@ -26,6 +27,7 @@ const NO_RULES: Alerts['rules'] = {
   failedLeast: 20,
   keyDead: false,
   policyBreach: false,
+  guardErrors: 0,
   breakGlass: false,
   storeDown: 0,
   ledgerLag: 0,
@@ -103,6 +105,17 @@ const cases: readonly (readonly [name: string, view: Partial<AlertView>, expecte
     'a use of auth.admin where people sign in',
     { breakGlass: [{ address: '203.0.113.7' }] },
     ['auth.break_glass critical bootstrap 203.0.113.7 '],
+  ],
+  ['few errors of a guard', { guardErrors: [{ guard: 'shield', count: 4 }] }, []],
+  [
+    'errors of a guard',
+    {
+      guardErrors: [
+        { guard: 'shield', count: 5 },
+        { guard: 'other', count: 4 },
+      ],
+    },
+    ['guard.errors critical shield  '],
   ],
   [
     'a breach of the data policy',

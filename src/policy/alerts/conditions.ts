@@ -59,6 +59,8 @@ export type AlertView = {
   readonly breakGlass?: readonly { readonly address: string }[]
   /** Targets that were about to receive a request whose data policy they do not satisfy, in the last hour. Absent: none. */
   readonly breaches?: readonly { readonly provider: string; readonly model: string; readonly lack: string }[]
+  /** Requests of the last ten minutes that the service of a guard has not checked. Absent: none. */
+  readonly guardErrors?: readonly { readonly guard: string; readonly count: number }[]
   readonly keys: readonly Pick<ClientKey, 'id' | 'name' | 'status' | 'expiresAt'>[]
 }
 
@@ -84,6 +86,7 @@ const found = (rules: Alerts['rules'], view: AlertView): AlertCondition[] => [
   ...failedConditions(rules, view),
   ...(rules.keyDead ? view.deadKeys.map(keyDeadCondition) : []),
   ...(rules.breakGlass ? (view.breakGlass ?? []).map(breakGlassCondition) : []),
+  ...guardConditions(rules, view),
   ...(rules.policyBreach ? (view.breaches ?? []).map(breachCondition) : []),
   ...(rules.storeDown === 0 ? [] : view.brokenStores.map((broken) => storeCondition(rules, broken))),
   ...(rules.ledgerLag === 0 || view.ledgerLag < rules.ledgerLag ? [] : [lagCondition(rules, view)]),
@@ -215,6 +218,22 @@ const breakGlassCondition = ({ address }: NonNullable<AlertView['breakGlass']>[n
   after: 0,
   message: `The token of auth.admin was used from ${address}, although people sign in with single sign-on. The audit log has the request (breakglass.use).`,
 })
+
+const guardConditions = ({ guardErrors }: Alerts['rules'], view: AlertView): AlertCondition[] =>
+  (view.guardErrors ?? []).flatMap(({ guard, count }) => {
+    if (guardErrors === 0 || count < guardErrors) return []
+    return {
+      ...EPISODE,
+      rule: 'guardErrors',
+      type: 'guard.errors',
+      severity: 'critical',
+      object: { kind: 'guard', id: guard, name: guard },
+      after: 0,
+      value: count,
+      limit: guardErrors,
+      message: `The service of the guard ${quotedName(guard)} has not checked ${count} requests in the last ten minutes. The log has the reasons (guard_error).`,
+    }
+  })
 
 const breachCondition = ({ provider, model, lack }: NonNullable<AlertView['breaches']>[number]): AlertCondition => ({
   ...EPISODE,

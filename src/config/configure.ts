@@ -2,6 +2,7 @@
 
 import { type AccountRecords, NO_ACCOUNTS } from '../core/accounts.ts'
 import type { Config, FullConfig, Route, RouteTarget } from '../core/config.ts'
+import type { GuardService } from '../core/guard.ts'
 import { nearest } from '../core/nearest.ts'
 import type { Instance, Providers } from '../core/provider.ts'
 import { type Settings, settingsSchema } from '../core/settings.ts'
@@ -229,7 +230,7 @@ const contentsOf = (files: SecretFiles): readonly string[] =>
   [...files.values()].flatMap((file) => ('text' in file ? [file.text] : []))
 
 /** Literal secrets in the file. */
-const secretsIn = ({ providers, settings, keys: clientKeys, alerts, sso }: FileContent): readonly string[] => {
+const secretsIn = ({ providers, settings, keys: clientKeys, alerts, sso, guards }: FileContent): readonly string[] => {
   const { auth, database, redis } = settings
   const own = [
     ...(isSection(auth) ? [auth.keys, auth.admin, auth.pepper].flat() : []),
@@ -243,8 +244,16 @@ const secretsIn = ({ providers, settings, keys: clientKeys, alerts, sso }: FileC
     ...[...clientKeys.values()].map(({ secret }) => secret),
     ...[alerts?.url, alerts?.secret, sso?.secret].flat(),
     ...Object.values(sso?.providers ?? {}).map(({ clientSecret }) => clientSecret),
+    ...guards.flatMap(({ service }) => (service ? secretsOfService(service) : [])),
   ].filter((value) => typeof value === 'string')
 }
+
+/** An address is a secret if it has a query. */
+const secretsOfService = ({ url, headers, ...service }: GuardService): readonly (string | undefined)[] => [
+  ...[url.reveal()].filter((address) => address.includes('?')),
+  ...Object.values(headers).map((value) => value.reveal()),
+  service.kind === 'headgate' ? service.secret?.reveal() : undefined,
+]
 
 /** The database is read only for these sections. */
 const hasAccounts = ({ teams, keys, budgets }: FileContent): boolean => teams.size + keys.size + budgets.size > 0

@@ -3,7 +3,6 @@
  * generated from `fileSchema`.
  */
 import { z } from 'zod'
-import { MAX_REQUIRE, REGION } from '../core/data-policy.ts'
 import { settingsSchema } from '../core/settings.ts'
 import { MAX_CLAIM, parseClaim } from '../policy/prove/claim.ts'
 import { BUDGET_ENTRY } from '../records/entities/budget.ts'
@@ -13,6 +12,7 @@ import { CACHE, CACHE_USE, REQUIRE, REQUIRE_USE } from '../records/entities/rest
 import { TEAM_ENTRY } from '../records/entities/team.ts'
 import { alertsSchema } from './alerts-schema.ts'
 import { styleNames } from './definition.ts'
+import { facts } from './facts-schema.ts'
 import { guardSchema } from './guards-schema.ts'
 import { ssoSchema } from './sso-schema.ts'
 import { tokenRules } from './token-schema.ts'
@@ -31,22 +31,6 @@ const modelSchema = z.union([
   }),
 ])
 const targetSchema = z.union([text, z.strictObject({ provider: text, model: text.optional(), weight })])
-
-const facts = {
-  region: z
-    .string()
-    .regex(REGION)
-    .optional()
-    .describe('where it processes data: a label such as eu, eu-de, us or local')
-    .meta({ allowed: 'a label such as eu, eu-de or local' }),
-  retention: z
-    .int()
-    .min(0)
-    .max(MAX_REQUIRE.days)
-    .optional()
-    .describe('days for which it keeps prompts or answers; 0: it keeps none'),
-  training: z.boolean().optional().describe('whether models are trained with the data'),
-}
 
 export const providerSchema = z.strictObject({
   kind: text

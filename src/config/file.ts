@@ -11,6 +11,7 @@ import { alertsSchema } from './alerts-schema.ts'
 import { allowedBy, durationHint, isSecret, jsonSchemaOf, type Schema, schemasAt } from './definition.ts'
 import { emptyFile, type FileContent } from './file-content.ts'
 import { claimSchema, fileSchema, providerSchema, routeSchema } from './file-schema.ts'
+import { serviceProblems } from './guard-services.ts'
 import { guardRulesOf, guardSchema } from './guards-schema.ts'
 import { type Problem, partsOf, quote } from './problem.ts'
 import { ssoSchema } from './sso-schema.ts'
@@ -239,6 +240,8 @@ export const readFile = (
     }
     return found
   }
+  const rules = entries('guards', guards, guardSchema)
+  problems.push(...serviceProblems(rules, tree.placeOf))
   return {
     content: {
       settings: isRecord(settings) ? settings : {},
@@ -252,7 +255,7 @@ export const readFile = (
       require: (require === undefined ? undefined : parse(['require'], require, REQUIRE)) ?? null,
       claims: items(['claims'], claims, claimSchema),
       sso: (sso === undefined ? undefined : parse(['sso'], sso, ssoSchema)) ?? null,
-      guards: guardRulesOf(entries('guards', guards, guardSchema)),
+      guards: guardRulesOf(rules),
       tokenRules: items(['auth', 'jwt'], jwt, tokenRuleSchema),
     },
     problems,

@@ -4,6 +4,7 @@ import { FINDER_KINDS } from '../core/finder-kinds.ts'
 import type { GuardRule } from '../core/guard.ts'
 import { GUARD_ACTIONS } from '../core/guard-verdict.ts'
 import { PATTERNS, WORDS } from '../core/settings.ts'
+import { guardServiceOf, serviceSchema } from './guard-services.ts'
 
 export const guardSchema = z
   .strictObject({
@@ -22,20 +23,28 @@ export const guardSchema = z
       .optional()
       .describe('name in the masks, instead of that of what was found; with `mask`')
       .meta({ allowed: '1 to 12 capital letters and digits, such as STAFF' }),
+    service: serviceSchema.optional(),
     exceptTeams: z.array(z.string().min(1)).default([]).describe('teams whose requests it does not read'),
   })
-  .refine(({ find, patterns, words }) => find.length + patterns.length + words.length > 0, {
-    message: 'at least one of find, patterns and words',
+  .refine(
+    ({ find, patterns, words, service }) =>
+      (service !== undefined) !== find.length + patterns.length + words.length > 0,
+    { message: 'at least one of find, patterns and words, or a service' },
+  )
+  .refine(({ service, action }) => service?.kind !== 'moderation' || action !== 'mask', {
+    path: ['action'],
+    message: 'block, flag or log: a moderation does not say which part of a text it means',
   })
 
 type GuardEntry = z.output<typeof guardSchema>
 
 /** The rules in the order of the file. */
 export const guardRulesOf = (entries: ReadonlyMap<string, GuardEntry>): readonly GuardRule[] =>
-  Array.from(entries, ([name, { find, message, label, ...entry }]) => ({
+  Array.from(entries, ([name, { find, message, label, service, ...entry }]) => ({
     name,
     kinds: find,
     message: message ?? null,
     label: label ?? null,
     ...entry,
+    ...(service && { service: guardServiceOf(service) }),
   }))

@@ -15,7 +15,7 @@ type Given = {
 }
 
 /** Headers that belong to a connection or describe the body (RFC 9110, sections 7.6 and 8; RFC 9112). */
-const OF_MESSAGE = [
+export const MESSAGE_HEADERS = [
   ...[
     'host',
     'connection',
@@ -34,9 +34,10 @@ const OF_MESSAGE = [
 const OF_CLIENT: ReadonlySet<string> = new Set([...GATEWAY_CREDENTIAL_HEADERS, ...CLIENT_ADDRESS_HEADERS, 'via'])
 const OF_CLIENT_PREFIX = /^x-(?:forwarded|headgate)-/
 
-const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]{1,128}$/
+/** Of a header, in lower case. */
+export const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9a-z-]{1,128}$/
 /** Printable ASCII without blanks at the ends. */
-const VALUE = /^[\x21-\x7e](?:[\x20-\x7e]{0,8190}[\x21-\x7e])?$/
+export const HEADER_VALUE = /^[\x21-\x7e](?:[\x20-\x7e]{0,8190}[\x21-\x7e])?$/
 
 /** Whether the gateway writes the header itself for this provider: for the message, its formats and the credentials. */
 const isWritten = (name: string, { auth, speaks, alsoSpeaks = [], headers = {} }: Provider): boolean => {
@@ -44,13 +45,13 @@ const isWritten = (name: string, { auth, speaks, alsoSpeaks = [], headers = {} }
   const keys = [auth, ...wires.map((wire) => wire.auth ?? auth)].flatMap((one) => (one === 'none' ? [] : [one.header]))
   const ofFormats = wires.flatMap(({ protocol }) => Object.keys(upstreamProtocols[protocol].headers ?? {}))
   return (
-    [...OF_MESSAGE, ...keys, ...ofFormats, ...Object.keys(headers)].some((one) => one.toLowerCase() === name) ||
+    [...MESSAGE_HEADERS, ...keys, ...ofFormats, ...Object.keys(headers)].some((one) => one.toLowerCase() === name) ||
     name.startsWith('x-amz-')
   )
 }
 
 const nameProblem = (name: string, provider: Provider): Pick<Problem, 'found' | 'allowed'> | null => {
-  if (!NAME.test(name)) return { found: quote(name), allowed: 'the name of a header' }
+  if (!HEADER_NAME.test(name)) return { found: quote(name), allowed: 'the name of a header' }
   return isWritten(name, provider)
     ? {
         found: `the header ${quote(name)}, which the gateway sets itself`,
@@ -75,7 +76,7 @@ export const headersFrom = (
     if (problem) refuse(placeOf(at).name, problem.found, problem.allowed)
     else if (Object.hasOwn(headers, name))
       refuse(placeOf(at).name, `the header ${quote(name)} twice`, 'each header once')
-    else if (!VALUE.test(value))
+    else if (!HEADER_VALUE.test(value))
       refuse(
         placeOf(at).value,
         `a value of ${quote(name)} with line breaks or other than ASCII characters, or of more than 8,192`,

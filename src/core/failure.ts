@@ -154,6 +154,8 @@ export const KINDS = {
   content_policy: { ...client, code: 'content_policy_violation' },
   /** A rule of the operator refuses a text of the request. */
   guardrail_blocked: { ...client, code: 'guardrail_blocked' },
+  /** The service of a rule cannot check the request, and the rule does not let it pass. */
+  guard_unavailable: { ...gateway, status: 503, type: 'overloaded_error', code: 'guard_unavailable' },
   /** A budget of the client is used up. Clients show 402 at once, while they retry 429. */
   budget_exceeded: { ...gateway, status: 402, type: 'billing_error', code: 'budget_exceeded' },
   /** The process that counts what is spent does not answer, and a strict budget must not be spent without it. */

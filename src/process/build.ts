@@ -54,6 +54,7 @@ import { sessionLetters } from '../server/session-letters.ts'
 import { type StoreOptions, threadedStore } from '../storage/responses/threaded-store.ts'
 import { sharedDatabase } from '../storage/sql/shared-database.ts'
 import { connectionFor, dialer } from '../transport/client/dial.ts'
+import { serviceRules } from '../transport/guards/service-rules.ts'
 import { signing } from '../transport/identity/signing.ts'
 import { type BodyKeeperOptions, RequestBodies } from '../usage/bodies/body-keeper.ts'
 import { journalFolder, UsageLedger, type UsageLedgerOptions } from '../usage/bookkeeper/usage-ledger.ts'
@@ -143,7 +144,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     catalogue,
     prices,
     config: () => current.config,
-    guards: guardsOf(current),
+    guards: guardsOf(current, world, emit),
     lists: () => lists.all,
     responses,
     accounts: openAccounts(
@@ -270,9 +271,10 @@ const clientsOf =
   }
 
 /** Without a pepper the masks of this process are its own: a restart costs the caches of providers. */
-const guardsOf = (current: Current) => {
+const guardsOf = (current: Current, world: World, emit: Gateway['emit']) => {
   const secret = randomBytes(32)
   return operatorGuards({
+    services: serviceRules({ ...world, onError: (error) => emit({ event: 'guard_error', ...error }) }),
     rules: () => current.config.guards,
     digest: (text) =>
       createHmac('sha256', current.config.settings.auth.pepper ?? secret)

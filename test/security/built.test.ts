@@ -155,6 +155,8 @@ test('built: secrets are revealed only for authentication and redaction', () => 
   assert.deepEqual(containing(/\.reveal\(\)/).toSorted(), [
     // The variable that has this value, whose name a written configuration states.
     'config/config-yaml.ts',
+    // What problems of the configuration must not repeat.
+    'config/configure.ts',
     // Headers that the operator sets for a provider.
     'gateway/upstream/client-headers.ts',
     'gateway/upstream/outbound-request.ts',
@@ -166,6 +168,8 @@ test('built: secrets are revealed only for authentication and redaction', () => 
     // The credentials of a proxy.
     'transport/client/dial.ts',
     'transport/client/proxy-hop.ts',
+    // Addresses, headers and secrets of services.
+    'transport/guards/service-client.ts',
     'usage/bodies/body-keeper.ts',
   ])
 })

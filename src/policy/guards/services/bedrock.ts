@@ -7,11 +7,11 @@ import {
   ALLOWED,
   type AskedTexts,
   batches,
+  type FoundPart,
   found,
   maskedParts,
   type ServiceCall,
   type ServiceReading,
-  type ServiceSpan,
 } from './service-call.ts'
 
 export type BedrockSettings = { readonly guardrail: string; readonly version: string }
@@ -76,7 +76,7 @@ const read = (answer: unknown, pieces: readonly Piece[]): ServiceReading => {
   const texts = list(outputs).map((output) => (isObject(output) ? output.text : undefined))
   if (texts.length !== pieces.length)
     return { wrong: `${texts.length} outputs in the answer to ${pieces.length} texts` }
-  const spans: ServiceSpan[] = []
+  const spans: FoundPart[] = []
   for (const [at, piece] of pieces.entries()) {
     const output = texts[at]
     if (typeof output !== 'string') return { wrong: 'an output has no text' }
@@ -111,9 +111,9 @@ const partsOf = (
   { i, from, text: whole }: Piece,
   output: string,
   masked: readonly Assessed[],
-): readonly ServiceSpan[] => {
+): readonly FoundPart[] => {
   const entities = masked.flatMap(({ match, name }) => (match ? { match, name, tag: `{${name}}` } : []))
-  const spans: ServiceSpan[] = []
+  const spans: FoundPart[] = []
   let [at, written] = [0, 0]
   while (at < whole.length) {
     const entity = entities.find(({ match, tag }) => whole.startsWith(match, at) && output.startsWith(tag, written))

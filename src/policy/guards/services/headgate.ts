@@ -3,11 +3,11 @@ import { isList, isObject, type JsonObject, text } from '../../../core/json.ts'
 import {
   ALLOWED,
   type AskedTexts,
+  type FoundPart,
   found,
   maskedParts,
   type ServiceCall,
   type ServiceReading,
-  type ServiceSpan,
 } from './service-call.ts'
 
 /** Characters of a message for the client. */
@@ -42,7 +42,7 @@ const read = (answer: unknown, { texts }: AskedTexts): ServiceReading => {
     case 'block':
       return found(action, labels, shown)
     case 'mask': {
-      const parts: ServiceSpan[] = []
+      const parts: FoundPart[] = []
       for (const span of spans) {
         const part = spanOf(span, texts)
         if (part === null) return { wrong: 'a span is not within its text' }
@@ -56,7 +56,7 @@ const read = (answer: unknown, { texts }: AskedTexts): ServiceReading => {
   }
 }
 
-const spanOf = (span: unknown, texts: AskedTexts['texts']): ServiceSpan | null => {
+const spanOf = (span: unknown, texts: AskedTexts['texts']): FoundPart | null => {
   if (!isObject(span)) return null
   const { i, start, end } = span
   const label = text(span.label)

@@ -3,11 +3,11 @@ import { isList, isObject, type JsonObject } from '../../../core/json.ts'
 import {
   type AskedTexts,
   batches,
+  type FoundPart,
   joined,
   maskedParts,
   type ServiceCall,
   type ServiceReading,
-  type ServiceSpan,
 } from './service-call.ts'
 
 export type PresidioSettings = {
@@ -51,7 +51,7 @@ const read = (answer: unknown, own: readonly OwnText[]): ServiceReading => {
 const readOne = (results: unknown, { i, text }: OwnText): ServiceReading => {
   if (!isList(results)) return { wrong: 'the results of a text are not a list' }
   const offsets = unitOffsets(text)
-  const spans: ServiceSpan[] = []
+  const spans: FoundPart[] = []
   for (const result of results) {
     if (!isObject(result) || typeof result.entity_type !== 'string') return { wrong: 'a result has no entity_type' }
     const [start, end] = [offsets(result.start), offsets(result.end)]

@@ -25,7 +25,7 @@ export type ServiceCall = {
 }
 
 /** A part of the text with index `i`, in UTF-16 units from `start` to before `end`. */
-export type ServiceSpan = {
+export type FoundPart = {
   readonly i: number
   readonly start: number
   readonly end: number
@@ -41,7 +41,7 @@ export type ServiceFinding = {
   readonly message: string | null
   /** What was found: names of categories, never a text. */
   readonly labels: readonly string[]
-  readonly spans: readonly ServiceSpan[]
+  readonly spans: readonly FoundPart[]
 }
 
 /** An answer that does not follow the contract of its service. `wrong`: why, without any part of it. */
@@ -57,7 +57,7 @@ export const found = (
 ): ServiceFinding => ({ ...ALLOWED, action, labels: namesOf(labels), message })
 
 /** Parts of the texts are to be replaced. */
-export const maskedParts = (spans: readonly ServiceSpan[]): ServiceFinding =>
+export const maskedParts = (spans: readonly FoundPart[]): ServiceFinding =>
   spans.length === 0 ? ALLOWED : { ...ALLOWED, action: 'mask', labels: namesOf(spans.map(({ label }) => label)), spans }
 
 const namesOf = (labels: readonly string[]): readonly string[] => [...new Set(labels.map(labelName))].filter(Boolean)

@@ -75,7 +75,9 @@ export const budgetsOf = (
   counters: CountersById,
 ): readonly KeyBudget[] =>
   budgets
-    .filter((budget) => (budget.per === 'user' || budget.per === 'end_user' ? false : counts(budget, key)))
+    .filter((budget) =>
+      budget.per === 'user' || budget.per === 'end_user' || budget.per === 'session' ? false : counts(budget, key),
+    )
     .map((budget) => {
       const owner = budget.per === 'key' ? key.id : budget.per === 'team' ? key.team : null
       const spent =

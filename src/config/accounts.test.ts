@@ -91,6 +91,7 @@ test('accounts: teams, keys, budgets and prices of the file', () => {
     managed: 'file',
     cache: null,
     logBodies: false,
+    requireSession: false,
     secrets: [{ digest: DIGEST, last4: '', createdAt: 0, until: null }],
     createdAt: 0,
     expiresAt: Date.UTC(2027, 1, 20),

@@ -42,7 +42,7 @@ export const readTokenRules = (
 
 const ruleOf = (entry: TokenRuleEntry, team: TokenTeam): TokenRule => {
   const { name, issuer, audience, algorithms, subject, user = null, skew, maxAge } = entry
-  const { access, limits, dataPolicy, defaultRoute, cache, logBodies } = entry
+  const { access, limits, dataPolicy, defaultRoute, cache, logBodies, requireSession } = entry
   const { jwks: url = null, jwksFile: file = null, tokenFile = null, caFile = null } = entry
   return {
     name,
@@ -65,6 +65,7 @@ const ruleOf = (entry: TokenRuleEntry, team: TokenTeam): TokenRule => {
     defaultRoute,
     cache,
     logBodies,
+    requireSession,
   }
 }
 

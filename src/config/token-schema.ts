@@ -13,7 +13,7 @@ const claim = text
   .regex(/^\S+$/)
   .meta({ allowed: 'the name of a claim, or a JSON pointer such as /kubernetes.io/namespace' })
 
-const { access, limits, require: dataPolicy, defaultRoute, cache, logBodies } = KEY_MEMBERS
+const { access, limits, require: dataPolicy, defaultRoute, cache, logBodies, requireSession } = KEY_MEMBERS
 
 const tokenRule = z.strictObject({
   name: text
@@ -65,6 +65,7 @@ const tokenRule = z.strictObject({
   defaultRoute,
   cache,
   logBodies,
+  requireSession,
 })
 
 export const tokenRules = z

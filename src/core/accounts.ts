@@ -100,6 +100,8 @@ export type ClientKey = {
   readonly cache: CacheRules | null
   /** Stores the bodies of its requests, redacted. */
   readonly logBodies: boolean
+  /** Refuses its requests that name no session; absent: false. */
+  readonly requireSession?: boolean | undefined
   readonly tags: Tags
   readonly managed: ManagedBy
 }
@@ -127,6 +129,8 @@ export type Client = {
   readonly require?: Require
   /** Stores the bodies of its requests, redacted. */
   readonly logBodies?: true
+  /** Refuses its requests that name no session. */
+  readonly requireSession?: true
 }
 
 /** The team of keys without a team, of `auth.keys` and of requests without a key. It always exists. */
@@ -162,7 +166,7 @@ export type Budget = {
   readonly startDay: number
   readonly appliesTo: BudgetSelector
   /** One counter for all that match, or one for each. */
-  readonly per: 'all' | 'team' | 'key' | 'user' | 'end_user'
+  readonly per: 'all' | 'team' | 'key' | 'user' | 'end_user' | 'session'
   /** `hard` refuses, `soft` only reports. */
   readonly mode: 'hard' | 'soft'
   /** Which length of an answer is reserved. */

@@ -130,6 +130,10 @@ export const KINDS = {
   team_unknown: { ...client, status: 403, type: 'permission_error', code: 'team_unknown' },
   /** An operator has blocked the end user that the request names. */
   end_user_blocked: { ...client, status: 403, type: 'permission_error', code: 'end_user_blocked' },
+  /** The client's key requires a session, and the request names none. */
+  session_required: { ...client, code: 'session_required' },
+  /** An operator has stopped the session, or it repeats itself. Clients show 402 at once, while they retry 429. */
+  loop_stopped: { ...client, status: 402, type: 'billing_error', code: 'loop_stopped' },
   /** The key may not be used from the client's address. */
   address_not_allowed: { ...client, status: 403, type: 'permission_error', code: 'address_not_allowed' },
   origin: { ...client, status: 403, type: 'permission_error', code: 'origin_not_allowed' },

@@ -68,6 +68,8 @@ export type TokenRule = {
   readonly defaultRoute: string | null
   readonly cache: CacheRules | null
   readonly logBodies: boolean
+  /** Absent: false. */
+  readonly requireSession?: boolean | undefined
 }
 
 /** A client as a token identifies it: the subject of an issuer. */

@@ -40,6 +40,7 @@ import { proxyFor } from '../policy/egress/proxy-rules.ts'
 import { operatorGuards } from '../policy/guards/operator-guards.ts'
 import { bufferLimitBytes } from '../policy/health/shed.ts'
 import { isListedModel } from '../policy/routing/models.ts'
+import type { StoppedSessions } from '../policy/sessions/stopped-session.ts'
 import { KeyStore, type KeyStoreOptions } from '../records/store/key-store.ts'
 import { sharedControl } from '../records/store/place.ts'
 import { withByteAccounting } from '../runtime/buffered-bytes.ts'
@@ -355,6 +356,7 @@ const openAccounts = (
     journal: () => (current.config.settings.usage.ledger ? ledger : null),
     rules: () => accountRules(current.config),
     blockedUsers: () => blockedUsersOf(keys.decisions()),
+    stoppedSessions: () => stoppedSessionsOf(keys.decisions()),
     sessionLetters,
     shared: store && { store, rules: () => leaseRules(current, worker) },
     reading,
@@ -528,6 +530,14 @@ const applyDecisions = ({ health, world }: Gateway, keys: KeyStore): void => {
 const blockedUsersOf = memoizeLast((decisions: ReturnType<KeyStore['decisions']>): BlockedUsers | null => {
   const blocked = decisions.filter(({ kind }) => kind === 'end_user')
   return blocked.length === 0 ? null : new Map(blocked.map(({ id, until }) => [id, until ?? Number.POSITIVE_INFINITY]))
+})
+
+const stoppedSessionsOf = memoizeLast((decisions: ReturnType<KeyStore['decisions']>): StoppedSessions | null => {
+  const stopped = decisions.filter(({ kind }) => kind === 'session')
+  if (stopped.length === 0) return null
+  return new Map(
+    stopped.map(({ id, until, reason }) => [id, { message: reason, until: until ?? Number.POSITIVE_INFINITY }]),
+  )
 })
 
 const budgetsOf = memoizeLast((budgets: Directory['budgets']): readonly BudgetScope[] =>

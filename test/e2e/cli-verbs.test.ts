@@ -98,6 +98,8 @@ const ROWS: readonly Row[] = [
   ['usage reconcile', 'openai invoice.csv', 0, 'object'],
   ['usage reprice', '--from 1d --dry-run', 0, 'object'],
   ['sessions', '--top cost', 0, 'object'],
+  ['sessions stop', 'ses_aaaaaaaaaaaa --message test', 0, 'object'],
+  ['sessions resume', 'ses_aaaaaaaaaaaa', 0, 'object'],
   ['explain', '--session ses_aaaaaaaaaaaa', 6, 'object'],
   ['end-users list', '', 0, 'object'],
   ['end-users block', 'user-4711 --team default --until 7d --reason abuse', 0, 'object'],

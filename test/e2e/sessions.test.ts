@@ -1,6 +1,8 @@
 /** Sessions: recognised in every API style, recorded with their agents, and listed by a running gateway. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import { answerWith } from '../support/answers.ts'
+import { startUpstream, type Upstream } from '../support/upstream.ts'
 import { type Started, start } from './support/process.ts'
 import { verb } from './support/verb.ts'
 
@@ -99,5 +101,103 @@ describe('sessions', { concurrency: false }, () => {
     }
     assert.equal((await fetch(`${gateway.url}/admin/api/v1/sessions/ses_none`)).status, 404)
     assert.equal((await fetch(`${gateway.url}/admin/api/v1/sessions/ses_${'q'.repeat(12)}`)).status, 404)
+  })
+})
+
+const ADMIN = 'admin-token-0123456789'
+const [CLIENT, FREE] = ['client-key-0123456789', 'other-key-01234567890']
+const YAML = `keys:
+  strict: { secret: "${CLIENT}", requireSession: true }
+  free: { secret: "${FREE}" }
+prices: [ { provider: openai, model: "*", perMillion: { input: 1000, output: 1000 } } ]
+budgets:
+  each-session: { amount: "1.00", period: total, per: session, reserve: max }
+`
+
+describe('sessions of keys', { concurrency: false }, () => {
+  let [gateway, upstream]: [Started | null, Upstream | null] = [null, null]
+  const running = () => gateway ?? assert.fail()
+  before(async () => {
+    upstream = await startUpstream((request) => answerWith(request, { text: 'yes', input: 10, output: 50 }))
+    gateway = await start({
+      env: { AUTH_ADMIN: ADMIN, OPENAI_API_KEY: 'sk-test-0123456789', OPENAI_BASE_URL: `${upstream.url}/v1` },
+      files: { 'headgate.yaml': YAML },
+    })
+  })
+  after(async () => {
+    await gateway?.[Symbol.asyncDispose]()
+    await upstream?.close()
+  })
+
+  const ask = async (session: string | null, { key = CLIENT, path = '/v1/chat/completions' } = {}) => {
+    const response = await fetch(running().url + path, {
+      method: 'POST',
+      headers: {
+        'content-type': 'application/json',
+        authorization: `Bearer ${key}`,
+        ...(session !== null && { 'x-headgate-session': session }),
+      },
+      body: JSON.stringify({ model: 'gpt-5-mini', messages, max_tokens: 50 }),
+    })
+    const { error } = Object(await response.json())
+    return {
+      status: response.status,
+      code: error?.code,
+      message: error?.message,
+      retry: response.headers.get('x-should-retry'),
+    }
+  }
+  const admin = async (path: string, body?: object) => {
+    const response = await fetch(`${running().url}/admin/api/v1${path}`, {
+      headers: { authorization: `Bearer ${ADMIN}`, 'content-type': 'application/json' },
+      ...(body && { method: 'POST', body: JSON.stringify(body) }),
+    })
+    const text = await response.text()
+    assert.equal(response.status, 200, text)
+    return JSON.parse(text)
+  }
+
+  test('sessions: a key that requires one refuses requests without', async () => {
+    const refused = await ask(null)
+    assert.deepEqual([refused.status, refused.code, refused.retry], [400, 'session_required', 'false'])
+    assert.equal((await ask('first')).status, 200)
+    assert.equal((await ask(null, { key: FREE })).status, 200)
+  })
+
+  test('sessions: one that is stopped is refused until it is resumed, others are served', async () => {
+    const { data } = await admin('/sessions?name=first')
+    const [{ id }] = data
+    assert.deepEqual(await admin(`/sessions/${id}/stop`, { message: 'it repeats itself' }), {
+      object: 'session',
+      id,
+      stopped: true,
+    })
+    const stopped = await ask('first')
+    assert.deepEqual([stopped.status, stopped.code, stopped.retry], [402, 'loop_stopped', 'false'])
+    assert.match(stopped.message, /stopped this session: it repeats itself/)
+    assert.equal((await ask('second')).status, 200)
+    // The same name is another session with another key.
+    assert.equal((await ask('first', { key: FREE })).status, 200)
+    assert.equal((await admin(`/sessions/${id}`)).stopped.message, 'it repeats itself')
+    await admin(`/sessions/${id}/resume`, {})
+    assert.equal((await ask('first')).status, 200)
+    assert.equal((await admin(`/sessions/${id}`)).stopped, null)
+    const { data: refused } = await admin(`/requests?session=${id}&code=loop_stopped`)
+    assert.equal(refused.length, 1)
+  })
+
+  test('sessions: a budget for each is exact at 100 parallel requests of its agents', async () => {
+    const answers = await Promise.all(Array.from({ length: 100 }, () => ask('busy')))
+    const served = answers.filter(({ status }) => status === 200).length
+    const spent = answers.filter(({ code }) => code === 'budget_exceeded')
+    assert.equal(served + spent.length, 100, JSON.stringify(answers.find(({ status }) => status !== 200)))
+    // 6 cents each, of a dollar; what is reserved is more than what is spent.
+    assert.ok(served > 8 && served * 6 <= 100, String(served))
+    assert.deepEqual([spent[0]?.status, spent[0]?.retry], [402, 'false'])
+    assert.match(spent[0]?.message ?? '', /this session/)
+    const { data } = await admin('/sessions?name=busy')
+    assert.equal(data[0].cost, (served * 0.06).toFixed(9))
+    assert.equal((await ask('another')).status, 200)
+    assert.equal((await ask(null, { key: FREE })).status, 200)
   })
 })

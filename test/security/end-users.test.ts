@@ -15,7 +15,7 @@ const given = (maxOwners = 1_000, budget: Budget = BUDGET) => {
   /** Spends for an end user of a client; null: it is refused. */
   const spend = (client: typeof ATTACKER, user: string, cost = 1): BudgetCell | null => {
     assert.ok(client)
-    const cells = counters.cellsFor(client, user, null, 0)
+    const cells = counters.cellsFor(client, { endUser: user, session: null }, null, 0)
     if ('id' in cells) return null
     const [cell] = cells
     assert.ok(cell)

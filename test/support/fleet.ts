@@ -99,7 +99,7 @@ const gatewayOf = ({ world, store, ledger, client, budgets, isPart }: Shared, na
   const start = budgets[0] ? periodAt(budgets[0], world.date()).start : 0
   /** Asks for one request; null: refused. The ledger has what it costs at once. */
   const reserve = async (cost = 0, tokens = 0) => {
-    const found = cells.cellsFor(client, null, null, world.date())
+    const found = cells.cellsFor(client, { endUser: null, session: null }, null, world.date())
     assert.ok(!('id' in found))
     const all = { ...limits.cellsFor(client, world.now()), budgets: found }
     const result = await reservations.reserve(all, { first: true, cost, tokens })

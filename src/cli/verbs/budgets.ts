@@ -71,6 +71,7 @@ const EACH: { readonly [per: string]: string } = {
   key: ' each key',
   user: ' each user',
   end_user: ' each end user',
+  session: ' each session',
 }
 
 /** A budget, or one of its counters in its place. */
@@ -165,7 +166,13 @@ const rowCells = ({ budget, counter, owner }: BudgetRow, cli: Cli): readonly Cel
   return cells({ amount, period, timezone, mode, name: `${name}: ${owner}`, now: now && { ...now, ...counter } }, cli)
 }
 
-const OWNERS: { readonly [per: string]: string } = { team: 'TEAM', key: 'KEY', user: 'USER', end_user: 'END USER' }
+const OWNERS: { readonly [per: string]: string } = {
+  team: 'TEAM',
+  key: 'KEY',
+  user: 'USER',
+  end_user: 'END USER',
+  session: 'SESSION',
+}
 
 const show = async (cli: Cli, store: RecordStore, name: string): Promise<void> => {
   const { id } = await findRecord(store, 'budget', name)

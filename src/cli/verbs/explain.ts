@@ -137,7 +137,7 @@ const explainSession = async (cli: Cli, gateway: GatewayClient, id: string): Pro
   cli.answer({ ...session, data: requests }, () => [
     `${paint.bold(session.id)}${session.name === null ? ' (guessed)' : ` ${session.name}`}`,
     `  ${session.requests} requests (${session.failed} failed), ${session.agents} agents, ${used}, ${moneyText(session.cost)}`,
-    `  ${session.started_at} to ${session.last_at}, ${session.state}`,
+    `  ${session.started_at} to ${session.last_at}, ${session.stopped ? 'stopped' : session.state}`,
     ...requests.map((request) => `  ${requestLine(request, paint)}  ${paint.dim(request.agent ?? 'main')}`),
     ...(session.requests > requests.length
       ? [`  ${session.requests - requests.length} earlier requests are not shown`]

@@ -1,6 +1,6 @@
 /** `headgate sessions`: the sessions of agents, by their last request or what they cost. */
 import type { Shown } from '../../records/entities/shown.ts'
-import { type SESSION, SESSIONS_PAGE } from '../../server/answers/sessions.ts'
+import { type SESSION, SESSION_DECISION, SESSIONS_PAGE } from '../../server/answers/sessions.ts'
 import { queryOf } from '../accounts/record-store.ts'
 import { choice, timeOf } from '../arguments.ts'
 import type { Cli, DefineVerb } from '../cli.ts'
@@ -8,7 +8,7 @@ import { gatewayOf } from '../gateway-client.ts'
 import { answerList, type ListingOptions, secondOf, withListing } from '../listing.ts'
 import { type Cell, moneyText } from '../table.ts'
 
-export const SESSIONS = '/admin/api/v1/sessions'
+const SESSIONS = '/admin/api/v1/sessions'
 
 /** What `--top` orders by, as the API names it. */
 const TOP = {
@@ -60,6 +60,14 @@ const list = async (cli: Cli, options: SessionListOptions): Promise<void> => {
   answerList(cli, options, { headings: HEADINGS, rows: page.data, cells, none }, (data) => ({ ...page, data }))
 }
 
+const decide = async (cli: Cli, action: 'stop' | 'resume', id: string, message?: string): Promise<void> => {
+  const gateway = await gatewayOf(cli)
+  const path = `${SESSIONS}/${encodeURIComponent(id)}/${action}`
+  const body = action === 'stop' ? { body: { ...(message !== undefined && { message }) } } : {}
+  const decision = await gateway.read(SESSION_DECISION, path, { method: 'POST', ...body })
+  cli.answer(decision, () => [`${id} is ${decision.stopped ? 'stopped' : 'served again'}`])
+}
+
 export const define: DefineVerb = (command, cli) => {
   withListing(command)
     .addOption(choice('--top <figure>', 'the largest first; otherwise the newest', Object.keys(TOP)))
@@ -73,4 +81,15 @@ export const define: DefineVerb = (command, cli) => {
       '\nExample: headgate sessions --top cost\nExample: headgate explain --session ses_kdvbwqhzmrtc',
     )
     .action((options: SessionListOptions) => list(cli(), options))
+  command
+    .command('stop <id>')
+    .description('Refuse the requests of a session, at all gateways.')
+    .option('--message <text>', 'for the client')
+    .addHelpText('after', '\nExample: headgate sessions stop ses_kdvbwqhzmrtc --message "it repeats the same build"')
+    .action((id: string, { message }: { readonly message?: string }) => decide(cli(), 'stop', id, message))
+  command
+    .command('resume <id>')
+    .description('Serve the requests of a stopped session again.')
+    .addHelpText('after', '\nExample: headgate sessions resume ses_kdvbwqhzmrtc')
+    .action((id: string) => decide(cli(), 'resume', id))
 }

@@ -4,6 +4,7 @@ import type { SharedTimer, TimerClient } from '../../core/shared-timer.ts'
 import type { World } from '../../core/world.ts'
 import type { BlockedUsers } from '../../policy/accounts/blocked-users.ts'
 import type { PriceBook } from '../../policy/accounts/price-book.ts'
+import type { StoppedSessions } from '../../policy/sessions/stopped-session.ts'
 import type { AnswerHistory } from './answer-history.ts'
 import type { Authority } from './authority.ts'
 import type { BudgetCounters } from './budget-counters.ts'
@@ -38,6 +39,8 @@ export type AccountsState = {
   /** The end users that an operator has blocked; absent or null: none. */
   readonly blockedUsers?: (() => BlockedUsers | null) | undefined
   readonly sessions: SessionIds
+  /** The sessions that an operator has stopped; absent or null: none. */
+  readonly stoppedSessions?: (() => StoppedSessions | null) | undefined
   readonly limits: LimitCounters
   readonly budgets: BudgetCounters
   readonly history: AnswerHistory

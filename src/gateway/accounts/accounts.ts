@@ -33,7 +33,10 @@ import { RequestAccount } from './request-account.ts'
 import { type ReservationRules, Reservations } from './reservations.ts'
 import { SessionIds, type SessionLetters } from './session-ids.ts'
 
-export type AccountsOptions = Pick<AccountsState, 'world' | 'prices' | 'journal' | 'rules' | 'blockedUsers'> & {
+export type AccountsOptions = Pick<
+  AccountsState,
+  'world' | 'prices' | 'journal' | 'rules' | 'blockedUsers' | 'stoppedSessions'
+> & {
   /** The current budgets. A change is another array. */
   readonly budgets: () => readonly BudgetScope[]
   /** The counters that several processes share, and the rules of leases. Absent: this process has its counters alone. */
@@ -133,7 +136,17 @@ export class Accounts {
     planned: { readonly candidate: Candidate; readonly modelMaximum: number | undefined },
   ): Nano | null {
     const received = this.#state.world.date()
-    const call = { number: 0, id, clientRequestId: null, style: '', client, received, trace: null, program: '' }
+    const call = {
+      number: 0,
+      id,
+      clientRequestId: null,
+      style: '',
+      client,
+      received,
+      trace: null,
+      program: '',
+      session: null,
+    }
     const found = planAttempt(this.#state, call, demand, planned)
     return 'id' in found ? null : found.estimated
   }

@@ -32,7 +32,7 @@ const started = (budget: Budget, ledger: ReadonlyMap<number, number>): BudgetCou
 }
 
 const cellAt = (counters: BudgetCounters, at: number): BudgetCell => {
-  const cells = counters.cellsFor(CLIENT, null, TARGET, at)
+  const cells = counters.cellsFor(CLIENT, { endUser: null, session: null }, TARGET, at)
   const [cell] = Array.isArray(cells) ? cells : []
   assert.ok(cell)
   return cell

@@ -6,7 +6,7 @@ import type { Budget, Client } from '../../core/accounts.ts'
 import { type BudgetCharge, budgetCharge, parseCharge } from '../../core/journal.ts'
 import { addNano, type Nano } from '../../core/money.ts'
 import { type BudgetCounter, remainingOf } from '../../policy/accounts/attempt-admission.ts'
-import { type BudgetScope, counterOwner, countsClient } from '../../policy/accounts/budget-scope.ts'
+import { type BudgetScope, counterOwner, countsClient, type NamedOwners } from '../../policy/accounts/budget-scope.ts'
 import { type AccessTarget, countsTarget } from '../../policy/accounts/key-access.ts'
 import { type Period, periodAt } from '../../policy/accounts/period.ts'
 import { ClientBudgets } from './client-budgets.ts'
@@ -115,31 +115,34 @@ export class BudgetCounters {
    */
   cellsFor(
     client: Client,
-    endUser: string | null,
+    named: NamedOwners,
     target: AccessTarget | null,
     received: number,
   ): readonly BudgetCell[] | Budget {
     const budgets = this.#budgetsOf(client)
     if (budgets.scopes.length === 0) return NO_CELLS
-    const known = budgets.find(target, endUser, received)
+    const known = budgets.find(target, named, received)
     if (known) return known
     const cells: BudgetCell[] = []
     for (const scope of budgets.scopes) {
       const { budget, models, providers } = scope
       if (models.length + providers.length > 0 && !(target && countsTarget(scope, target))) continue
-      const cell = this.#cell(this.#countedOf(scope), counterOwner(budget, client, endUser), received, client.id)
+      const owner = counterOwner(budget, client, named)
+      if (owner === null) continue
+      const cell = this.#cell(this.#countedOf(scope), owner, received, client.id)
       if (!cell) return budget
       cells.push(cell)
     }
-    budgets.keep(target, cells)
+    budgets.keep(target, named, cells)
     return cells
   }
 
-  /** The counters that count a client at some target. Those of its end users are left out. */
+  /** The counters that count a client at some target. Those of its end users and sessions are left out. */
   cellsOf(client: Client, received: number): readonly BudgetCell[] {
     return this.#budgetsOf(client).scopes.flatMap((scope) => {
-      if (scope.budget.per === 'end_user') return []
-      return this.#cell(this.#countedOf(scope), counterOwner(scope.budget, client, null), received) ?? []
+      if (isNamedByRequests(scope.budget)) return []
+      const owner = counterOwner(scope.budget, client, NO_OWNERS)
+      return (owner !== null && this.#cell(this.#countedOf(scope), owner, received)) || []
     })
   }
 
@@ -273,7 +276,7 @@ export class BudgetCounters {
   #cell(counted: CountedBudget, owner: string, received: number, key = ''): BudgetCell | null {
     const { budget } = counted.scope
     // The other owners are those of the configuration.
-    const client = budget.per === 'end_user' ? key : ''
+    const client = isNamedByRequests(budget) ? key : ''
     const period = this.#periodAt(counted, received)
     const { cells } = period
     const known = cells.get(owner, client)
@@ -340,6 +343,10 @@ const addUsed = (cell: BudgetCell, amount: Nano): void => {
 }
 
 const NO_CELLS: readonly BudgetCell[] = []
+const NO_OWNERS: NamedOwners = { endUser: null, session: null }
+
+/** Whether its counters are of what requests name, so that their number has no bound by itself. */
+const isNamedByRequests = ({ per }: Budget): boolean => per === 'end_user' || per === 'session'
 const NO_BUDGETS = new ClientBudgets<BudgetCell>([])
 
 /** The budget and the owner of a counter, as the ledger names it. */

@@ -17,7 +17,7 @@ const given = (budgets: readonly Budget[], maxOwners?: number) => {
   let scopes = budgets.map(budgetScope)
   const counters = new BudgetCounters(() => scopes, maxOwners === undefined ? {} : { maxOwners })
   const select = (user: string | null, target: AccessTarget | null, at = 0, client: Client = CLIENT) => {
-    const cells = counters.cellsFor(client, user, target, at)
+    const cells = counters.cellsFor(client, { endUser: user, session: null }, target, at)
     if ('id' in cells) throw new Error('a budget has no counter left')
     return cells
   }
@@ -56,6 +56,22 @@ test('counters of a client: another target, end user or period has its own', () 
   ]
   for (const [user, target, at, cells] of [...expected, ...expected.toReversed()])
     assert.deepEqual(names(select(user, target, at)), cells)
+})
+
+test('counters of a client: each session has its own, and a request without one has none', () => {
+  const counters = new BudgetCounters(
+    () => [testBudget(1, { id: 'all' }), testBudget(1, { id: 'session', per: 'session' })].map(budgetScope),
+    { maxOwners: 1_000 },
+  )
+  const scopes = [testBudget(1, { id: 'all' }), testBudget(1, { id: 'session', per: 'session' })].map(budgetScope)
+  const stable = new BudgetCounters(() => scopes)
+  const select = (all: BudgetCounters, session: string | null) => {
+    const cells = all.cellsFor(CLIENT, { endUser: null, session }, TARGET, 0)
+    return 'id' in cells ? assert.fail() : names(cells)
+  }
+  for (const one of [counters, stable])
+    for (const session of ['a', null, 'b', 'a', null, null, 'b', 'b', 'a'])
+      assert.deepEqual(select(one, session), ['all:@0', ...(session === null ? [] : [`session:${session}@0`])])
 })
 
 test('counters of a client: after a change of the budgets they are selected again', () => {

@@ -30,6 +30,8 @@ export type AccountedCall = {
   readonly trace: string | null
   /** The kind of program that the client uses, by its `user-agent`. The ledger names it `client`. */
   readonly program: string
+  /** Null: it belongs to no session. */
+  readonly session: CallSession | null
 }
 
 /** A call with its account open. */
@@ -82,10 +84,14 @@ export const isFree = ({ output }: CallDemand): boolean => output === 'free'
 /** The counters of budgets that pay for a target; null: for every target. A budget instead: it has no counter left. */
 export const payingCells = (
   { budgets }: AccountsState,
-  { client, received }: AccountedCall,
+  { client, received, session }: AccountedCall,
   demand: CallDemand,
   target: AccessTarget | null,
-): readonly BudgetCell[] | Budget => (isFree(demand) ? [] : budgets.cellsFor(client, demand.endUser, target, received))
+): readonly BudgetCell[] | Budget => {
+  if (isFree(demand)) return []
+  const named = { endUser: demand.endUser, session: session === null || session.name === null ? null : session.id }
+  return budgets.cellsFor(client, named, target, received)
+}
 
 /** Whether a model costs nothing, so that no budget has to pay for it. */
 export const costsNothing = (

@@ -1,7 +1,7 @@
 /** The account of one call: what it reserves and is charged, and its record in the journal. Amounts in nano-dollars. */
 import type { UsageSource } from '../../core/accounts.ts'
 import type { ChatRequest } from '../../core/chat.ts'
-import type { Failure } from '../../core/failure.ts'
+import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { formatDollars, type Nano } from '../../core/money.ts'
@@ -9,6 +9,7 @@ import type { EndedEvent, Trace } from '../../core/trace.ts'
 import { namedUsers } from '../../policy/accounts/blocked-users.ts'
 import { affinityOf } from '../../policy/routing/affinity.ts'
 import { namedSession } from '../../policy/sessions/named-session.ts'
+import { stopOf } from '../../policy/sessions/stopped-session.ts'
 import type { AccountsState } from './accounts-state.ts'
 import { CallAdmission } from './call-admission.ts'
 import { CallAttempts } from './call-attempts.ts'
@@ -68,8 +69,9 @@ export class RequestAccount {
 
   /** Sets the session and the end user of the request. Returns why the call must not be answered, or null. */
   identify(naming: NamingRequest): Failure | null {
-    this.#setSession(naming)
     const { members } = naming
+    const refused = this.#setSession(naming)
+    if (refused) return refused
     const users = endUsersOf(members)
     if (users.endUser === null) return null
     this.#call.demand = { ...this.#call.demand, ...users }
@@ -119,8 +121,9 @@ export class RequestAccount {
     this.#finish()
   }
 
-  #setSession({ members, headers, request }: NamingRequest): void {
-    const { sessions, rules } = this.#state
+  /** Sets the session. Returns why its requests are refused, or null. */
+  #setSession({ members, headers, request }: NamingRequest): Failure | null {
+    const { sessions, rules, stoppedSessions, world } = this.#state
     const named = namedSession(headers, members)
     if (named) {
       this.#call.session = sessions.named(this.#call.client, named.value)
@@ -128,6 +131,10 @@ export class RequestAccount {
     } else if (request && rules().guessSessions) {
       this.#call.session = sessions.guessed(this.#call.client, affinityOf(request))
     }
+    const { session, client } = this.#call
+    if (client.requireSession && !named) return SESSION_REQUIRED
+    const stopped = session && stoppedSessions?.()
+    return stopped ? stopOf(stopped, session.id, world.date()) : null
   }
 
   #finish(): void {
@@ -139,3 +146,8 @@ export class RequestAccount {
 }
 
 const NO_HEADERS = {}
+
+const SESSION_REQUIRED = fail(
+  'session_required',
+  'This key may be used in sessions only. Send the header x-headgate-session with a name of 1 to 128 visible ASCII characters, or use a client that names its sessions.',
+)

@@ -66,15 +66,16 @@ for (const [selector, counts] of cases)
     assert.equal(countsClient(scope.budget, client) && allowsTarget(scope, target), counts)
   })
 
-const owners: readonly (readonly [per: Budget['per'], owner: string, unknown: string])[] = [
+const owners: readonly (readonly [per: Budget['per'], owner: string, unknown: string | null])[] = [
   ['all', '', ''],
   ['team', 'team_search', 'team_search'],
   ['key', 'key_alice', 'key_alice'],
   ['user', 'alice', ''],
   ['end_user', 'u-17', ''],
+  ['session', 'ses_a', null],
 ]
 for (const [per, owner, unknown] of owners)
   test(`budget: the counter per ${per}, with and without a user`, () => {
-    assert.equal(counterOwner({ per }, client, 'u-17'), owner)
-    assert.equal(counterOwner({ per }, { ...client, user: null }, null), unknown)
+    assert.equal(counterOwner({ per }, client, { endUser: 'u-17', session: 'ses_a' }), owner)
+    assert.equal(counterOwner({ per }, { ...client, user: null }, { endUser: null, session: null }), unknown)
   })

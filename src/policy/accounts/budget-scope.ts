@@ -16,6 +16,9 @@ export const budgetScope = (budget: Budget): BudgetScope => ({
   providers: nameRule(budget.appliesTo.providers),
 })
 
+/** Owners of counters that requests name. `session`: its ID; null: the request names none. */
+export type NamedOwners = { readonly endUser: string | null; readonly session: string | null }
+
 /** What budgets count by: a client, or what the ledger has of it. */
 export type CountedClient = Pick<Client, 'id' | 'user' | 'tags'> & { readonly team: Pick<Client['team'], 'id'> }
 
@@ -29,9 +32,14 @@ export const countsClient = ({ appliesTo }: Pick<Budget, 'appliesTo'>, client: C
 
 /**
  * The part of a budget that counts separately: the ID of the team or key, or the name of the user. Empty: one counter for
- * all. Requests without a user share one counter, so that a missing name does not bypass the budget.
+ * all. Requests without a user share one counter, so that a missing name does not bypass the budget. Null: the budget does not count
+ * it, because it names no session (a key may require one).
  */
-export const counterOwner = ({ per }: Pick<Budget, 'per'>, client: CountedClient, endUser: string | null): string => {
+export const counterOwner = (
+  { per }: Pick<Budget, 'per'>,
+  client: CountedClient,
+  { endUser, session }: NamedOwners,
+): string | null => {
   switch (per) {
     case 'all':
       return ''
@@ -43,6 +51,8 @@ export const counterOwner = ({ per }: Pick<Budget, 'per'>, client: CountedClient
       return client.user ?? ''
     case 'end_user':
       return endUser ?? ''
+    case 'session':
+      return session
     default:
       throw new Error(`unknown owner ${JSON.stringify(per satisfies never)}`)
   }

@@ -18,7 +18,7 @@ export const isCurrent = ({ until }: KeySecret, now: number): boolean => until =
 /** What a client has of its key, or of what stands in its place. */
 type ClientMembers = Pick<
   ClientKey,
-  'id' | 'name' | 'access' | 'limits' | 'require' | 'defaultRoute' | 'cache' | 'logBodies' | 'tags'
+  'id' | 'name' | 'access' | 'limits' | 'require' | 'defaultRoute' | 'cache' | 'logBodies' | 'requireSession' | 'tags'
 >
 
 /** The client of a key. Access and limits of the team come first; both apply. */
@@ -41,6 +41,7 @@ export const clientOf = (key: ClientMembers, team: Team): Client => {
     cache: key.cache ?? team.cache,
     ...(require && { require }),
     ...(key.logBodies && { logBodies: true }),
+    ...(key.requireSession && { requireSession: true }),
   }
 }
 

@@ -100,6 +100,7 @@ const SPENDER: { readonly [per in Budget['per']]: string } = {
   key: 'this key',
   user: 'this user',
   end_user: 'this end user',
+  session: 'this session',
 }
 
 const FOR_PERIOD: { readonly [period in PeriodName]: string } = {

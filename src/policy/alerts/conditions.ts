@@ -122,7 +122,7 @@ const budgetConditions = (rules: Alerts['rules'], states: readonly BudgetView[])
           per === 'all'
             ? `The budget ${quotedName(name)} has spent ${spent} (${percent} % reached).`
             : `The budget ${quotedName(name)} is ${percent} % spent for ${ownersOf(most, reached.length)} (${spent}).`,
-        ...(per === 'end_user' && { byClients: true }),
+        ...((per === 'end_user' || per === 'session') && { byClients: true }),
       },
     ]
   })

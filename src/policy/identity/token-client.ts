@@ -27,8 +27,8 @@ export const tokenClient = (
   { id, owner }: SubjectIds,
   team: Team,
 ): Client => {
-  const { access, limits, dataPolicy: require, defaultRoute, cache, logBodies } = rule
-  const key = { id, name: subject, access, limits, require, defaultRoute, cache, logBodies, tags }
+  const { access, limits, dataPolicy: require, defaultRoute, cache, logBodies, requireSession } = rule
+  const key = { id, name: subject, access, limits, require, defaultRoute, cache, logBodies, requireSession, tags }
   const client = clientOf(key, team)
   return { ...client, owner, user: rule.user === null ? client.user : user }
 }

@@ -116,6 +116,7 @@ const keysOf = (of: readonly Team[]): fc.Arbitrary<readonly ClientKey[]> =>
             expiresAt: time,
             defaultRoute: fc.constant(null),
             logBodies: fc.boolean(),
+            requireSession: fc.boolean(),
             managed: fc.constant('file' as const),
           }),
         ),

@@ -30,9 +30,11 @@ export const BUDGET_MEMBERS = {
     .prefault({})
     .describe('requests that count; unset: all'),
   per: z
-    .enum(['all', 'team', 'key', 'user', 'end_user'])
+    .enum(['all', 'team', 'key', 'user', 'end_user', 'session'])
     .default('all')
-    .describe('one amount for all requests that count, or the whole amount for each team, key, user or end user'),
+    .describe(
+      'one amount for all requests that count, or the whole amount for each team, key, user, end user or session',
+    ),
   mode: z
     .enum(['hard', 'soft'])
     .default('hard')

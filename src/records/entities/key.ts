@@ -14,6 +14,10 @@ export const KEY_MEMBERS = {
   defaultRoute: TEXT.nullable().default(null).describe('route for `auto` and for unknown model names'),
   cache,
   logBodies: z.boolean().default(false).describe('store the bodies of its requests, redacted'),
+  requireSession: z
+    .boolean()
+    .default(false)
+    .describe('refuse its requests that name no session, so that budgets `per: session` count all of them'),
   tags,
 }
 

@@ -95,6 +95,7 @@ for (const { name, skip, start } of CONTROL_ENGINES)
         defaultRoute: null,
         cache: null,
         logBodies: false,
+        requireSession: false,
         tags: { app: 'search' },
         status: 'active',
         created_at: '2026-11-23T12:00:00.000Z',

@@ -75,7 +75,7 @@ export type ControlWrite =
   /** `state` null removes the decision. `until`: ISO 8601. */
   | {
       readonly do: 'decide'
-      readonly kind: 'credential' | 'circuit' | 'end_user' | 'identity'
+      readonly kind: 'credential' | 'circuit' | 'end_user' | 'identity' | 'session'
       readonly id: string
       readonly state: string | null
       readonly until: string | null

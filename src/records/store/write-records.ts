@@ -252,6 +252,7 @@ const DECISIONS: { readonly [kind: string]: readonly string[] } = {
   circuit: ['open', 'closed'],
   end_user: ['blocked'],
   identity: ['blocked'],
+  session: ['stopped'],
 }
 
 /** Characters of the ID of a decision. */
@@ -259,7 +260,11 @@ const MAX_DECIDED = 1_536
 /** Every process has them in memory. */
 const MAX_BLOCKED = 10_000
 /** Kinds of which there may be many, as messages name them. */
-const BLOCKED: { readonly [kind: string]: string | undefined } = { end_user: 'end users', identity: 'subjects' }
+const BLOCKED: { readonly [kind: string]: string | undefined } = {
+  end_user: 'end users',
+  identity: 'subjects',
+  session: 'sessions',
+}
 
 const countDecisions = async (db: WriteScope['db'], kind: string): Promise<number> => {
   const found = await db

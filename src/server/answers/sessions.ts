@@ -25,7 +25,7 @@ export const SESSION = z
     most_input: count.describe('Input tokens of its largest request'),
     cost: dollars,
   })
-  .meta({ id: 'Session' })
+  .meta({ id: 'AgentSession' })
 
 export const SESSIONS_PAGE = z.strictObject({
   ...listOf(SESSION).shape,
@@ -48,7 +48,15 @@ export const FOUND_SESSION = SESSION.extend({
       }),
     )
     .describe('By requests that are kept, the most expensive first, at most 100'),
-}).meta({ id: 'FoundSession' })
+  stopped: z
+    .strictObject({ message: z.string(), until: time.nullable(), actor: z.string(), at: time })
+    .nullable()
+    .describe('By an operator; null: it is not stopped'),
+}).meta({ id: 'AgentSessionDetails' })
+
+export const SESSION_DECISION = z
+  .strictObject({ object: z.literal('session'), id: z.string(), stopped: z.boolean() })
+  .meta({ id: 'SessionDecision' })
 
 export const SESSION_EXAMPLE = {
   object: 'session',

@@ -11,7 +11,7 @@ import { counterOwner } from '../../policy/accounts/budget-scope.ts'
 const DAY = 86_400_000
 const budget = testBudget(1_000_000, { id: 'bud_new', countFrom: 'period' })
 const CLIENT = { id: 'key_a', team: { id: 'team_a' }, user: null, tags: {} }
-const COUNTER = `bud_new:${counterOwner(budget, CLIENT, '')}`
+const COUNTER = `bud_new:${counterOwner(budget, CLIENT, { endUser: '', session: null })}`
 const START = NOON - 300 * DAY
 
 /** A request a day, or more attempts of one; `counters`: what its attempts are charged to. */

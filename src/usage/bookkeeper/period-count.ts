@@ -5,6 +5,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Budget } from '../../core/accounts.ts'
 import { isObject } from '../../core/json.ts'
+import { isGuessed } from '../../core/session.ts'
 import { budgetScope, counterOwner, countsClient } from '../../policy/accounts/budget-scope.ts'
 import { countsTarget } from '../../policy/accounts/key-access.ts'
 import { slicesOf } from '../columns/time-slices.ts'
@@ -27,7 +28,7 @@ const REASON = 'countFrom: period'
 /** ms after now that are read, because clocks of gateways differ. */
 const AHEAD = 86_400_000
 
-const COLUMNS = 'key, team, person, end_user, tags, asked, provider, model'
+const COLUMNS = 'key, team, person, end_user, session, tags, asked, provider, model'
 
 /** What requests of a part of a period have spent, by what decides which counters count it. */
 const spentBetween = (isInState: string): string => `SELECT ${COLUMNS}, sum(charged) AS spent FROM (
@@ -76,7 +77,10 @@ const addSpentBy = (sums: Map<string, number>, budget: Budget, rows: readonly Le
     // End users are recorded only with `usage.endUser`.
     const isUnknown = budget.per === 'end_user' && row.end_user === null
     if (isUnknown || !countsClient(budget, client) || !countsTarget(scope, target)) continue
-    add(sums, counterOwner(budget, client, text(row.end_user)), Number(row.spent))
+    const session = text(row.session)
+    const named = { endUser: text(row.end_user), session: session === '' || isGuessed(session) ? null : session }
+    const owner = counterOwner(budget, client, named)
+    if (owner !== null) add(sums, owner, Number(row.spent))
   }
 }
 

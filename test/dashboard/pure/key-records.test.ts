@@ -34,6 +34,7 @@ const key = (members: Partial<KeyRecord> = {}): KeyRecord => ({
   defaultRoute: null,
   cache: null,
   logBodies: false,
+  requireSession: false,
   tags: {},
   prefix: 'hgk_',
   last4: '9f21',

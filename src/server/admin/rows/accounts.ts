@@ -61,6 +61,7 @@ const KEY_SHOWN = {
   defaultRoute: null,
   cache: null,
   logBodies: false,
+  requireSession: false,
   tags: { app: 'search' },
   ...COMMON,
   ...SECRETS,

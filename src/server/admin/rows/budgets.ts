@@ -127,7 +127,7 @@ const forecastQuery = (one: StoredBudget, figures: BudgetFigures, now: number): 
   const amount = parseDollars(one.amount)
   const counters = countersOf(figures, one.id)
   return {
-    by: tags === null && one.per !== 'user' && one.per !== 'end_user' ? 'week' : 'period',
+    by: tags === null && one.per !== 'user' && one.per !== 'end_user' && one.per !== 'session' ? 'week' : 'period',
     teams,
     keys,
     models,

@@ -1,21 +1,17 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { loaded } from '../../../test/support/config.ts'
 import { ANONYMOUS } from '../../core/accounts.ts'
 import type { GuardRule } from '../../core/guard.ts'
-import { Secret } from '../../core/secret.ts'
 import type { Dial, UpstreamCall } from '../../core/world.ts'
 import { serviceRules } from './service-rules.ts'
 
-const RULE: GuardRule = {
-  ...{ name: 'pii', kinds: [], patterns: [], words: [], action: 'block', message: null, label: null, exceptTeams: [] },
+const ruleIn = (rule: string): GuardRule => {
+  const [one] = loaded({ env: {}, yaml: `guards: { pii: { action: block, ${rule} } }` }).config.guards ?? []
+  assert.ok(one)
+  return one
 }
-const asking = (url: string): GuardRule => ({
-  ...RULE,
-  service: {
-    ...{ kind: 'litellm', url: new Secret(url), fingerprint: '', headers: {}, parameters: {} },
-    ...{ timeout: 1_000, onError: 'block', facts: null },
-  },
-})
+const asking = (url: string): GuardRule => ruleIn(`service: { kind: litellm, url: "${url}" }`)
 const CALL = {
   ...{ id: 'req_1', client: ANONYMOUS, style: 'chat', headers: () => undefined, note: () => {} },
   plan: { by: 'route', route: 'fast', candidates: [], skipped: [] },
@@ -40,7 +36,7 @@ const given = () => {
 const texts = (...all: readonly string[]) => all.map((text) => ({ text, role: 'user', kind: 'text' as const }))
 
 test('service rules: a rule without a service is not asked', () => {
-  assert.equal(given().of(RULE), null)
+  assert.equal(given().of(ruleIn('find: [ email ]')), null)
 })
 
 test('service rules: the path follows the address, unless it has it already', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { loaded } from '../../../../test/support/config.ts'
 import type { GuardRule } from '../../../core/guard.ts'
-import { Secret } from '../../../core/secret.ts'
 import { afterAnswer, isPaused, NO_PAUSE } from './pause.ts'
 import { ALLOWED, type FoundPart, found, maskedParts, type ServiceFinding } from './service-call.ts'
 import { actionOf, serviceVerdict, unavailableVerdict } from './service-verdict.ts'
@@ -9,14 +9,13 @@ import { actionOf, serviceVerdict, unavailableVerdict } from './service-verdict.
 const ACTIONS = ['block', 'mask', 'flag', 'log'] as const
 type Action = (typeof ACTIONS)[number]
 
-const rule = (action: Action, more: Partial<GuardRule> = {}): GuardRule => ({
-  ...{ name: 'shield', kinds: [], patterns: [], words: [], action, message: null, label: null, exceptTeams: [] },
-  service: {
-    ...{ kind: 'headgate', url: new Secret('http://g'), fingerprint: '', headers: {}, secret: null },
-    ...{ timeout: 1, onError: 'block', facts: null },
-  },
-  ...more,
-})
+const rule = (action: Action, more: Partial<GuardRule> = {}): GuardRule => {
+  const service = '{ kind: headgate, url: "http://guard:8080" }'
+  const yaml = `guards: { shield: { action: ${action}, service: ${service} } }`
+  const [one] = loaded({ env: {}, yaml }).config.guards ?? []
+  assert.ok(one)
+  return { ...one, ...more }
+}
 const asked = (one: GuardRule, ...texts: readonly string[]) => ({
   rule: one,
   phase: 'request' as const,

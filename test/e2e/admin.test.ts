@@ -115,7 +115,7 @@ class Caller {
 
 /** People exist by sign-ins, which test/e2e/sign-in.test.ts makes: here their rows find none. */
 const UNKNOWN_PERSON = 'usr_aaaaaaaaaaaa'
-const isOfPerson = ({ path }: AdminRow): boolean => path.startsWith('/people/{id}')
+const isOfPerson = ({ path }: AdminRow): boolean => path.startsWith('/people/{id}') || path.startsWith('/sign-ins/{id}')
 const successOf = (row: AdminRow): number => (isOfPerson(row) ? 404 : (row.status ?? 200))
 
 /** Rows for those who have no credentials yet. */

@@ -156,6 +156,29 @@ describe('programs sign in', { concurrency: false }, () => {
     assert.equal((await admin('/session', access_token)).status, 401)
   })
 
+  test('an administrator lists sign-ins and ends one, by the admin API and the command line', async () => {
+    const [kept, ended] = [await signInProgram(url), await signInProgram(url)]
+    const env = { HEADGATE_URL: url, HEADGATE_ADMIN_TOKEN: ADMIN }
+    const idOf = (token: string) =>
+      String(JSON.parse(Buffer.from(token.split('.')[1] ?? '', 'base64url').toString()).sid)
+    const id = idOf(ended.access_token)
+    const list = await verb(['sign-ins', 'list'], { env })
+    assert.equal(list.code, 0, list.stderr)
+    const line = list.stdout.split('\n').find((one) => one.includes(id)) ?? assert.fail(list.stdout)
+    for (const shown of ['ann@corp.example', 'test_program', '127.0.0.1']) assert.ok(line.includes(shown), line)
+    assert.equal((await admin('/sign-ins', kept.access_token)).status, 200, 'Ann is an admin')
+    assert.equal((await admin('/sign-ins', 'another')).status, 401)
+    const done = await verb(['sign-ins', 'end', id], { env })
+    assert.equal(done.stdout, `The sign-in ${id} has ended\n`, done.stderr)
+    assert.equal((await verb(['sign-ins', 'end', id], { env })).code, 6)
+    await eventually(async () => (await ask(url, ended.access_token)).status === 401, 5_000)
+    assert.equal((await refreshTokens(url, ended.refresh_token)).status, 401)
+    assert.equal((await ask(url, kept.access_token)).status, 200)
+    const { data } = (await admin('/sign-ins?limit=200')).body
+    assert.ok(!data.some((one: { id: string }) => one.id === id))
+    assert.ok(data.some((one: { id: string }) => one.id === idOf(kept.access_token)))
+  })
+
   test('a blocked person loses the tokens of programs', async () => {
     const { access_token, refresh_token } = await signInProgram(url)
     const { actor } = (await admin('/session', access_token)).body

@@ -26,6 +26,7 @@ import type {
 import { fileRows } from './records.ts'
 import { done, refused } from './results.ts'
 import type { ControlTables } from './schema.ts'
+import { deleteSignIn, listSignIns } from './sign-in-list.ts'
 import { deleteSignIns, runSignIn } from './sign-ins.ts'
 import type { ControlStorage } from './storage.ts'
 import {
@@ -118,6 +119,8 @@ export class ControlDatabase {
         return read((source) => listPeople(source, operation.query))
       case 'person':
         return read(({ db }) => readPerson(db, operation.id))
+      case 'sign_ins':
+        return read((source) => listSignIns(source, operation.query))
       case 'audit':
         return read((source) => listAudit(source, operation.query))
       case 'verify':
@@ -282,6 +285,8 @@ const write = (scope: WriteScope, operation: ControlWrite): Promise<ControlResul
       return patchPerson(scope, operation)
     case 'person_sign_out':
       return signOutPerson(scope, operation)
+    case 'sign_in_delete':
+      return deleteSignIn(scope, operation)
     case 'note':
       return note(scope, operation)
     default:

@@ -53,6 +53,11 @@ export type ControlRead =
   /** People, the one who signed in last first. `q`: part of the name or the e-mail address. */
   | { readonly do: 'people'; readonly query: { readonly limit?: number; readonly after?: string; readonly q?: string } }
   | { readonly do: 'person'; readonly id: string }
+  /** Sign-ins of programs, the one used last first. `person`: an ID. */
+  | {
+      readonly do: 'sign_ins'
+      readonly query: { readonly limit?: number; readonly after?: string; readonly person?: string }
+    }
   | { readonly do: 'audit'; readonly query: AuditList }
   /** Checks the hash chain of the audit rows, in batches between which other operations run. */
   | { readonly do: 'verify' }
@@ -85,6 +90,8 @@ export type ControlWrite =
   | ({ readonly do: 'person_patch'; readonly patch: PersonPatch } & Expected)
   /** Ends the sessions of a person. */
   | { readonly do: 'person_sign_out'; readonly id: string }
+  /** Ends a sign-in of a program. */
+  | { readonly do: 'sign_in_delete'; readonly id: string }
   /** Adds an audit row for an action that changes no record, such as a login or reading a body. */
   | { readonly do: 'note'; readonly action: string; readonly object: string; readonly details: JsonObject }
 

@@ -96,6 +96,51 @@ for (const { name, skip, start } of CONTROL_ENGINES)
       return { ok, error, create, claim, decide, poll, use, rotate, signedIn, endedIds }
     }
 
+    test('administrators list sign-ins by pages and persons, and end one', async () => {
+      const { ok, error, create, claim, decide, poll, use, endedIds, signedIn } = await given()
+      await signedIn('d', LOGIN, NOW - MINUTE)
+      await create('e')
+      await ok(claim('e', { subject: '2', email: 'bob@corp.example', name: 'Bob' }))
+      await ok(decide('e'))
+      const bob = await ok(poll('e'))
+      const list = async (query = {}, now = NOW) => {
+        const { data, next } = await ok({ do: 'sign_ins', query }, now)
+        return { data: data as readonly JsonObject[], next: next === null ? null : String(next) }
+      }
+      const { data, next } = await list()
+      assert.equal(next, null)
+      assert.deepEqual(data[0], {
+        id: bob.id,
+        object: 'sign_in',
+        person: (bob.person as JsonObject).id,
+        email: 'bob@corp.example',
+        name: 'Bob',
+        client: 'cli',
+        address: '192.0.2.1',
+        created_at: '2026-11-23T12:00:00.000Z',
+        used_at: '2026-11-23T12:00:00.000Z',
+        ends_at: data[0]?.ends_at,
+      })
+      const first = await list({ limit: 1 })
+      const second = await list({ limit: 1, after: first.next ?? '' })
+      assert.deepEqual([...first.data, ...second.data], data)
+      assert.equal(second.next, null)
+      assert.deepEqual((await list({ person: String(data[1]?.person) })).data, data.slice(1))
+      assert.deepEqual((await list({ person: 'usr_none' })).data, [])
+      assert.equal(await error({ do: 'sign_ins', query: { limit: 0 } }), 'invalid_value')
+      assert.equal(await error({ do: 'sign_ins', query: { after: '?' } }), 'invalid_value')
+      assert.deepEqual((await list({}, NOW + 365 * DAY)).data, [], 'ended by age')
+
+      const id = String(bob.id)
+      assert.deepEqual(await ok({ do: 'sign_in_delete', id }), { id, object: 'sign_in', deleted: true })
+      assert.equal(await error({ do: 'sign_in_delete', id }), 'not_found')
+      assert.equal(await error(use('e r0')), 'invalid_grant')
+      assert.ok((await endedIds()).includes(`sign_in ${id}`))
+      assert.deepEqual((await list()).data, data.slice(1), 'the other one is still there')
+      const [row] = (await ok({ do: 'audit', query: { action: ['sign_in.end'] } })).data as readonly JsonObject[]
+      assert.equal(row?.object, id)
+    })
+
     test('a code is found, claimed, approved, and gives one sign-in', async () => {
       const { ok, error, create, claim, decide, poll } = await given()
       await create('d', 'CODE')

@@ -26,6 +26,7 @@ import { providerRows } from './rows/providers.ts'
 import { requestRows } from './rows/requests.ts'
 import { sessionRows } from './rows/session.ts'
 import { sessionRows as agentSessionRows } from './rows/sessions.ts'
+import { signInRows } from './rows/sign-ins.ts'
 import { systemRows } from './rows/system.ts'
 import { tryRows } from './rows/try.ts'
 import { usageRows } from './rows/usage.ts'
@@ -33,6 +34,7 @@ import { usageRows } from './rows/usage.ts'
 const rows: readonly AdminRow[] = [
   ...sessionRows,
   ...peopleRows,
+  ...signInRows,
   ...accountRows,
   ...budgetRows,
   ...adjustmentRows,

@@ -21,6 +21,7 @@ import { quoteWarnings, unquoted } from './quoted-values.ts'
 import { launchRows, settingRows } from './rows.ts'
 import { NO_FILES, type SecretFiles, withFileVariables } from './secret-files.ts'
 import { settingProblems } from './setting-problems.ts'
+import { withSsoVariables } from './sso-variables.ts'
 import { commaList } from './text-values.ts'
 import type { Tree } from './tree.ts'
 import { upstreamsFrom } from './upstreams.ts'
@@ -290,6 +291,9 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
     content = read.content
     problems.push(...read.problems, ...settingProblems(content.settings, placeIn(tree)))
   }
+  const withVariables = withSsoVariables(content.sso, env)
+  content = { ...content, sso: withVariables.sso }
+  problems.push(...withVariables.problems)
   const placeOf: PlaceOf = tree?.ok ? tree.placeOf : () => ({ name: '', value: '', written: '', filled: false })
   const mask = maskerFor(env, [...secretsIn(content), ...contentsOf(files)], HARMLESS)
 
@@ -305,6 +309,7 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
   const warnings = [
     ...quoteWarnings(real, file?.text ?? '', providers),
     ...launchWarnings,
+    ...withVariables.warnings,
     ...misspelledSettings(env),
     ...upstreams.warnings,
   ].map(mask)

@@ -76,7 +76,7 @@ export const pathsOf = (folder: string, env: Env): { dotenv: string; file: strin
 
 /** A literal key, not a reference to a variable. */
 const KEY_IN_DOTENV =
-  /^\s*(?:export\s+)?[A-Z0-9_]*(?:API_KEY(?:_[0-9]+)?|AUTH_KEYS|AUTH_ADMIN|AUTH_PEPPER)\s*=\s*["']?[^\s"'$]/m
+  /^\s*(?:export\s+)?[A-Z0-9_]*(?:API_KEY(?:_[0-9]+)?|AUTH_KEYS|AUTH_ADMIN|AUTH_PEPPER|SSO_SECRET)\s*=\s*["']?[^\s"'$]/m
 const KEY_IN_FILE =
   /["']?\b(?:keys|admin|pepper|value|secret|clientSecret)\b["']?[ \t]*:[ \t]*(?:\[\s*|\n\s*-\s*)?["']?(?![\s"'$[{-])[^\s"'$]{8}/
 

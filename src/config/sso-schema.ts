@@ -4,11 +4,14 @@ import { z } from 'zod'
 const text = z.string().min(1).max(512)
 /** Entries of a list. */
 const MAX = { secrets: 8, rules: 500, scopes: 20, domains: 50 }
+/** Times of a session in ms: the shortest ones, and the longest of all. */
+export const LEAST = { idle: 60_000, max: 60_000, recheck: 1_000 } as const
+export const MAX_TIME = 2_147_483_647
 const ms = (fallback: number, least: number, about: string) =>
-  z.int().min(least).max(2_147_483_647).default(fallback).describe(`${about} (ms)`)
+  z.int().min(least).max(MAX_TIME).default(fallback).describe(`${about} (ms)`)
 
 /** Characters of a secret: 32 of base64 are 192 bits. */
-const SHORTEST_SECRET = 32
+export const SHORTEST_SECRET = 32
 const secret = z.string().min(SHORTEST_SECRET).max(1_024).meta({ allowed: 'at least 32 characters' })
 
 const ofGroup = {
@@ -41,11 +44,14 @@ const providerSchema = z.strictObject({
 })
 
 export const ssoSchema = z.strictObject({
-  publicUrl: text.describe('address at which people reach the gateway, such as https://ai.corp.example'),
+  publicUrl: text
+    .optional()
+    .describe('address at which people reach the gateway, such as https://ai.corp.example; or SSO_PUBLIC_URL'),
   secret: z
     .union([secret, z.array(secret).min(1).max(MAX.secrets)])
+    .optional()
     .describe(
-      'encrypts cookies and stored tokens; equal on all gateways. Of several, the first is used and all are accepted',
+      'encrypts cookies and stored tokens; equal on all gateways. Of several, the first is used and all are accepted. Or SSO_SECRET',
     ),
   providers: z.record(z.string().min(1), providerSchema).describe('identity providers by name (OpenID Connect)'),
   roles: z
@@ -66,13 +72,17 @@ export const ssoSchema = z.strictObject({
     .describe('teams that pay for model calls of people; the first rule that matches counts'),
   session: z
     .strictObject({
-      idle: ms(28_800_000, 60_000, 'time after its last use at which a session ends'),
+      idle: ms(28_800_000, LEAST.idle, 'time after its last use at which a session ends'),
       max: ms(
         86_400_000,
-        60_000,
+        LEAST.max,
         'time after the sign-in at which a session ends; at most 8 hours if the issuer gives no refresh token',
       ),
-      recheck: ms(3_600_000, 1_000, 'time between two requests to the issuer whether the person still has access'),
+      recheck: ms(
+        3_600_000,
+        LEAST.recheck,
+        'time between two requests to the issuer whether the person still has access',
+      ),
     })
     .prefault({})
     .describe('how long people stay signed in'),

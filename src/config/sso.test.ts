@@ -49,6 +49,74 @@ test('sso: the section is read with its defaults', () => {
   assert.equal(loaded({ env, yaml: 'providers: {}\n' }).config.sso, null)
 })
 
+const PLAIN = `sso:
+${PROVIDERS}`
+
+test('sso: single values may be in the environment, which is above the file', () => {
+  const variables = {
+    ...env,
+    SSO_PUBLIC_URL: 'https://other.example',
+    SSO_SECRET: 'canary-of-the-environment-0123456789-012',
+    SSO_SESSION_MAX: '7200000',
+  }
+  for (const yaml of [PLAIN, whole]) {
+    const { sso } = loaded({ env: variables, yaml }).config
+    assert.equal(sso?.publicUrl, 'https://other.example')
+    assert.deepEqual(
+      sso?.secrets.map((one) => one.reveal()),
+      ['canary-of-the-environment-0123456789-012'],
+    )
+    assert.deepEqual(sso?.session, {
+      idle: yaml === whole ? 3_600_000 : 28_800_000,
+      max: 7_200_000,
+      recheck: 3_600_000,
+    })
+  }
+})
+
+test('sso: the secret may be in a file that a variable names', () => {
+  const files = new Map([['/run/secrets/sso', { text: 'canary-of-the-file-0123456789-0123456789' }]])
+  const variables = { ...env, SSO_PUBLIC_URL: 'https://other.example', SSO_SECRET_FILE: '/run/secrets/sso' }
+  const { sso } = loaded({ env: variables, yaml: PLAIN, files }).config
+  assert.equal(sso?.secrets[0]?.reveal(), 'canary-of-the-file-0123456789-0123456789')
+})
+
+test('sso: variables without the section are a warning, and no sign-in', () => {
+  const { config, warnings } = loaded({ env: { SSO_PUBLIC_URL: 'https://other.example' }, yaml: 'providers: {}\n' })
+  assert.equal(config.sso, null)
+  assert.match(warnings.join(), /SSO_PUBLIC_URL without the section sso/)
+})
+
+for (const [name, variables, expected] of [
+  ['a section without an address', { SSO_SECRET: SECRET }, /sso: found a section without publicUrl; .*SSO_PUBLIC_URL/],
+  [
+    'a section without a secret',
+    { SSO_PUBLIC_URL: 'https://a.example' },
+    /sso: found a section without secret; .*SSO_SECRET/,
+  ],
+  ['a short secret', { SSO_PUBLIC_URL: 'https://a.example', SSO_SECRET: 'canary' }, /^SSO_SECRET: found a value .*32/m],
+  [
+    'a time that is no number',
+    { SSO_PUBLIC_URL: 'https://a.example', SSO_SECRET: SECRET, SSO_SESSION_IDLE: '8h' },
+    /^SSO_SESSION_IDLE: found "8h"/m,
+  ],
+  [
+    'a time that is too short',
+    { SSO_PUBLIC_URL: 'https://a.example', SSO_SECRET: SECRET, SSO_SESSION_MAX: '1' },
+    /^SSO_SESSION_MAX: found "1"/m,
+  ],
+  [
+    'an address without https',
+    { SSO_PUBLIC_URL: 'http://a.example', SSO_SECRET: SECRET },
+    /sso\.publicUrl: found "http:\/\/a\.example"/,
+  ],
+] as const)
+  test(`sso: refuses ${name} of the environment`, () => {
+    const text = lines({ env: { ...env, ...variables }, yaml: PLAIN }).join('\n')
+    assert.match(text, expected)
+    assert.doesNotMatch(text, /canary/)
+  })
+
 test('sso: without auth.admin there is a warning, which doctor shows', () => {
   assert.match(loaded({ env, yaml: whole }).warnings.join(), /sso is set without auth\.admin/)
   assert.deepEqual(loaded({ env: { ...env, AUTH_ADMIN: 'a-token-of-24-characters-' }, yaml: whole }).warnings, [])

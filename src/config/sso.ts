@@ -29,7 +29,11 @@ const NO_GROUPS = ['email', 'preferred_username', 'upn', 'unique_name', 'name', 
 
 /** Converts the section. With problems in the report, the result is not used. */
 export const signInFrom = (entry: SsoEntry, report: AccountReport): SignInSettings => {
-  const publicUrl = checkedAddress(report, ['sso', 'publicUrl'], entry.publicUrl).replace(/\/+$/, '')
+  const missing = (member: 'publicUrl' | 'secret', variable: string) =>
+    report.refuse(['sso'], `a section without ${member}`, `${member} in it, or the variable ${variable}`, 'name')
+  if (entry.publicUrl === undefined) missing('publicUrl', 'SSO_PUBLIC_URL')
+  if (entry.secret === undefined) missing('secret', 'SSO_SECRET')
+  const address = entry.publicUrl === undefined ? '' : checkedAddress(report, ['sso', 'publicUrl'], entry.publicUrl)
   const providers = Object.entries(entry.providers)
   if (providers.length === 0)
     report.refuse(['sso', 'providers'], 'no identity provider', 'an issuer, its clientId and its clientSecret', 'name')
@@ -48,8 +52,8 @@ export const signInFrom = (entry: SsoEntry, report: AccountReport): SignInSettin
     return { group: group ?? null, provider: provider ?? null }
   }
   return {
-    publicUrl,
-    secrets: [entry.secret].flat().map((one) => new Secret(one)),
+    publicUrl: address.replace(/\/+$/, ''),
+    secrets: [entry.secret ?? []].flat().map((one) => new Secret(one)),
     providers: providers.map(([name, one]) => providerFrom(name, one, report)),
     roles: entry.roles.map((one, index) => ({ ...rule('roles', index, one), role: one.role, team: one.team ?? null })),
     teams: entry.teams.map((one, index) => ({ ...rule('teams', index, one), team: one.team })),

@@ -135,9 +135,12 @@ The file contains any setting, by section, and what only it can express: provide
 
 <!-- fact: src/config/secret-files.ts MAX_SECRET_FILE "64 KB" -->
 Secrets can be in files, as container platforms mount them: \`\${file:/run/secrets/openai}\` in a value, or
-\`OPENAI_API_KEY_FILE=/run/secrets/openai\` instead of \`OPENAI_API_KEY\` (also for \`AUTH_KEYS\`, \`AUTH_ADMIN\`, \`AUTH_PEPPER\`, every
+\`OPENAI_API_KEY_FILE=/run/secrets/openai\` instead of \`OPENAI_API_KEY\` (also for \`AUTH_KEYS\`, \`AUTH_ADMIN\`, \`AUTH_PEPPER\`, \`SSO_SECRET\`, every
 other provider key, and every variable that the file refers to). A file may have 64 KB; a newline at its end is dropped, and a
 changed file is applied like a changed configuration.
+
+Of [\`sso\`](sign-in.md), the address, the secret and the times can be variables: \`SSO_PUBLIC_URL\`, \`SSO_SECRET\` (or \`SSO_SECRET_FILE\`),
+\`SSO_SESSION_IDLE\`, \`SSO_SESSION_MAX\` and \`SSO_SESSION_RECHECK\`.
 
 \`\`\`yaml
 providers:

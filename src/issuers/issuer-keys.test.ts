@@ -93,3 +93,41 @@ test('issuer keys: a set is refreshed behind requests, and a removed key ends wh
   assert.equal(await find('a'), 'unknown')
   assert.ok(keys.generation > before)
 })
+
+test('issuer keys: an issuer that is frozen for ten minutes makes no request wait, and refuses none', async () => {
+  const SECOND = 1_000
+  const state = { now: 1_800_000_000_000, fetches: 0, isFrozen: false }
+  const waiting: { readonly end: number; readonly settle: () => void }[] = []
+  const keys = new IssuerKeys({
+    place,
+    kept: memorySets(),
+    date: () => state.now,
+    // As the real one: a fetch without an answer fails after five seconds.
+    fetchSet: () => {
+      state.fetches++
+      if (!state.isFrozen) return Promise.resolve(setOf('a'))
+      return new Promise((resolve) => {
+        waiting.push({ end: state.now + 5 * SECOND, settle: () => resolve(AWAY) })
+      })
+    },
+    onProblem() {},
+  })
+  const wanted = { kid: 'a', algorithm: 'ES256' } as const
+  await keys.find(wanted)
+  state.isFrozen = true
+  // From the time at which the set is fetched again, over the one at which it is no longer new.
+  state.now += 7 * MINUTE
+  for (const end = state.now + 10 * MINUTE; state.now < end; state.now += SECOND) {
+    for (const one of waiting.splice(0))
+      if (one.end <= state.now) one.settle()
+      else waiting.push(one)
+    let found: unknown
+    void keys.find(wanted).then((key) => {
+      found = key
+    })
+    await new Promise(setImmediate)
+    assert.ok(typeof found === 'object', `${(state.now % (60 * MINUTE)) / SECOND} s: ${found ?? 'it waits'}`)
+  }
+  // 9 minutes with a fetch of 5 s in each 35 s.
+  assert.ok(state.fetches > 10 && state.fetches < 20, `${state.fetches}`)
+})

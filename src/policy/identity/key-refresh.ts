@@ -31,7 +31,8 @@ export const fetchStep = (times: FetchTimes, now: number): FetchStep => {
   if (fetched === undefined || !isUsable(times, now)) return isPaused(PAUSE.withoutSet) ? 'never' : 'first'
   const age = now - fetched
   if (age < fresh * EARLY || isPaused(PAUSE.withSet)) return 'now'
-  return age < fresh ? 'behind' : 'first'
+  // An issuer that has not answered may be frozen: no request waits for it while there is a set.
+  return age < fresh || (failed !== undefined && failed >= fetched) ? 'behind' : 'first'
 }
 
 /** Whether a set may be used. A clock that was set back makes a set new. */

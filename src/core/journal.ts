@@ -5,7 +5,7 @@
 import type { PriceSource, UsageSource } from './accounts.ts'
 import type { Incident } from './incident.ts'
 
-export type JournalRecord = AttemptOpened | AttemptClosed | RequestEnded | IncidentNoted
+export type JournalRecord = AttemptOpened | AttemptClosed | RequestEnded | IncidentNoted | SpanNoted
 
 /** Identifies a request within its process. */
 type CallNumber = { readonly call: number }
@@ -154,6 +154,40 @@ export type RequestEnded = CallNumber & {
 /** Written when an incident begins, changes and ends. A later record replaces an earlier one with the same ID. */
 export type IncidentNoted = { readonly type: 'incident'; readonly at: number; readonly incident: Incident }
 
+/**
+ * What spans state beside the ledger's row, written with telemetry only and before the end of its request. `attempt`: null: of
+ * the request.
+ */
+export type SpanNoted = {
+  readonly type: 'span'
+  readonly at: number
+  readonly request: string
+  readonly attempt: number | null
+  readonly facts: SpanFacts
+}
+
+/** At most 400 bytes, without texts of prompts and answers. */
+export type SpanFacts = {
+  /** Of the request. */
+  readonly method?: string | undefined
+  readonly state?: string | null | undefined
+  readonly maxTokens?: number | undefined
+  readonly temperature?: number | undefined
+  readonly topP?: number | undefined
+  readonly topK?: number | undefined
+  readonly seed?: number | undefined
+  readonly choices?: number | undefined
+  readonly effort?: string | undefined
+  readonly format?: string | undefined
+  /** Of an attempt. `origin`: scheme, host and port of the provider. `finish`: the reason as the provider names it. */
+  readonly origin?: string
+  readonly vendor?: string
+  readonly protocol?: string | null
+  readonly id?: string | null
+  readonly model?: string | null
+  readonly finish?: string | null
+}
+
 /** Why a request was routed and answered as it was. Targets as `provider/model`. */
 export type RoutingDecision = {
   /** How the model name was resolved, as in `Plan`; null: the request was refused before. */
@@ -189,7 +223,7 @@ export type Journal = {
   /** Stores the record of an attempt before it is sent. */
   openAttempt(record: AttemptOpened, listener: JournalListener): void
   /** Stores the end of an attempt or a request, a moment later. */
-  append(record: AttemptClosed | RequestEnded | IncidentNoted): void
+  append(record: Exclude<JournalRecord, AttemptOpened>): void
 }
 
 /** Receives the result for one attempt. */

@@ -139,7 +139,7 @@ export const decodedLines = (records: readonly JournalRecord[], encoder?: Record
 export const eventsOf = (
   line: JournalLine,
 ): readonly { readonly type: JournalRecord['type']; readonly call: number }[] => {
-  if (line.type === 'incident') return []
+  if (line.type === 'incident' || line.type === 'span') return []
   const { call } = line
   if (line.type === 'opened') return [{ type: 'attempt_opened', call }]
   if (line.type === 'closed') return [{ type: 'attempt_closed', call }]

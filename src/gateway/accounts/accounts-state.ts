@@ -1,4 +1,5 @@
 /** What the accounts of all calls share. */
+import type { Sampling } from '../../core/call-span.ts'
 import type { Journal } from '../../core/journal.ts'
 import type { SharedTimer, TimerClient } from '../../core/shared-timer.ts'
 import type { World } from '../../core/world.ts'
@@ -25,7 +26,12 @@ export type AccountRules = {
   readonly endUser: boolean
   /** Whether requests that name no session belong to one by the beginning of their conversation. */
   readonly guessSessions: boolean
+  /** Absent or null: no telemetry is exported. */
+  readonly telemetry?: TelemetryRules | null | undefined
 }
+
+/** `propagate`: the providers that receive the trace context; true: all. */
+export type TelemetryRules = { readonly sampling: Sampling; readonly propagate: true | readonly string[] }
 
 /** The prices of attempts. */
 export type AttemptPrices = Pick<PriceBook, 'costOfAttempt' | 'reservation' | 'isFree'>

@@ -1,5 +1,6 @@
 /** The accounts of this process: limits and budgets of its clients, and the journal of its calls. */
 import type { Client } from '../../core/accounts.ts'
+import { type CallSpan, callSpan, traceState } from '../../core/call-span.ts'
 import type { Failure } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
@@ -49,7 +50,7 @@ export type AccountsOptions = Pick<
 export type SharedCounterOptions = { readonly store: CounterStore; readonly rules: () => ReservationRules }
 
 /** The members of a request that its account records. */
-type ReceivedCall = Pick<IncomingRequest, 'id' | 'ownId' | 'client' | 'headers'>
+type ReceivedCall = Pick<IncomingRequest, 'id' | 'ownId' | 'client' | 'headers' | 'method'>
 
 export class Accounts {
   readonly #state: AccountsState
@@ -73,7 +74,7 @@ export class Accounts {
   }
 
   /** Opens the account of a call. `style`: the kind of call, as named in the log. */
-  open({ id, ownId, client, headers }: ReceivedCall, style: string): RequestAccount {
+  open({ id, ownId, client, headers, method }: ReceivedCall, style: string): RequestAccount {
     const received = this.#state.world.date()
     const trace = traceParent(headers('traceparent'))
     const program = programOf(headers('user-agent') ?? '').family
@@ -86,12 +87,20 @@ export class Accounts {
       received,
       trace,
       program,
+      method,
       demand: NO_DEMAND,
       session: null,
       agent: null,
       isOver: false,
+      span: this.#spanOf(ids.id, trace, headers),
+      asked: NOTHING,
     }
     return new RequestAccount(this.#state, call)
+  }
+
+  #spanOf(id: string, trace: string | null, headers: HeaderLookup): CallSpan | null {
+    const { telemetry } = this.#state.rules()
+    return telemetry ? callSpan(id, trace, telemetry.sampling, trace && traceState(headers('tracestate'))) : null
   }
 
   /** Records a request that was refused before it became a call. */
@@ -209,6 +218,8 @@ export class Accounts {
     this.#state.budgets.restore(counters, sums, recorded)
   }
 }
+
+const NOTHING = {}
 
 /** The figures of all budgets. `degraded`: the store that has them does not answer, and they are those of its last answers. */
 export type BudgetFigures = { readonly states: readonly BudgetState[]; readonly authority: 'ok' | 'degraded' }

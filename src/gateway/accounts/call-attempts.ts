@@ -3,6 +3,7 @@
  * from the events of the call's trace, so that an attempt ends in one place on every path. Amounts in nano-dollars.
  */
 import type { UsageSource } from '../../core/accounts.ts'
+import { attemptSpanId, traceHeader } from '../../core/call-span.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { JournalResult } from '../../core/journal.ts'
 import type { Nano } from '../../core/money.ts'
@@ -15,8 +16,16 @@ import { overrunFailure } from '../../policy/accounts/limit-failures.ts'
 import type { AccountsState } from './accounts-state.ts'
 import { type Reservation, whenKnown } from './authority.ts'
 import { type AttemptEnd, closedRecord, openedRecord } from './journal-records.ts'
-import { chargeOf, isFree, type OpenAttempt, type OpenCall, type PlannedAttempt } from './open-attempt.ts'
-import { outputTokens, type TokenSource } from './token-usage.ts'
+import {
+  type AttemptSource,
+  chargeOf,
+  isFree,
+  type OpenAttempt,
+  type OpenCall,
+  type PlannedAttempt,
+} from './open-attempt.ts'
+import { attemptSpan } from './span-facts.ts'
+import { outputTokens } from './token-usage.ts'
 
 /** ms between checks whether a stream costs more than reserved. */
 const EXTEND_INTERVAL = 1_000
@@ -110,8 +119,19 @@ export class CallAttempts implements TimerClient {
     if (attempt) this.#settle(attempt, 'shared', { outcome: 'abandoned', failure: undefined })
   }
 
-  /** The reserved attempt was sent. `source`: its token counts. */
-  sent(source: TokenSource): void {
+  /** Headers with the trace context of the reserved attempt; undefined: its provider receives none. */
+  traceHeaders(): Readonly<Record<string, string>> | undefined {
+    const { span, id } = this.#call
+    const attempt = this.#pending
+    const propagate = span && this.#state.rules().telemetry?.propagate
+    if (!span || !attempt || !propagate) return undefined
+    if (propagate !== true && !propagate.includes(attempt.target.candidate.instance.id)) return undefined
+    const traceparent = traceHeader(span, attemptSpanId(id, attempt.number))
+    return span.state === null ? { traceparent } : { traceparent, tracestate: span.state }
+  }
+
+  /** The reserved attempt was sent. `source`: its answer. */
+  sent(source: AttemptSource): void {
     const attempt = this.#pending
     this.#pending = null
     if (attempt) {
@@ -221,6 +241,7 @@ export class CallAttempts implements TimerClient {
       this.#state.history.add(this.#call.client.id, model, usage, attempt.estimate.raw)
     if (!attempt.recorded) return
     const at = this.#state.world.date()
+    if (this.#call.span) this.#state.journal()?.append(attemptSpan(this.#call, attempt, at))
     this.#state.journal()?.append(closedRecord({ call: this.#call, attempt, at }, how, charged))
   }
 }

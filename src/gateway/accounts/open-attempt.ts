@@ -1,5 +1,7 @@
 /** An attempt of a call in its account: what it reserves, and what it costs. Amounts in nano-dollars. */
 import type { Budget, Client, Service, UsageSource } from '../../core/accounts.ts'
+import type { CallSpan } from '../../core/call-span.ts'
+import type { SpanFacts } from '../../core/journal.ts'
 import type { Nano } from '../../core/money.ts'
 import type { CallSession } from '../../core/session.ts'
 import type { Candidate, Target } from '../../core/target.ts'
@@ -43,6 +45,11 @@ export type OpenCall = AccountedCall & {
   /** The agent in the session; null: its main one. */
   agent: string | null
   isOver: boolean
+  readonly method: string
+  /** Null: without telemetry. */
+  readonly span: CallSpan | null
+  /** Settings of the request, which its spans state. */
+  asked: SpanFacts
 }
 
 export type PlannedAttempt = {
@@ -69,11 +76,22 @@ export type OpenAttempt = PlannedAttempt & {
   readonly reservation: Reservation | null
   /** The journal has a record that must be closed. */
   recorded: boolean
-  source: TokenSource | null
+  source: AttemptSource | null
   /** When it was sent, and when it was selected, in ms of the monotonic clock. */
   sentAt: number
   committedAt: number | null
   status: number | null
+}
+
+/** The answer of an attempt. */
+export type AttemptSource = TokenSource & {
+  /** The wire format, the upstream's ID and model, and why it ended; null: it has not stated it. */
+  readonly facts: {
+    readonly format: string | null
+    readonly id: string | null
+    readonly model: string | null
+    readonly finishReason: string | null
+  }
 }
 
 export type Charged = { readonly usage: PricedUsage; readonly usageSource: UsageSource; readonly cost: AttemptCost }

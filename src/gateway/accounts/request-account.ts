@@ -1,6 +1,7 @@
 /** The account of one call: what it reserves and is charged, and its record in the journal. Amounts in nano-dollars. */
 import type { UsageSource } from '../../core/accounts.ts'
-import type { ChatRequest } from '../../core/chat.ts'
+import { traceHeader } from '../../core/call-span.ts'
+import type { ChatRequest, GenerationSettings } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { JsonObject } from '../../core/json.ts'
@@ -17,6 +18,7 @@ import { type CallDemand, endUsersOf } from './demand.ts'
 import { blockOf } from './end-user-block.ts'
 import { endedRecord } from './journal-records.ts'
 import type { OpenCall } from './open-attempt.ts'
+import { askedFacts, requestSpan } from './span-facts.ts'
 
 /** What names the session and the end user of a call. `request`: of a chat call, whose session may be guessed. */
 export type NamingRequest = {
@@ -56,6 +58,12 @@ export class RequestAccount {
     return this.#call.program
   }
 
+  /** `traceresponse`, which states the span of the call to its client (W3C Trace Context, level 2); null: without telemetry. */
+  get traceResponse(): string | null {
+    const { span } = this.#call
+    return span && traceHeader(span, span.spanId)
+  }
+
   /** Tokens of the answer so far, counted or estimated; null: there are none yet. */
   get outputTokens(): number | null {
     return this.attempts.outputTokens
@@ -81,6 +89,11 @@ export class RequestAccount {
   /** Sets what the attempts of this call need. */
   describe(demand: CallDemand): void {
     this.#call.demand = demand
+  }
+
+  /** Sets the settings that spans of the call state. */
+  describeSpan(settings: GenerationSettings): void {
+    if (this.#call.span) this.#call.asked = askedFacts(settings)
   }
 
   /** The answer of a call that shares it would have cost this much. */
@@ -111,6 +124,7 @@ export class RequestAccount {
     const journal = this.#state.journal()
     if (!journal) return
     const about = { at: this.#state.world.date(), rules: this.#state.rules(), saved: this.#saved }
+    if (this.#call.span) journal.append(requestSpan(this.#call, about.at))
     journal.append(endedRecord(this.#call, this.#call.demand, trace, about))
   }
 

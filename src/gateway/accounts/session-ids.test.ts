@@ -41,7 +41,7 @@ test('account: only a session that the request names decides its provider key', 
   const accounts = testAccounts(stillWorld())
   const open = (headers: Readonly<Record<string, string>>) => {
     const lookup = (name: string) => headers[name]
-    const account = accounts.open({ id: 'req_1', client: one, headers: lookup }, 'chat')
+    const account = accounts.open({ id: 'req_1', client: one, method: 'POST', headers: lookup }, 'chat')
     assert.equal(account.identify({ members: {}, headers: lookup }), null)
     return account.session
   }

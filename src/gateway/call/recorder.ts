@@ -55,6 +55,8 @@ export class Recorder {
     this.id = received.id
     this.account = gateway.accounts.open(received, style)
     this.bodies = gateway.bodies?.open(received) ?? null
+    const { traceResponse } = this.account
+    if (traceResponse !== null) this.addHeaders({ traceresponse: traceResponse })
     const at = gateway.world.now()
     const { id, ownId } = received
     const { received: date, family } = this.account

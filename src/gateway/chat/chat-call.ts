@@ -125,7 +125,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     return body.text
   }
 
-  begin(target: Target, prepared: OutboundRequest): Attempt {
+  begin(target: Target, prepared: OutboundRequest, traced?: Readonly<Record<string, string>>): Attempt {
     const { health } = this.#deps
     const { instance } = target.candidate
     const inbound = this.#inbound
@@ -135,6 +135,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     return new Attempt(this.#deps, {
       url,
       headers: headersFor(instance, target.key, inbound, prepared),
+      traced,
       identity: identityOf(instance, target.key, auth),
       body: outgoingBody(body),
       protocol,

@@ -128,8 +128,8 @@ export class ContinuedFlow implements AnswerStream {
   finished(): boolean {
     return this.#current.answerStream.finished()
   }
-  id(): string | null {
-    return this.#current.answerStream.id()
+  get facts(): AnswerStream['facts'] {
+    return this.#current.answerStream.facts
   }
   model(): string | null {
     return this.#current.answerStream.model()

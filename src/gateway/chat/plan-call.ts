@@ -114,6 +114,7 @@ const planTurn = (
   const hasStoredTurns = turn !== undefined && turn.inbound !== parsed
   const body = hasStoredTurns ? null : received.body
   recorder.account.describe(textDemand({ request: inbound.request, members: inbound.body, body, plan: plan.value }))
+  recorder.account.describeSpan(inbound.request.settings)
   const planned = { ...call, responseWriter, config, plan: plan.value, request, inbound, sent: inbound, turn }
   const guards = guardsOf(planned, parsed, responseWriter !== call.responseWriter)
   return guards.length === 0 ? { ...planned, guards } : guarded({ ...planned, guards })

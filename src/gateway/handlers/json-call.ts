@@ -73,12 +73,13 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
   }
   /** By the target that answered: a probe and its hedge may both answer. */
   const decoded = new Map<Target, JsonAnswer<T>>()
-  const begin = (target: Target, request: JsonRequest<T>): Attempt => {
+  const begin = (target: Target, request: JsonRequest<T>, traced?: Readonly<Record<string, string>>): Attempt => {
     const { url, headers, auth, body, parts, read, decodeFailure, quirks } = request
     const { instance } = target.candidate
     return new Attempt(parts ? { ...deps, world: { ...world, dial: batchedDial(world.dial, parts) } } : deps, {
       url,
       headers: headers(target.key),
+      traced,
       identity: identityOf(instance, target.key, auth),
       body: outgoingBody(body),
       protocol: formatOf(decodeFailure, (answer) => {

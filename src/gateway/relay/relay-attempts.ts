@@ -85,7 +85,7 @@ export class RelayAttempts implements AttemptSpec<PreparedRelay> {
     return this.#body.body
   }
 
-  begin(target: Target, { url, body }: PreparedRelay): Attempt {
+  begin(target: Target, { url, body }: PreparedRelay, traced?: Readonly<Record<string, string>>): Attempt {
     const { row, request, received, settings, recorder } = this.#input
     const { instance } = target.candidate
     const { provider } = instance
@@ -97,6 +97,7 @@ export class RelayAttempts implements AttemptSpec<PreparedRelay> {
         ...providerHeaders(instance, target.key, provider.auth),
         ...clientHeadersFor(instance, received.headers, false),
       },
+      traced,
       identity: identityOf(instance, target.key, provider.auth),
       body: bytesOrText(body()),
       protocol: this.#format,

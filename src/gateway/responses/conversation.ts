@@ -147,7 +147,7 @@ export class ConversationTurn implements StoredTurn {
 
   /** Records the target, and the ID of the response if the target stores it. */
   answeredBy({ candidate, key }: Target, { protocol }: OutboundRequest, answerStream: AnswerStream): void {
-    const id = answerStream.id()
+    const id = answerStream.facts.id
     const stores = storesAnswersIn(protocol, candidate.instance)
     const isStored = stores && this.inbound.body.store !== false && id !== null
     this.#maker = { instance: candidate.instance.id, key: key.id, model: candidate.model, id: isStored ? id : null }

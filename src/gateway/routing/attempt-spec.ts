@@ -15,7 +15,8 @@ export type AttemptSpec<Ready extends Compatibility> = {
   readonly prepareAhead?: (targets: Iterable<Target>) => Promise<void> | null
   /** Finishes a large request in turns of the event loop before `begin`. Null or absent: nothing to do. */
   readonly makeReady?: (ready: Ready) => Promise<void> | null
-  readonly begin: (target: Target, ready: Ready) => Attempt
+  /** `traced`: headers with the trace context, if the provider receives it. */
+  readonly begin: (target: Target, ready: Ready, traced?: Readonly<Record<string, string>>) => Attempt
   /** The body that is sent. Words of an error that are also in it do not count as the provider's. */
   readonly sentText: (ready: Ready) => string
   /** Whether the failure only means that the request must be changed for this target. Then it is retried there at once. */

@@ -188,7 +188,7 @@ class RoutingRun<Ready extends Compatibility> {
     const number = this.#progress.attempts++
     const startedAt = world.now()
     note(attemptEvent(startedAt, target, { dropped: prepared.dropped, hedge }))
-    const attempt = this.#spec.begin(target, prepared)
+    const attempt = this.#spec.begin(target, prepared, account.attempts.traceHeaders())
     account.attempts.sent(attempt)
     this.#running.add({ target, prepared, permit, attempt, number, startedAt, isFirst, isProbe: permit.isProbe })
     stop.onCancel((reason) => {

@@ -11,6 +11,8 @@ const NORMAL_ENDS: ReadonlySet<string> = new Set(['stop', 'stop_sequence', 'end_
 export class AnswerFacts extends OutputSampler {
   /** Of the response; 0 until its header block has arrived. */
   status = 0
+  /** The wire format; null: none of those of chat. */
+  readonly format: string | null
   /** The upstream's ID of the answer. */
   id: string | null = null
   /** The model that answers, as the upstream names it. */
@@ -20,6 +22,16 @@ export class AnswerFacts extends OutputSampler {
   finish: FinishEvent | null = null
   /** Malformed events within plain text. If there are any, the terminal event alone does not make the answer complete. */
   dropped = 0
+
+  constructor(format: string | null) {
+    super()
+    this.format = format
+  }
+
+  /** Why the answer ended, as the upstream names it; null: it has not. */
+  get finishReason(): string | null {
+    return this.finish && (this.finish.finish.raw ?? this.finish.finish.kind)
+  }
 
   start({ id, model }: ChatEvent & { readonly type: 'start' }): void {
     this.id = id ?? this.id

@@ -53,7 +53,7 @@ export const internalError = fail(
 const internalReadError = fail('malformed', 'Internal gateway error while reading the upstream answer.')
 
 export class AnswerReceiver implements UpstreamListener {
-  readonly facts = new AnswerFacts()
+  readonly facts: AnswerFacts
   /** Null: steps are held. */
   sink: Sink<readonly StreamStep[]> | null = null
   readonly #world: World
@@ -73,6 +73,7 @@ export class AnswerReceiver implements UpstreamListener {
   #heldSize = 0
 
   constructor(world: World, clock: AttemptClock, input: AnswerInput, listener: ReceiverListener) {
+    this.facts = new AnswerFacts(input.protocol.name ?? null)
     this.#world = world
     this.#clock = clock
     this.#listener = listener

@@ -15,6 +15,7 @@ import type { SharedTimer, TimerClient } from '../../core/shared-timer.ts'
 import type { Sink } from '../../core/stage.ts'
 import type { OngoingCall, World } from '../../core/world.ts'
 import type { OutputSample } from '../accounts/token-usage.ts'
+import type { AnswerFacts } from './answer-facts.ts'
 import { type AnswerInput, AnswerReceiver, type ReceiverListener } from './answer-receiver.ts'
 import { AttemptClock, type ClockListener } from './attempt-clock.ts'
 import { type AttemptTimeout, timeoutFailure } from './attempt-timeouts.ts'
@@ -24,6 +25,8 @@ import { redactKey, redactSecrets } from './redact.ts'
 export type AttemptInput = AnswerInput & {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
+  /** Further headers: the trace context. */
+  readonly traced?: Readonly<Record<string, string>> | undefined
   readonly identity: Identity | undefined
   readonly body: OutgoingBody
   /** The key used for authentication. It is removed from the upstream's error messages. */
@@ -61,8 +64,8 @@ export type AnswerStream = {
   output(): OutputSample
   /** Number of malformed events dropped from plain text. */
   droppedEvents(): number
-  /** The upstream's ID of the answer, if it has sent one. */
-  id(): string | null
+  /** What the answer has stated so far. */
+  readonly facts: AnswerFacts
   /** The model that answers, as the upstream names it; null: it has not. */
   model(): string | null
   /** Pushes the held steps and then all others into the sink, in one batch for each read. Call once. */
@@ -153,8 +156,8 @@ export class Attempt implements AnswerStream, ClockListener, ReceiverListener {
     return this.#receiver.facts.sample
   }
 
-  id(): string | null {
-    return this.#receiver.facts.id
+  get facts(): AnswerFacts {
+    return this.#receiver.facts
   }
 
   model(): string | null {
@@ -267,11 +270,11 @@ const termsOf = (input: AttemptInput): AttemptTerms => {
 const keptOf = ({ url, headers, body, key }: AttemptInput): KeptAttempt => ({ url, headers, body, secret: key.secret })
 
 const callOf = (input: AttemptInput): Parameters<World['dial']>[0] => {
-  const { url, headers, body, identity, once, client, settings, holdbackMs } = input
+  const { url, headers, traced, body, identity, once, client, settings, holdbackMs } = input
   return {
     method: 'POST',
     url,
-    headers,
+    headers: traced ? { ...headers, ...traced } : headers,
     body,
     connectTimeout: settings.timeout.connect,
     identity,

@@ -27,7 +27,7 @@ export type ResponseHead = { readonly status: number; readonly headers: HeaderLo
 export type AnswerFormat = Pick<
   UpstreamProtocol,
   'decodeAnswer' | 'decodeStream' | 'decodeFailure' | 'restore' | 'framing'
-> & { readonly readerOf?: (head: ResponseHead) => AnswerBodyReader | null }
+> & { readonly name?: string; readonly readerOf?: (head: ResponseHead) => AnswerBodyReader | null }
 
 /** How the answer to a request is decoded. */
 export type DecodeContext = {

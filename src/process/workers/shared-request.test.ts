@@ -12,7 +12,7 @@ test('a call that ends before its lease is granted occupies no slot', async () =
   const world = stillWorld()
   const shared = { store: seededStore(new CounterMemory(world.now), 'a'), rules: () => RULES }
   const accounts = testAccounts(world, { shared })
-  const call = (id: string) => accounts.open({ id, client: KEY, headers: () => undefined }, 'chat')
+  const call = (id: string) => accounts.open({ id, client: KEY, headers: () => undefined, method: 'POST' }, 'chat')
 
   const [first, second] = [call('req_first'), call('req_second')]
   const entering = first.admission.enter()

@@ -12,6 +12,7 @@ import {
   chargesIn,
   parseCharge,
   type RequestOutcome,
+  type SpanNoted,
 } from '../../core/journal.ts'
 import {
   type DayUsage,
@@ -41,6 +42,8 @@ export type FoldOptions = {
   readonly node: string
   /** Receives complete requests, in the order of `REQUEST_COLUMNS`. They are part of the next transaction. */
   readonly addRow: (row: RecordValues) => void
+  /** Receives what spans of requests state that are not complete yet. Absent: it is ignored. */
+  readonly addSpan?: (noted: SpanNoted) => void
   /** The date of a time (`2026-11-22`) in the zone of daily sums. */
   readonly dayOf: (at: number) => string
 }
@@ -128,6 +131,9 @@ export class LedgerFold {
         return this.#end(line, process)
       case 'incident':
         this.#incidents.set(line.incident.id, incidentRow(line.incident, this.#options.node, process))
+        return
+      case 'span':
+        this.#options.addSpan?.(line)
         return
       default:
         throw new Error(`unknown record ${JSON.stringify(line satisfies never)}`)

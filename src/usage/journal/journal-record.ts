@@ -5,6 +5,7 @@
  * - `e`: a request ends, with the ends of its attempts. It contains all that its row has.
  * - `c`: an attempt has ended, and its request goes on.
  * - `i`: an incident.
+ * - `s`: what spans of a request state beside its row; only with telemetry.
  */
 import { BoundedMap } from '../../core/bounded-map.ts'
 import type { Incident } from '../../core/incident.ts'
@@ -17,11 +18,13 @@ import {
   NO_TOKENS,
   parseCharge,
   type RequestEnded,
+  type SpanFacts,
+  type SpanNoted,
 } from '../../core/journal.ts'
 import { MAX_COST } from '../../core/money.ts'
 import { chargedCost } from '../../policy/accounts/charge.ts'
 
-const [OPENED, CLOSED, ENDED, INCIDENT] = ['o', 'c', 'e', 'i'] as const
+const [OPENED, CLOSED, ENDED, INCIDENT, SPAN] = ['o', 'c', 'e', 'i', 's'] as const
 
 /** Maximum characters of a text of `tags` and of `decision`. A record then takes less than 32 KB. */
 const MAX_TEXT = 512
@@ -156,6 +159,9 @@ export const encodeIncident = ({ at, incident }: IncidentNoted): string =>
     incident.lost,
   ])}\n`
 
+export const encodeSpan = ({ at, request, attempt, facts }: SpanNoted): string =>
+  `${JSON.stringify([SPAN, at, request, attempt, facts])}\n`
+
 const truncated = (text: string, most = MAX_TEXT): string => (text.length > most ? text.slice(0, most) : text)
 const optional = (text: string | null, most?: number): string | null => (text === null ? null : truncated(text, most))
 
@@ -268,7 +274,7 @@ const endedList = (record: RequestEnded) => [
 // ── Decoding ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** A decoded line. `text`: the line without its newline. `at`: ms since 1970. */
-export type JournalLine = OpenedLine | ClosedLine | EndedLine | IncidentNoted
+export type JournalLine = OpenedLine | ClosedLine | EndedLine | IncidentNoted | SpanNoted
 
 export type OpenedLine = {
   readonly type: 'opened'
@@ -333,6 +339,8 @@ const decodedLine = (text: string, value: unknown): JournalLine => {
       return endedLine(text, items)
     case INCIDENT:
       return decodeIncident(items.slice(1))
+    case SPAN:
+      return decodeSpan(items)
     default:
       throw new TypeError('unknown type of record')
   }
@@ -437,6 +445,18 @@ const decodeIncident = (items: readonly unknown[]): IncidentNoted => {
       rerouted: integer(rerouted),
       lost: integer(lost),
     },
+  }
+}
+
+const decodeSpan = ([, at, request, attempt, facts]: readonly unknown[]): SpanNoted => {
+  if (typeof facts !== 'object' || facts === null) throw new TypeError('malformed')
+  return {
+    type: 'span',
+    at: integer(at),
+    request: string(request),
+    attempt: attempt === null ? null : integer(attempt),
+    // The writer is this program.
+    facts: facts as SpanFacts,
   }
 }
 

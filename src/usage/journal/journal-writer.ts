@@ -4,15 +4,16 @@
  * loop share a write.
  */
 import type {
-  AttemptClosed,
   AttemptOpened,
   IncidentNoted,
   Journal,
   JournalListener,
+  JournalRecord,
   JournalResult,
   RequestEnded,
+  SpanNoted,
 } from '../../core/journal.ts'
-import { encodeIncident, RecordEncoder } from './journal-record.ts'
+import { encodeIncident, encodeSpan, RecordEncoder } from './journal-record.ts'
 import { type Appended, SegmentWriter, type SegmentWriterOptions } from './segment-writer.ts'
 
 export type JournalOptions = Pick<SegmentWriterOptions, 'folder' | 'process' | 'spoolBytes'> & {
@@ -100,8 +101,10 @@ export class JournalWriter implements Journal {
   }
 
   /** Holds the end of an attempt until its request ends, and buffers others until the next attempt, for at most 50 ms. */
-  append(record: AttemptClosed | RequestEnded | IncidentNoted): void {
-    const isKept = record.type === 'incident' ? this.#hasRoom() : this.#isKept(record.call)
+  append(record: Exclude<JournalRecord, AttemptOpened>): void {
+    // Spans are not worth the memory in which usage waits.
+    if (record.type === 'span' && (this.#problem !== null || !this.#hasRoom())) return
+    const isKept = 'call' in record ? this.#isKept(record.call) : this.#hasRoom()
     if (record.type === 'request_ended') this.#dropping.delete(record.call)
     if (!isKept) {
       this.dropped++
@@ -111,7 +114,7 @@ export class JournalWriter implements Journal {
       if (this.#encoder.close(record)) this.#writeLater(DEFERRED.ms)
       return
     }
-    const line = record.type === 'incident' ? encodeIncident(record) : this.#encoder.end(record)
+    const line = lineOf(record, this.#encoder)
     this.#deferred.push(line)
     this.#deferredCharacters += line.length
     if (this.#deferredCharacters >= DEFERRED.characters) this.#write()
@@ -220,6 +223,11 @@ export class JournalWriter implements Journal {
     if (problem !== null && before === null) this.#options.changed({ status: 'degraded', reason: problem })
     if (problem === null && before !== null) this.#options.changed({ status: 'ok' })
   }
+}
+
+const lineOf = (record: RequestEnded | IncidentNoted | SpanNoted, encoder: RecordEncoder): string => {
+  if (record.type === 'request_ended') return encoder.end(record)
+  return record.type === 'span' ? encodeSpan(record) : encodeIncident(record)
 }
 
 const resultAt = (line: number, { written, safe }: Appended): JournalResult => {

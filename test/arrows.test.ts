@@ -119,7 +119,14 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'transport/identity': ['config', 'transport/net'],
   'usage/journal': ['storage/files', 'storage/sql'],
   'usage/columns': ['storage/files', 'storage/sql', 'usage/journal'],
-  'usage/bookkeeper': ['storage/files', 'storage/sql', 'storage/thread', 'usage/columns', 'usage/journal'],
+  'usage/bookkeeper': [
+    'observe/otlp',
+    'storage/files',
+    'storage/sql',
+    'storage/thread',
+    'usage/columns',
+    'usage/journal',
+  ],
   'usage/reading': [
     'storage/files',
     'storage/sql',
@@ -145,6 +152,8 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'usage/journal',
   ],
   observe: ['runtime'],
+  // Export of telemetry, loaded in the thread of the bookkeeper.
+  'observe/otlp': ['usage/columns', 'usage/journal'],
   'observe/live': [],
   'observe/alerts': ['transport/net'],
   // Signed tokens of clients.
@@ -217,6 +226,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'observe',
     'observe/alerts',
     'observe/live',
+    'observe/otlp',
     'process/fleet',
     'process/workers',
     'records/store',

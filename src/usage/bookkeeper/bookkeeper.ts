@@ -7,7 +7,7 @@
 import { chmodSync, existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import type { CounterSpend } from '../../core/journal.ts'
+import type { CounterSpend, SpanNoted } from '../../core/journal.ts'
 import { makeFolder } from '../../storage/files/folder.ts'
 import { hasTable } from '../../storage/sql/migrate.ts'
 import type { SharedDatabase } from '../../storage/sql/shared-database.ts'
@@ -49,6 +49,9 @@ export type BookkeeperOptions = {
   readonly process: JournalProcess
 }
 
+/** Receives what is stored. Absent or null: nothing does. */
+type WithListener = { readonly listener?: StoredListener | null }
+
 /** What changed, for the log. `reason` contains no path. */
 export type BookkeeperEvent =
   | { readonly event: 'degraded'; readonly reason: string }
@@ -57,16 +60,26 @@ export type BookkeeperEvent =
   /** Malformed lines were skipped; the segment is kept as `<segment>.broken`. */
   | ({ readonly event: 'malformed'; readonly offset: number } & MalformedSegment)
 
+/** Receives what is stored, once. Its functions do not throw. */
+export type StoredListener = {
+  /** What spans of a request state that is not complete yet; twice if it is read again after a problem. */
+  readonly note: (noted: SpanNoted) => void
+  /** Complete requests, in the order of `REQUEST_COLUMNS`. */
+  readonly stored: (rows: readonly RecordValues[]) => void
+}
+
 const LOCK_FILE = 'bookkeeper.lock'
 
 type Opened = {
   readonly store: LedgerStore
   readonly fold: LedgerFold
   readonly positions: Map<string, JournalRow>
+  /** Complete requests of the next transaction, for the listener. */
+  readonly rows: RecordValues[]
 }
 
 export class Bookkeeper {
-  readonly #options: BookkeeperOptions
+  readonly #options: BookkeeperOptions & WithListener
   readonly #report: (event: BookkeeperEvent) => void
   readonly #dayOf: (at: number) => string
   readonly #journal: JournalFolder
@@ -82,7 +95,7 @@ export class Bookkeeper {
   /** When everything in the journal was stored last, in ms since 1970. */
   #storedAt = Date.now()
 
-  constructor(options: BookkeeperOptions, report: (event: BookkeeperEvent) => void) {
+  constructor(options: BookkeeperOptions & WithListener, report: (event: BookkeeperEvent) => void) {
     this.#options = options
     this.#report = report
     this.#dayOf = daysIn(options.timezone)
@@ -173,7 +186,12 @@ export class Bookkeeper {
     try {
       const { positions, open } = await store.begin(() => positionsInFile(folder))
       const found = new Map(positions.map((row) => [row.segment, row]))
-      this.#opened = { store, fold: this.#foldOf(node, open, (row) => store.addRow(row)), positions: found }
+      const rows: RecordValues[] = []
+      const fold = this.#foldOf(node, open, (row) => {
+        store.addRow(row)
+        if (this.#options.listener) rows.push(row)
+      })
+      this.#opened = { store, fold, positions: found, rows }
       this.#positions = found
       return this.#opened
     } catch (error) {
@@ -183,7 +201,9 @@ export class Bookkeeper {
   }
 
   #foldOf(node: string, open: readonly OpenCallRow[], addRow: (row: RecordValues) => void): LedgerFold {
-    const fold = new LedgerFold({ node, dayOf: this.#dayOf, addRow })
+    const { listener } = this.#options
+    const addSpan = listener ? { addSpan: listener.note } : {}
+    const fold = new LedgerFold({ node, dayOf: this.#dayOf, addRow, ...addSpan })
     for (const call of open) fold.restore(call)
     return fold
   }
@@ -219,7 +239,7 @@ export class Bookkeeper {
 
   // ── Batches ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  async #storeNext({ store, fold, positions }: Opened): Promise<boolean> {
+  async #storeNext({ store, fold, positions, rows }: Opened): Promise<boolean> {
     // Before the segments are read: what an ended process has written is then read completely.
     const segments = this.#journal.segments()
     const processes = new Set([...fold.processes(), ...segments.map(({ process }) => process)])
@@ -234,6 +254,7 @@ export class Bookkeeper {
       this.#progress.commits.push(performance.now() - since)
       for (const row of reads.changed) positions.set(row.segment, row)
     }
+    if (rows.length > 0) this.#options.listener?.stored(rows.splice(0))
     for (const one of reads.malformed) this.#report({ event: 'malformed', ...one })
     this.#noteStored(reads, batch, fold.orphans - orphans)
     if (!reads.hasMore) await this.#removeStored({ store, positions }, segments, ended)

@@ -3,6 +3,7 @@
  * full or missing disk blocks nothing but that thread.
  */
 import type { CounterSpend } from '../../core/journal.ts'
+import type { TelemetryOptions, TelemetryState } from '../../observe/otlp/telemetry-options.ts'
 import { ThreadClient } from '../../storage/thread/connect-thread.ts'
 import type { BookkeeperEvent, BookkeeperOptions } from './bookkeeper.ts'
 import type { Adjusted, Adjustment, CountedPeriodOf, LedgerSum, UsageLimits } from './ledger-store.ts'
@@ -13,6 +14,8 @@ export type LedgerClientOptions = BookkeeperOptions & {
   readonly limits: () => UsageLimits
   /** ms between two looks at the journal. */
   readonly interval: number
+  /** Absent or null: no telemetry is exported. */
+  readonly telemetry?: TelemetryOptions | null
   readonly report: (event: BookkeeperEvent) => void
   readonly onProgress?: (progress: BookkeeperProgress) => void
 }
@@ -31,6 +34,7 @@ export class LedgerClient {
   readonly #thread: ThreadClient<typeof program>
   #problem: string | null = null
   #progress = NO_PROGRESS
+  #telemetry: TelemetryState = {}
 
   constructor(options: LedgerClientOptions) {
     this.#options = options
@@ -48,6 +52,9 @@ export class LedgerClient {
           this.#progress = progress
           options.onProgress?.(progress)
         },
+        telemetry: (state) => {
+          this.#telemetry = state
+        },
       },
       onProblem: (problem) => this.#degrade(problem),
     })
@@ -61,6 +68,11 @@ export class LedgerClient {
   /** What the current thread has stored, at most 1 s ago. */
   get progress(): BookkeeperProgress {
     return this.#progress
+  }
+
+  /** What the current thread has exported, at most 1 s ago. */
+  get telemetry(): TelemetryState {
+    return this.#telemetry
   }
 
   /** Starts the thread unless it runs. */

@@ -1,6 +1,7 @@
 /** Runs the bookkeeper in a thread: at intervals, on request, and until everything is stored. */
+import type { TelemetryOptions, TelemetryState } from '../../observe/otlp/telemetry-options.ts'
 import type { Emit } from '../../storage/thread/thread-program.ts'
-import { Bookkeeper, type BookkeeperEvent, type BookkeeperOptions } from './bookkeeper.ts'
+import { Bookkeeper, type BookkeeperEvent, type BookkeeperOptions, type StoredListener } from './bookkeeper.ts'
 import type { Adjustment, CountedPeriodOf, UsageLimits } from './ledger-store.ts'
 import { type BookkeeperProgress, isSameProgress, NO_PROGRESS } from './progress.ts'
 
@@ -8,9 +9,18 @@ type LedgerThreadOptions = BookkeeperOptions & {
   readonly limits: UsageLimits
   /** ms between two looks at the journal. */
   readonly interval: number
+  /** Absent or null: no telemetry is exported, and nothing of it is loaded. */
+  readonly telemetry?: TelemetryOptions | null
 }
 
-type LedgerEvents = { readonly event: BookkeeperEvent; readonly progress: BookkeeperProgress }
+type LedgerEvents = {
+  readonly event: BookkeeperEvent
+  readonly progress: BookkeeperProgress
+  readonly telemetry: TelemetryState
+}
+
+/** The export of telemetry. */
+type Exporting = StoredListener & { readonly state: () => TelemetryState; readonly close: () => Promise<void> }
 
 /** ms until the next try after an error. */
 const RETRY = 1_000
@@ -19,11 +29,24 @@ const PROGRESS = 1_000
 /** ms between two batches of a sweep, and between two sweeps. */
 const SWEEP = { pause: 20, next: 3_600_000 }
 
-export const program = (options: LedgerThreadOptions, emit: Emit<LedgerEvents>) => new LedgerThread(options, emit)
+export const program = async (options: LedgerThreadOptions, emit: Emit<LedgerEvents>) =>
+  new LedgerThread(options, emit, options.telemetry ? await exporting(options.telemetry) : null)
+
+const exporting = async (options: TelemetryOptions): Promise<Exporting> => {
+  const { Telemetry } = await import('../../observe/otlp/telemetry.ts')
+  const telemetry = new Telemetry(options)
+  return {
+    note: (noted) => telemetry.note(noted),
+    stored: (rows) => telemetry.stored(rows),
+    state: () => telemetry.state(),
+    close: () => telemetry.close(),
+  }
+}
 
 class LedgerThread {
   readonly #emit: Emit<LedgerEvents>
   readonly #bookkeeper: Bookkeeper
+  readonly #telemetry: Exporting | null
   readonly #interval: number
   #limits: UsageLimits
   #isRunning = false
@@ -52,11 +75,16 @@ class LedgerThread {
     },
   }
 
-  constructor({ limits, interval, ...options }: LedgerThreadOptions, emit: Emit<LedgerEvents>) {
+  constructor(
+    { limits, interval, telemetry: _, ...options }: LedgerThreadOptions,
+    emit: Emit<LedgerEvents>,
+    telemetry: Exporting | null,
+  ) {
+    this.#telemetry = telemetry
     this.#emit = emit
     this.#interval = interval
     this.#limits = limits
-    this.#bookkeeper = new Bookkeeper(options, (event) => emit('event', event))
+    this.#bookkeeper = new Bookkeeper({ ...options, listener: telemetry }, (event) => emit('event', event))
     this.run()
   }
 
@@ -109,6 +137,7 @@ class LedgerThread {
     const now = performance.now()
     if (now < this.#reportAt && !isDue) return
     this.#reportAt = now + PROGRESS
+    if (this.#telemetry) this.#emit('telemetry', this.#telemetry.state())
     const progress = this.#bookkeeper.takeProgress()
     if (isSameProgress(progress, this.#reported)) return
     this.#reported = progress
@@ -128,6 +157,8 @@ class LedgerThread {
 
   async #close(): Promise<void> {
     await this.#bookkeeper.close()
+    await this.#telemetry?.close()
+    if (this.#telemetry) this.#emit('telemetry', this.#telemetry.state())
     this.#closed.resolve()
   }
 }

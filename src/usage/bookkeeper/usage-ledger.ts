@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { AttemptOpened, Journal, JournalListener } from '../../core/journal.ts'
 import type { Settings } from '../../core/settings.ts'
+import type { TelemetryOptions, TelemetryState } from '../../observe/otlp/telemetry-options.ts'
 import { sharedDatabase } from '../../storage/sql/shared-database.ts'
 import type { OnStoreTime } from '../../storage/thread/on-store-time.ts'
 import { USAGE_FILE } from '../journal/file.ts'
@@ -20,6 +21,8 @@ export type UsageLedgerOptions = {
   readonly settings: () => Pick<Settings, 'data' | 'database' | 'ledger' | 'usage'>
   /** Present where several processes serve the port. */
   readonly worker?: { readonly number: number; readonly bookkeeper: SharedBookkeeper } | undefined
+  /** The export of telemetry. Absent or null: none. */
+  readonly telemetry?: TelemetryOptions | null
   readonly date: () => number
   /** Not called in a worker: the process of the bookkeeper reports for all. */
   readonly report: (event: LedgerEvent) => void
@@ -42,7 +45,7 @@ export type SharedBookkeeper = {
 /** The options of the bookkeeper that the configuration determines. */
 export type SharedLedgerOptions = Pick<
   LedgerClientOptions,
-  'folder' | 'journal' | 'database' | 'node' | 'timezone' | 'syncs' | 'interval'
+  'folder' | 'journal' | 'database' | 'node' | 'timezone' | 'syncs' | 'interval' | 'telemetry'
 > & {
   readonly limits: UsageLimits
 }
@@ -110,6 +113,11 @@ export class UsageLedger implements Journal {
   /** What the bookkeeper of this process has stored; nothing if another process stores the journal. */
   progress(): BookkeeperProgress {
     return this.#loaded?.client?.progress ?? NO_PROGRESS
+  }
+
+  /** What the bookkeeper of this process has exported. */
+  telemetry(): TelemetryState {
+    return this.#loaded?.client?.telemetry ?? {}
   }
 
   openAttempt(record: AttemptOpened, listener: JournalListener): void {
@@ -227,6 +235,7 @@ export class UsageLedger implements Journal {
       ? null
       : new LedgerClient({
           ...bookkeeperOptions(settings()),
+          telemetry: this.#options.telemetry ?? null,
           process,
           limits: () => settings().usage,
           report: (event) => (event.event === 'malformed' ? this.#options.report(event) : this.#follow()),
@@ -246,7 +255,11 @@ export class UsageLedger implements Journal {
   #openShared(): void {
     const { worker, settings } = this.#options
     const { keepDays, keepHours, maxMegabytes } = settings().usage
-    const options = { ...bookkeeperOptions(settings()), limits: { keepDays, keepHours, maxMegabytes } }
+    const options = {
+      ...bookkeeperOptions(settings()),
+      telemetry: this.#options.telemetry ?? null,
+      limits: { keepDays, keepHours, maxMegabytes },
+    }
     worker?.bookkeeper.openLedger({ process: this.#process, options })
   }
 

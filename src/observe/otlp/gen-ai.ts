@@ -1,0 +1,114 @@
+/**
+ * Names of telemetry: `open-telemetry/semantic-conventions-genai` v0.1.0 (Development) over semantic conventions 1.45, and
+ * our own. The only file that a new version changes; `test/conformance/otel` compares it with the registry.
+ */
+import type { SpanFacts } from '../../core/journal.ts'
+import { RELAYS } from '../../core/relay.ts'
+import { STYLE_PATHS } from '../../core/request-styles.ts'
+
+export const SCHEMA_URL = 'https://opentelemetry.io/schemas/gen-ai/0.1.0'
+export const SCOPE = 'headgate'
+
+/** Attributes of both spans, by what they state. */
+export const ATTRIBUTES = {
+  errorType: 'error.type',
+  serverAddress: 'server.address',
+  serverPort: 'server.port',
+  method: 'http.request.method',
+  httpRoute: 'http.route',
+  path: 'url.path',
+  scheme: 'url.scheme',
+  status: 'http.response.status_code',
+  operation: 'gen_ai.operation.name',
+  provider: 'gen_ai.provider.name',
+  model: 'gen_ai.request.model',
+  stream: 'gen_ai.request.stream',
+  maxTokens: 'gen_ai.request.max_tokens',
+  temperature: 'gen_ai.request.temperature',
+  topP: 'gen_ai.request.top_p',
+  topK: 'gen_ai.request.top_k',
+  seed: 'gen_ai.request.seed',
+  choices: 'gen_ai.request.choice.count',
+  effort: 'gen_ai.request.reasoning.level',
+  outputType: 'gen_ai.output.type',
+  responseId: 'gen_ai.response.id',
+  responseModel: 'gen_ai.response.model',
+  finishReasons: 'gen_ai.response.finish_reasons',
+  firstChunk: 'gen_ai.response.time_to_first_chunk',
+  inputTokens: 'gen_ai.usage.input_tokens',
+  outputTokens: 'gen_ai.usage.output_tokens',
+  cacheRead: 'gen_ai.usage.cache_read.input_tokens',
+  cacheWrite: 'gen_ai.usage.cache_write.input_tokens',
+  reasoning: 'gen_ai.usage.reasoning.output_tokens',
+  /** Of version 1.41. */
+  cacheCreation: 'gen_ai.usage.cache_creation.input_tokens',
+  requestId: 'headgate.request.id',
+  clientRequestId: 'headgate.request.client_id',
+  team: 'headgate.team',
+  key: 'headgate.key.id',
+  route: 'headgate.route',
+  cache: 'headgate.cache',
+  attempts: 'headgate.attempts',
+  cost: 'headgate.cost_nano',
+  overhead: 'headgate.overhead_us',
+  outcome: 'headgate.outcome',
+  attempt: 'headgate.attempt.n',
+  attemptOutcome: 'headgate.attempt.outcome',
+  credential: 'headgate.attempt.credential',
+  hedge: 'headgate.attempt.hedge',
+  instance: 'headgate.provider',
+  estimatedInput: 'headgate.estimated.input_tokens',
+  estimatedOutput: 'headgate.estimated.output_tokens',
+} as const
+
+export const EVENTS = { firstChunk: 'first_chunk', retry: 'retry', continued: 'continued' } as const
+
+/** `gen_ai.provider.name` of our providers that the registry lists. Others keep their name. */
+const PROVIDERS: ReadonlyMap<string, string> = new Map([
+  ['azure-openai', 'azure.ai.openai'],
+  ['bedrock', 'aws.bedrock'],
+  ['gemini', 'gcp.gemini'],
+  ['mistral', 'mistral_ai'],
+  ['moonshot', 'moonshot_ai'],
+  ['vertex', 'gcp.vertex_ai'],
+  ['xai', 'x_ai'],
+])
+
+/** `vendor`: the kind of provider, such as `openai`. */
+export const providerName = (vendor: string): string => PROVIDERS.get(vendor) ?? vendor
+
+const OPERATIONS: ReadonlyMap<string, string> = new Map([
+  ['messages', 'chat'],
+  ['responses', 'chat'],
+  ['completions', 'text_completion'],
+])
+
+/** `gen_ai.operation.name`. `protocol`: the wire format of the provider. Endpoints that the registry does not know keep their name. */
+export const operationName = (style: string, { protocol }: Pick<SpanFacts, 'protocol'>): string =>
+  FORMATS.get(protocol ?? '') ?? OPERATIONS.get(style) ?? style
+
+/** By the wire format of the provider. */
+const FORMATS: ReadonlyMap<string, string> = new Map([['gemini', 'generate_content']])
+
+const OUTPUTS: ReadonlyMap<string, string> = new Map([
+  ['text', 'text'],
+  ['speech', 'speech'],
+  ['transcriptions', 'text'],
+  ['translations', 'text'],
+])
+
+/** `gen_ai.output.type`. `format`: the one that the request asks for. Undefined: none. */
+export const outputType = (style: string, format: string | undefined): string | undefined =>
+  format === undefined ? OUTPUTS.get(style) : (OUTPUTS.get(format) ?? 'json')
+
+const PATHS: ReadonlyMap<string, string> = new Map([
+  ...Object.entries(STYLE_PATHS),
+  ...Object.entries(RELAYS).map(([name, { path }]): [string, string] => [name, path]),
+  ['count_tokens', '/messages/count_tokens'],
+])
+
+/** `http.route` of a style; undefined: it was no call of a known path. */
+export const routeOf = (style: string): string | undefined => {
+  const path = PATHS.get(style)
+  return path === undefined ? undefined : `/v1${path}`
+}

@@ -1,0 +1,50 @@
+/** What a thread needs to export telemetry. Plain data. */
+import type { Sampling } from '../../core/call-span.ts'
+
+/** A receiver of OTLP over HTTP. `headers`: with their secrets. `ca`: PEM; null: the certificates of Node. */
+export type Receiver = {
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly format: 'protobuf' | 'json'
+  readonly compression: 'gzip' | 'none'
+  readonly ca: string | null
+  /** ms for one batch, with its retries. */
+  readonly timeout: number
+}
+
+export type TelemetryOptions = {
+  /** Null: no traces are exported. */
+  readonly traces: Receiver | null
+  /** Attributes of the resource: `service.name` and others. */
+  readonly resource: Readonly<Record<string, string>>
+  readonly version: string
+  readonly sampling: Sampling
+  /** Failed, fallen back and slow requests are exported whatever was decided. */
+  readonly keepErrors: boolean
+  /** Also the attribute names of version 1.41. */
+  readonly legacyNames: boolean
+}
+
+export const SIGNALS = ['traces', 'metrics', 'logs'] as const
+export type Signal = (typeof SIGNALS)[number]
+
+/**
+ * Why an item was not exported. `full`: too many waited; `refused`: by the receiver; `failed`: it did not answer in time, or
+ * cannot be reached; `closed`: the process ended first; `malformed`: it cannot be represented.
+ */
+export const DROP_REASONS = ['full', 'refused', 'failed', 'closed', 'malformed'] as const
+export type DropReason = (typeof DROP_REASONS)[number]
+
+/** The state of one signal since the start of its thread. `error`: the last one, without addresses; null: the last batch was accepted. */
+export type SignalState = {
+  readonly exported: number
+  readonly dropped: Readonly<Record<DropReason, number>>
+  readonly waiting: number
+  readonly waitingBytes: number
+  readonly error: string | null
+  /** ms since 1970. */
+  readonly errorAt: number | null
+  readonly exportedAt: number | null
+}
+
+export type TelemetryState = { readonly [signal in Signal]?: SignalState }

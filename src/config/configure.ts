@@ -20,7 +20,7 @@ import { maskerFor, type Problem, problemLine, quote } from './problem.ts'
 import { quoteWarnings, unquoted } from './quoted-values.ts'
 import { launchRows, settingRows } from './rows.ts'
 import { NO_FILES, type SecretFiles, withFileVariables } from './secret-files.ts'
-import { settingProblems } from './setting-problems.ts'
+import { otelWarnings, settingProblems } from './setting-problems.ts'
 import { withSsoVariables } from './sso-variables.ts'
 import { commaList } from './text-values.ts'
 import type { Tree } from './tree.ts'
@@ -62,6 +62,10 @@ export type Texts = {
    */
   readonly stored?: ((settings: Settings) => AccountRecords | null) | undefined
 }
+
+/** The variable of a setting. */
+const variableOf = (path: readonly string[]): string =>
+  settingRows.find((row) => row.name === path.join('.'))?.env ?? envName(path)
 
 /** The environment, without quotation marks, merged with `.env`. Real variables take precedence, even empty ones. */
 export const environmentOf = (env: Env, dotenv: string | undefined): Env => {
@@ -280,7 +284,7 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
     ...filled.problems,
     ...launchProblems,
     ...above.problems,
-    ...settingProblems(above.values, (path) => ({ where: envName(path) })),
+    ...settingProblems(above.values, (path) => ({ where: variableOf(path) })),
   ]
 
   const tree = file?.reader.readTree(file.text, file.name, { env, files })
@@ -337,6 +341,7 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
 
   const parsed = merged.data
   if (parsed.cache.shared && parsed.redis.url === undefined) warnings.push(NO_SHARED_CACHE)
+  warnings.push(...otelWarnings(parsed, env))
   if (accounts?.sso && parsed.auth.admin === undefined) warnings.push(NO_BREAK_GLASS)
   const delay = parsed.drain.delay ?? (launch.production ? DRAIN_DELAY_IN_PRODUCTION : 0)
   const settings: Settings = { ...parsed, drain: { ...parsed.drain, delay } }

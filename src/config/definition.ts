@@ -74,6 +74,8 @@ export type Schema = {
   readonly anyOf?: readonly Schema[]
   /** Extension keyword: the allowed values in words, for messages, if the other keywords do not describe them well. */
   readonly allowed?: string
+  /** Extension keyword: the variable, if its name is not derived from the path. */
+  readonly env?: string
   /** Extension keyword: the setting is described in docs/troubleshooting.md only. */
   readonly unlisted?: boolean
 }
@@ -113,13 +115,16 @@ export const camelCase = (name: string): string =>
 export const rowsOf = (schema: Schema, path: readonly string[] = []): readonly SettingRow[] =>
   schema.properties
     ? Object.entries(schema.properties).flatMap(([name, inner]) => rowsOf(inner, [...path, name]))
-    : [{ path, name: path.join('.'), env: envName(path), schema, secret: isSecret(path) }]
+    : [{ path, name: path.join('.'), env: schema.env ?? envName(path), schema, secret: isSecret(path) }]
 
 /** Whether a setting's value must not be shown. */
-export const isSecret = ([section, name]: readonly PropertyKey[]): boolean =>
-  section === 'auth'
+export const isSecret = (path: readonly PropertyKey[]): boolean => {
+  const [section, name] = path
+  if (section === 'otel') return path.includes('headers')
+  return section === 'auth'
     ? name !== 'required' && name !== 'jwt'
     : /^(?:url|readUrl)$/.test(String(name)) && (section === 'database' || section === 'redis')
+}
 
 /** The value of a setting; undefined if it is not set. */
 export const settingAt = (settings: unknown, path: readonly string[]): unknown => {

@@ -121,12 +121,16 @@ const SECTIONS = [...new Set(settingRows.filter(({ path }) => path.length > 1).m
 /** Warnings for unknown variables whose names resemble a setting's. */
 export const misspelledSettings = (env: Env): readonly string[] => {
   const known = settingRows.map((row) => row.env)
-  return Object.keys(env)
-    .filter((name) => SECTIONS.some((section) => name.startsWith(section)) && !known.includes(name))
-    .flatMap((name) => {
-      const [meant] = nearest(name, known)
-      return meant !== undefined && variable(env, meant) === undefined
-        ? [`${name} is set, but is not a known setting; did you mean ${meant}?`]
-        : []
-    })
+  return (
+    Object.keys(env)
+      // Variables of OpenTelemetry have a warning of their own (`otelWarnings`).
+      .filter((name) => SECTIONS.some((section) => name.startsWith(section)) && !known.includes(name))
+      .filter((name) => !name.startsWith('OTEL_'))
+      .flatMap((name) => {
+        const [meant] = nearest(name, known)
+        return meant !== undefined && variable(env, meant) === undefined
+          ? [`${name} is set, but is not a known setting; did you mean ${meant}?`]
+          : []
+      })
+  )
 }

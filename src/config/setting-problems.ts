@@ -1,8 +1,11 @@
 /** Checks of settings that a schema cannot express. */
 
+import type { Settings } from '../core/settings.ts'
 import { parseIpRange } from '../policy/accounts/ip-range.ts'
 import { isTimezone } from '../policy/accounts/period.ts'
 import { allowedBy, settingAt } from './definition.ts'
+import type { Env } from './env.ts'
+import { variable } from './environment.ts'
 import { type Problem, quote } from './problem.ts'
 import { settingRows } from './rows.ts'
 
@@ -28,3 +31,17 @@ export const settingProblems = (
       wrong(entry) ? [{ ...locate(path, index), found: quote(entry), allowed: allowedBy(schema.items ?? schema) }] : [],
     )
   })
+
+const NO_LEDGER =
+  'otel.endpoint is set, but usage.ledger (USAGE_LEDGER) is false: nothing is exported, because spans are made of its records'
+
+/** What of telemetry is set and has no effect. Nothing if no telemetry is exported: other programs of the machine may use the same variables. */
+export const otelWarnings = ({ otel, usage }: Pick<Settings, 'otel' | 'usage'>, env: Env): readonly string[] => {
+  if (otel.disabled || (otel.endpoint ?? otel.traces.endpoint) === undefined) return []
+  const known = new Set(settingRows.map((row) => row.env))
+  const unused = Object.keys(env).filter((name) => name.startsWith('OTEL_') && !known.has(name))
+  return [
+    ...(usage.ledger ? [] : [NO_LEDGER]),
+    ...unused.filter((name) => variable(env, name) !== undefined).map((name) => `${name} is set, but is not used`),
+  ]
+}

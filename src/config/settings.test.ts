@@ -40,6 +40,13 @@ const examples = ({ name }: SettingRow): readonly [string, string] => {
       return ['eu-central-1', 'auto']
     case 'export.s3.endpoint':
       return ['https://minio.example:9000', 'http://10.0.0.1/s3']
+    case 'otel.endpoint':
+    case 'otel.traces.endpoint':
+      return ['http://localhost:4318', 'https://otlp.example/base']
+    case 'otel.headers':
+    case 'otel.resourceAttributes':
+    case 'otel.traces.headers':
+      return ['a=1', 'b=2']
     case 'database.url':
     case 'database.readUrl':
       return ['postgres://one/headgate', 'postgresql://two/headgate']
@@ -169,6 +176,23 @@ test('every documented setting exists with its name and default', () => {
     ['idempotency.finish', 'IDEMPOTENCY_FINISH', 60_000],
     ['idempotency.maxMegabytes', 'IDEMPOTENCY_MAX_MEGABYTES', 64],
     ['coalesce', 'COALESCE', false],
+    ['otel.endpoint', 'OTEL_EXPORTER_OTLP_ENDPOINT', undefined],
+    ['otel.headers', 'OTEL_EXPORTER_OTLP_HEADERS', []],
+    ['otel.protocol', 'OTEL_EXPORTER_OTLP_PROTOCOL', 'http/protobuf'],
+    ['otel.timeout', 'OTEL_EXPORTER_OTLP_TIMEOUT', 10_000],
+    ['otel.compression', 'OTEL_EXPORTER_OTLP_COMPRESSION', 'none'],
+    ['otel.certificate', 'OTEL_EXPORTER_OTLP_CERTIFICATE', undefined],
+    ['otel.disabled', 'OTEL_SDK_DISABLED', false],
+    ['otel.serviceName', 'OTEL_SERVICE_NAME', 'headgate'],
+    ['otel.resourceAttributes', 'OTEL_RESOURCE_ATTRIBUTES', []],
+    ['otel.traces.exporter', 'OTEL_TRACES_EXPORTER', 'otlp'],
+    ['otel.traces.endpoint', 'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', undefined],
+    ['otel.traces.headers', 'OTEL_EXPORTER_OTLP_TRACES_HEADERS', []],
+    ['otel.traces.sampler', 'OTEL_TRACES_SAMPLER', 'parentbased_always_on'],
+    ['otel.traces.samplerArg', 'OTEL_TRACES_SAMPLER_ARG', 1],
+    ['otel.keepErrors', 'OTEL_KEEP_ERRORS', true],
+    ['otel.legacyNames', 'OTEL_LEGACY_NAMES', false],
+    ['otel.propagate', 'OTEL_PROPAGATE', []],
   ] as const
   const { settings } = loaded({ env: {} }).config
   for (const [name, env, value] of documented) {

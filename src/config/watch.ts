@@ -79,6 +79,7 @@ const launchChanges = (began: Running, now: Running): readonly string[] => {
   if (before.database.readUrl !== after.database.readUrl) changed.push('database.readUrl')
   if (before.redis.url !== after.redis.url) changed.push('redis.url')
   if (before.cache.shared !== after.cache.shared) changed.push('cache.shared')
+  if (JSON.stringify(before.otel) !== JSON.stringify(after.otel)) changed.push('otel')
   return changed.map((name) => `${name} has changed; restart to apply it`)
 }
 

@@ -3,6 +3,7 @@
  * Schema of the file are derived from this schema.
  */
 import { z } from 'zod'
+import { SAMPLERS } from './call-span.ts'
 import { COMMON_KINDS, FINDER_KINDS } from './finder-kinds.ts'
 import { patternProblem } from './linear-pattern.ts'
 
@@ -30,7 +31,26 @@ export const PATTERNS = z
 /** Words and phrases of an operator. */
 export const WORDS = z.array(z.string().trim().min(1).max(100)).max(10_000).default([])
 
-/** The variable's name is derived from the path: `circuit.resetTimeout` is `CIRCUIT_RESET_TIMEOUT`. */
+/** An address of a receiver of telemetry. */
+const receiver = (env: string, about: string) =>
+  z
+    .string()
+    .regex(/^https?:\/\/[^/?#@\s]+(?:\/[^?#@\s]*)?$/)
+    .optional()
+    .describe(about)
+    .meta({ allowed: 'a URL that begins with https:// or http://, without a query', env })
+
+/** `name=value`, as OpenTelemetry writes lists in variables. */
+const pairs = (env: string, about: string) =>
+  z
+    .array(z.string().regex(/^[^=\s]+=.*$/))
+    .default([])
+    .describe(about)
+    .meta({ allowed: 'a list of name=value', env })
+
+const exporter = (env: string, about: string) => z.enum(['otlp', 'none']).default('otlp').describe(about).meta({ env })
+
+/** The variable's name is derived from the path: `circuit.resetTimeout` is `CIRCUIT_RESET_TIMEOUT`. `env`: another one. */
 export const settingsSchema = z.strictObject({
   circuit: z
     .strictObject({
@@ -473,6 +493,90 @@ export const settingsSchema = z.strictObject({
   metrics: z
     .strictObject({
       perKey: z.boolean().default(false).describe('metrics for each client key, by its ID'),
+    })
+    .prefault({}),
+  otel: z
+    .strictObject({
+      endpoint: receiver(
+        'OTEL_EXPORTER_OTLP_ENDPOINT',
+        'address of a collector that receives telemetry by OTLP over HTTP, such as `http://localhost:4318`; unset: nothing is exported',
+      ),
+      headers: pairs(
+        'OTEL_EXPORTER_OTLP_HEADERS',
+        'headers of its requests, such as `x-honeycomb-team=KEY`; values are percent-encoded',
+      ),
+      protocol: z
+        .enum(['http/protobuf', 'http/json'])
+        .default('http/protobuf')
+        .describe('protocol of the export')
+        .meta({ env: 'OTEL_EXPORTER_OTLP_PROTOCOL' }),
+      timeout: z
+        .int()
+        .min(100)
+        .max(60_000)
+        .default(10_000)
+        .describe('time for one batch, with its retries (ms)')
+        .meta({ env: 'OTEL_EXPORTER_OTLP_TIMEOUT' }),
+      compression: z
+        .enum(['none', 'gzip'])
+        .default('none')
+        .describe('compression of batches')
+        .meta({ env: 'OTEL_EXPORTER_OTLP_COMPRESSION' }),
+      certificate: z
+        .string()
+        .min(1)
+        .optional()
+        .describe('PEM file with the certificates that the receiver may have; unset: those of Node')
+        .meta({ env: 'OTEL_EXPORTER_OTLP_CERTIFICATE' }),
+      disabled: z
+        .boolean()
+        .default(false)
+        .describe('export nothing, whatever else is set')
+        .meta({ env: 'OTEL_SDK_DISABLED' }),
+      serviceName: z
+        .string()
+        .min(1)
+        .max(256)
+        .default('headgate')
+        .describe('`service.name` of the telemetry')
+        .meta({ env: 'OTEL_SERVICE_NAME' }),
+      resourceAttributes: pairs(
+        'OTEL_RESOURCE_ATTRIBUTES',
+        'further attributes of the resource, such as `deployment.environment.name=prod`; values are percent-encoded',
+      ),
+      traces: z
+        .strictObject({
+          exporter: exporter('OTEL_TRACES_EXPORTER', 'whether traces are exported'),
+          endpoint: receiver(
+            'OTEL_EXPORTER_OTLP_TRACES_ENDPOINT',
+            'whole address for traces; unset: `v1/traces` below `otel.endpoint`',
+          ),
+          headers: pairs('OTEL_EXPORTER_OTLP_TRACES_HEADERS', 'headers for traces instead of `otel.headers`'),
+          sampler: z
+            .enum(SAMPLERS)
+            .default('parentbased_always_on')
+            .describe('which traces are exported; `parentbased`: as the caller decided, if there is one')
+            .meta({ env: 'OTEL_TRACES_SAMPLER' }),
+          samplerArg: z
+            .number()
+            .min(0)
+            .max(1)
+            .default(1)
+            .describe('share of traces that `traceidratio` exports')
+            .meta({ env: 'OTEL_TRACES_SAMPLER_ARG' }),
+        })
+        .prefault({}),
+      keepErrors: z
+        .boolean()
+        .default(true)
+        .describe(
+          'export requests that failed, fell back or were slow (10 s to the first content), whatever the sampler decided',
+        ),
+      legacyNames: z.boolean().default(false).describe('write the attribute names of version 1.41 too'),
+      propagate: z
+        .array(z.string().min(1))
+        .default([])
+        .describe('IDs of providers that receive the trace context (`traceparent`); `*`: all'),
     })
     .prefault({}),
   audit: z

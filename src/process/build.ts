@@ -64,6 +64,7 @@ import { openIncidents } from './incidents.ts'
 import { logControlState, logSnapshotState, logStoreChange } from './log-problems.ts'
 import { type Current, logFormatOf, paint, type Runtime, type StartOptions } from './runtime.ts'
 import { openIssuers } from './signed-tokens.ts'
+import { telemetryOptions, telemetryRules } from './telemetry.ts'
 import { ledgerLog } from './workers/ledger-log.ts'
 
 /** Creates everything that the server needs. */
@@ -120,7 +121,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
   )
   const onTime = (store: string) => (op: string, ms: number) => metrics.store(store, op, ms)
   const responses = openResponses({ current, log, gateway: () => gateway }, { date: world.date, onTime })
-  const ledger = openLedger({ current, log, worker }, { date: world.date, onTime: onTime('usage') })
+  const ledger = openLedger({ current, log, worker, version }, { date: world.date, onTime: onTime('usage') })
   const incidents = openIncidents({ current, ledger, log }, world)
   const keys = openKeys({ current, log }, options.read, {
     date: world.date,
@@ -328,7 +329,7 @@ const openBodies = (current: Current, on: Pick<BodyKeeperOptions, 'date' | 'onTi
   })
 
 const openLedger = (
-  { current, log, worker }: Pick<Runtime, 'current' | 'log' | 'worker'>,
+  { current, log, worker, version }: Pick<Runtime, 'current' | 'log' | 'worker' | 'version'>,
   on: Pick<UsageLedgerOptions, 'date' | 'onTime'>,
 ) => {
   const { settings } = current.config
@@ -336,6 +337,7 @@ const openLedger = (
   return new UsageLedger({
     settings: () => current.config.settings,
     worker: worker && { number: worker.number, bookkeeper: worker.accounts },
+    telemetry: telemetryOptions(settings, version, log),
     ...on,
     report: ledgerLog(log, {
       folder: settings.database.url === undefined ? dir : null,
@@ -558,6 +560,9 @@ const openCache = async (
 
 const cacheBytes = ({ settings }: Config): number => settings.cache.maxMegabytes * 1024 * 1024
 
+/** Made once for each configuration: every call reads it. */
+const rulesOfTelemetry = memoizeLast(telemetryRules)
+
 const accountRules = (config: Config) => {
   const { budget, usage, sessions } = config.settings
   return {
@@ -567,6 +572,7 @@ const accountRules = (config: Config) => {
     rollupTag: usage.rollupTag,
     endUser: usage.endUser,
     guessSessions: sessions.guess,
+    telemetry: rulesOfTelemetry(config.settings),
   }
 }
 

@@ -1,0 +1,75 @@
+/** The settings of telemetry, as the gateway and the bookkeeper need them. */
+import { readFileSync } from 'node:fs'
+import type { Settings } from '../core/settings.ts'
+import type { TelemetryRules } from '../gateway/accounts/accounts-state.ts'
+import type { Log } from '../observe/log.ts'
+import type { Receiver, TelemetryOptions } from '../observe/otlp/telemetry-options.ts'
+
+type TelemetrySettings = Pick<Settings, 'otel' | 'usage'>
+
+/** Null: no traces are exported. Their records are those of the ledger, so it is needed. */
+export const telemetryRules = ({ otel, usage }: TelemetrySettings): TelemetryRules | null => {
+  const { sampler, samplerArg } = otel.traces
+  if (tracesUrl(otel) === null || !usage.ledger) return null
+  return {
+    sampling: { sampler, ratio: samplerArg },
+    propagate: otel.propagate.includes('*') ? true : otel.propagate,
+  }
+}
+
+/** Null: nothing is exported. */
+export const telemetryOptions = (settings: TelemetrySettings, version: string, log: Log): TelemetryOptions | null => {
+  const { otel } = settings
+  const rules = telemetryRules(settings)
+  const url = tracesUrl(otel)
+  if (!rules || url === null) return null
+  try {
+    const receiver: Receiver = {
+      url,
+      headers: pairsOf(otel.traces.headers.length > 0 ? otel.traces.headers : otel.headers),
+      format: otel.protocol === 'http/json' ? 'json' : 'protobuf',
+      compression: otel.compression,
+      ca: otel.certificate === undefined ? null : readFileSync(otel.certificate, 'utf8'),
+      timeout: otel.timeout,
+    }
+    return {
+      traces: receiver,
+      resource: {
+        'service.name': otel.serviceName,
+        'service.version': version,
+        ...pairsOf(otel.resourceAttributes),
+      },
+      version,
+      sampling: rules.sampling,
+      keepErrors: otel.keepErrors,
+      legacyNames: otel.legacyNames,
+    }
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    const message = `Telemetry is not exported: otel.certificate (OTEL_EXPORTER_OTLP_CERTIFICATE) cannot be read (${code ?? 'malformed'}).`
+    log.error('telemetry', { message })
+    return null
+  }
+}
+
+const tracesUrl = ({ disabled, endpoint, traces }: Settings['otel']): string | null => {
+  if (disabled || traces.exporter === 'none') return null
+  return traces.endpoint ?? (endpoint === undefined ? null : `${endpoint.replace(/\/+$/, '')}/v1/traces`)
+}
+
+/** Values are percent-encoded, as in W3C Baggage (OTLP exporter specification). One that is not is taken as it is. */
+const pairsOf = (list: readonly string[]): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    list.map((pair) => {
+      const at = pair.indexOf('=')
+      return [pair.slice(0, at).trim(), decoded(pair.slice(at + 1).trim())]
+    }),
+  )
+
+const decoded = (value: string): string => {
+  try {
+    return decodeURIComponent(value)
+  } catch {
+    return value
+  }
+}

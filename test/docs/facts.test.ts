@@ -313,7 +313,7 @@ const FEATURES: readonly (readonly [name: string, words: RegExp, has: boolean])[
   ['proxies', /\bHTTPS?_PROXY\b|\bHTTPS? prox(?:y|ies)\b/, existsSync(join(ROOT, 'docs/deploy/network.md'))],
   ['embeddings', /\bembeddings\b/, hasPath('/v1/embeddings')],
   ['OIDC', /\bOIDC\b/, 'providers' in ssoSchema.shape],
-  ['OTLP', /\bOTLP\b/, hasSetting('otlp.url')],
+  ['OTLP', /\bOTLP\b/, hasSetting('otel.endpoint')],
   ['guardrails', /\bguardrails\b/, hasSetting('guardrails')],
   ['rerank', /\brerank\b/, hasPath('/v1/rerank')],
   ['images', /\bimages\b/, hasPath('/v1/images/generations')],

@@ -10,6 +10,7 @@ import {
   type Team,
   type TokenPrices,
 } from '../core/accounts.ts'
+import type { ClaudeSettings } from '../core/claude.ts'
 import type { Alerts } from '../core/config.ts'
 import { nearest } from '../core/nearest.ts'
 import { Secret } from '../core/secret.ts'
@@ -27,6 +28,7 @@ import { type TeamEntry, teamMembersOf } from '../records/entities/team.ts'
 import { AccountReport, type Path, type PlaceInFile } from './account-report.ts'
 import { AccountSecrets } from './account-secrets.ts'
 import { AccountValues } from './account-values.ts'
+import { claudeFrom } from './claude.ts'
 import type { FileContent } from './file-content.ts'
 import { NamedAccounts, oneOf, SECTIONS } from './named-accounts.ts'
 import { type Problem, quote } from './problem.ts'
@@ -48,6 +50,7 @@ export type ReadAccounts = {
   readonly accounts: FileAccounts
   readonly alerts: Alerts | null
   readonly sso: SignInSettings | null
+  readonly claude: ClaudeSettings | null
   readonly tokenRules: readonly TokenRule[]
   readonly problems: readonly Problem[]
   readonly warnings: readonly string[]
@@ -84,6 +87,7 @@ class AccountsReader {
     }
     const alerts = this.#alerts()
     const sso = content.sso && signInFrom(content.sso, this.#report)
+    const claude = content.claude && claudeFrom(content.claude, content.sso !== null, this.#report)
     const tokenRules = readTokenRules(content.tokenRules, content.routes, this.#report)
     const isEmpty = Object.values(records).every((list) => list.length === 0)
     const accounts = isEmpty ? NO_ACCOUNTS : { ...records, places: this.#names.places }
@@ -92,7 +96,8 @@ class AccountsReader {
     this.#secrets.warnOfTaken(accounts.keys, stored?.keys ?? [])
     if (stored) this.#names.refuseStored(accounts, stored)
     if (stored && this.#report.problems.length === 0) this.#refuseOverlap(accounts, stored)
-    return { accounts, alerts, sso, tokenRules, problems: this.#report.problems, warnings: this.#report.warnings }
+    const { problems, warnings } = this.#report
+    return { accounts, alerts, sso, claude, tokenRules, problems, warnings }
   }
 
   // ── Records ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -48,6 +48,13 @@ const strip = (config: FullConfig): unknown => ({
     secrets: config.sso.secrets.map((one) => one.reveal()),
     providers: config.sso.providers.map((one) => ({ ...one, clientSecret: one.clientSecret?.reveal() })),
   },
+  claude: config.claude && {
+    ...config.claude,
+    receivers: config.claude.receivers.map(({ headers, ...one }) => ({
+      ...one,
+      headers: Object.entries(headers).map(([name, value]) => [name, value.reveal()]),
+    })),
+  },
 })
 
 const assertEqual = (env: Env, yaml: string): string => {
@@ -188,6 +195,17 @@ const file = fc.record({
       roles: [{ group: 'admins', role: 'admin' }],
       teams: [{ team: 'default' }],
       session: { idle: 3_600_000 },
+    }),
+  ),
+  claude: optional(
+    fc.constant({
+      enabled: true,
+      loginNotice: 'Call ${ESC}'.replace('$', '$$'),
+      policies: [
+        { settings: { env: { A: '1', B: 'x y' }, permissions: { deny: ['Read(./.env)'] } } },
+        { match: { groups: ['a'], domains: ['corp.example'] }, settings: { model: 'opus' } },
+      ],
+      telemetry: { forward: [{ url: 'https://otlp.corp.example', headers: { authorization: 'Bearer 0123456789' } }] },
     }),
   ),
 })

@@ -4,6 +4,7 @@
  * configuration. Secrets are references to variables.
  */
 import { stringify } from 'yaml'
+import { SIGNALS } from '../core/claude.ts'
 import type { FullConfig, Route, RouteTarget } from '../core/config.ts'
 import type { Instance, ProviderKey } from '../core/provider.ts'
 import type { Secret } from '../core/secret.ts'
@@ -98,6 +99,7 @@ export const configYaml = (config: FullConfig, sources: YamlSources): ConfigYaml
     ...(routes.length > 0 && { routes: Object.fromEntries(routes.map(([name, route]) => [name, routeEntry(route)])) }),
     ...(config.alerts && { alerts: alertsEntry(config.alerts, references) }),
     ...(config.sso && { sso: ssoEntry(config.sso, references) }),
+    ...(config.claude && { claude: claudeEntry(config.claude, references) }),
   }
   const accounts = accountsYaml(config.accounts, sources.names)
   const parts = [
@@ -265,6 +267,27 @@ const ssoEntry = (
   roles: roles.map(withoutNulls),
   teams: teams.map(withoutNulls),
   session,
+})
+
+const claudeEntry = (
+  { policies, receivers, ...texts }: NonNullable<FullConfig['claude']>,
+  references: References,
+): YamlSection => ({
+  enabled: true,
+  ...withoutNulls(texts),
+  policies: policies.map(({ match, settings }) => ({ match: withoutNulls(match), settings })),
+  telemetry: {
+    forward: receivers.map(({ url, headers, signals }, at) => ({
+      url,
+      headers: Object.fromEntries(
+        Object.entries(headers).map(([name, one], index) => [
+          name,
+          references.toSecret(one, `FILE_CLAUDE_FORWARD_${at + 1}_${index + 1}`),
+        ]),
+      ),
+      ...Object.fromEntries(SIGNALS.map((signal) => [signal, signals.includes(signal)])),
+    })),
+  },
 })
 
 const withoutNulls = (members: object): YamlSection =>

@@ -235,7 +235,15 @@ const contentsOf = (files: SecretFiles): readonly string[] =>
   [...files.values()].flatMap((file) => ('text' in file ? [file.text] : []))
 
 /** Literal secrets in the file. */
-const secretsIn = ({ providers, settings, keys: clientKeys, alerts, sso, guards }: FileContent): readonly string[] => {
+const secretsIn = ({
+  providers,
+  settings,
+  keys: clientKeys,
+  alerts,
+  sso,
+  claude,
+  guards,
+}: FileContent): readonly string[] => {
   const { auth, database, redis } = settings
   const own = [
     ...(isSection(auth) ? [auth.keys, auth.admin, auth.pepper].flat() : []),
@@ -250,6 +258,7 @@ const secretsIn = ({ providers, settings, keys: clientKeys, alerts, sso, guards 
     ...[alerts?.url, alerts?.secret, sso?.secret].flat(),
     ...Object.values(sso?.providers ?? {}).map(({ clientSecret }) => clientSecret),
     ...guards.flatMap(({ service }) => (service ? secretsOfService(service) : [])),
+    ...(claude?.telemetry.forward ?? []).flatMap(({ headers }) => Object.values(headers)),
   ].filter((value) => typeof value === 'string')
 }
 
@@ -356,6 +365,7 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
     accounts: accounts?.accounts ?? NO_ACCOUNTS,
     alerts: accounts?.alerts ?? null,
     sso: accounts?.sso ?? null,
+    claude: accounts?.claude ?? null,
     claims: [...content.claims].map(([at, text]) => ({ text, place: placeOf(['claims', at]).value })),
     tokenRules: accounts?.tokenRules ?? [],
   }

@@ -101,6 +101,7 @@ const accountsChanged = (before: FullConfig, after: FullConfig): readonly string
   ...recordsChanged('prices', pricesNamed(before), pricesNamed(after)),
   ...(JSON.stringify(before.alerts) === JSON.stringify(after.alerts) ? [] : ['alerts: changed']),
   ...signInChanged(before.sso, after.sso),
+  ...claudeChanged(before.claude, after.claude),
   ...(JSON.stringify(textsOf(before)) === JSON.stringify(textsOf(after)) ? [] : ['claims: changed']),
   ...(JSON.stringify(before.tokenRules) === JSON.stringify(after.tokenRules) ? [] : ['auth.jwt: changed']),
 ]
@@ -115,6 +116,13 @@ const signInChanged = (before: FullConfig['sso'], after: FullConfig['sso']): rea
     areEqual(before?.secrets ?? [], after?.secrets ?? []) &&
     areEqual(secretsOf(before), secretsOf(after))
   return isSame ? [] : ['sso: changed']
+}
+
+const claudeChanged = (before: FullConfig['claude'], after: FullConfig['claude']): readonly string[] => {
+  const secretsOf = (claude: FullConfig['claude']) => claude?.receivers.flatMap(({ headers }) => Object.values(headers))
+  const isSame =
+    JSON.stringify(before) === JSON.stringify(after) && areEqual(secretsOf(before) ?? [], secretsOf(after) ?? [])
+  return isSame ? [] : ['claude: changed']
 }
 
 /** Secrets print as `[redacted]`. */
@@ -135,6 +143,7 @@ const DESCRIBED: ReadonlySet<string> = new Set([
   'accounts',
   'alerts',
   'sso',
+  'claude',
   'tokenRules',
   'claims',
 ] satisfies (keyof FullConfig)[])

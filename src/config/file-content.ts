@@ -6,6 +6,7 @@ import type { KeyEntry } from '../records/entities/key.ts'
 import type { PriceEntry } from '../records/entities/price.ts'
 import type { TeamEntry } from '../records/entities/team.ts'
 import type { AlertsEntry } from './alerts-schema.ts'
+import type { ClaudeEntry } from './claude-schema.ts'
 import type { ProviderEntry, RouteEntry } from './file-schema.ts'
 import type { SsoEntry } from './sso-schema.ts'
 import type { TokenRuleEntry } from './token-schema.ts'
@@ -27,6 +28,7 @@ export type FileContent = {
   readonly claims: ReadonlyMap<number, string>
   readonly guards: readonly GuardRule[]
   readonly sso: SsoEntry | null
+  readonly claude: ClaudeEntry | null
   /** `auth.jwt`, by their position in the list. */
   readonly tokenRules: ReadonlyMap<number, TokenRuleEntry>
 }
@@ -44,5 +46,6 @@ export const emptyFile: FileContent = {
   claims: new Map(),
   guards: [],
   sso: null,
+  claude: null,
   tokenRules: new Map(),
 }

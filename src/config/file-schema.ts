@@ -11,6 +11,7 @@ import { PRICE_ENTRY } from '../records/entities/price.ts'
 import { CACHE, CACHE_USE, REQUIRE, REQUIRE_USE } from '../records/entities/restrictions.ts'
 import { TEAM_ENTRY } from '../records/entities/team.ts'
 import { alertsSchema } from './alerts-schema.ts'
+import { claudeSchema } from './claude-schema.ts'
 import { styleNames } from './definition.ts'
 import { facts } from './facts-schema.ts'
 import { guardSchema } from './guards-schema.ts'
@@ -115,6 +116,7 @@ const sections = {
   prices: z.array(PRICE_ENTRY).optional().describe('prices that differ from the catalogue'),
   alerts: alertsSchema.optional().describe('webhook that receives alerts'),
   sso: ssoSchema.optional().describe('single sign-on with OpenID Connect'),
+  claude: claudeSchema.optional().describe('the gateway protocol of Claude Code'),
 }
 
 /** Keys and tokens of clients: the settings, and what only the file can express. */

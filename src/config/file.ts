@@ -8,6 +8,7 @@ import { PRICE_ENTRY } from '../records/entities/price.ts'
 import { REQUIRE } from '../records/entities/restrictions.ts'
 import { TEAM_ENTRY } from '../records/entities/team.ts'
 import { alertsSchema } from './alerts-schema.ts'
+import { claudeSchema } from './claude-schema.ts'
 import { allowedBy, durationHint, isSecret, jsonSchemaOf, type Schema, schemasAt } from './definition.ts'
 import { emptyFile, type FileContent } from './file-content.ts'
 import { claimSchema, fileSchema, providerSchema, routeSchema } from './file-schema.ts'
@@ -41,6 +42,8 @@ const mayBeSecret = (path: readonly PropertyKey[]): boolean => {
   const [section, name, member = 'secret'] = path
   if (section === 'providers') return path.includes('keys')
   if (section === 'sso') return !isOpenInSso(path)
+  // Settings of a policy may have a key among their variables.
+  if (section === 'claude') return path.includes('headers') || path.includes('settings')
   if (section === 'keys') return member === 'secret' || member === 'secrets' || member === 'digest'
   return section === 'alerts' ? name !== 'rules' && name !== 'format' : isSecret(path)
 }
@@ -197,7 +200,8 @@ export const readFile = (
     })
     return { content: emptyFile, problems }
   }
-  const { providers, routes, teams, keys, budgets, prices, alerts, require, claims, guards, sso, ...others } = root
+  const { providers, routes, teams, keys, budgets, prices, alerts, require, claims, guards, sso, claude, ...others } =
+    root
   const { jwt, auth } = authOf(others.auth)
   const written = auth === undefined ? others : { ...others, auth }
   const fileJson = fileSchemaJson()
@@ -255,6 +259,7 @@ export const readFile = (
       require: (require === undefined ? undefined : parse(['require'], require, REQUIRE)) ?? null,
       claims: items(['claims'], claims, claimSchema),
       sso: (sso === undefined ? undefined : parse(['sso'], sso, ssoSchema)) ?? null,
+      claude: (claude === undefined ? undefined : parse(['claude'], claude, claudeSchema)) ?? null,
       guards: guardRulesOf(rules),
       tokenRules: items(['auth', 'jwt'], jwt, tokenRuleSchema),
     },

@@ -1,4 +1,5 @@
 import type { CacheRules, FileAccounts, PriceList } from './accounts.ts'
+import type { ClaudeSettings } from './claude.ts'
 import type { Require } from './data-policy.ts'
 import type { GuardRule } from './guard.ts'
 import type { Instance, ModelLimits } from './provider.ts'
@@ -31,6 +32,8 @@ export type FullConfig = Config & {
   readonly alerts: Alerts | null
   /** Null: there is no single sign-on. */
   readonly sso: SignInSettings | null
+  /** The Claude Code gateway protocol; null: it is off. */
+  readonly claude: ClaudeSettings | null
   /** What must hold of the data policy, and where each is written: `headgate.yaml:41:5`. */
   readonly claims: readonly { readonly text: string; readonly place: string }[]
   /** `auth.jwt`, in the order in which they are tried. */

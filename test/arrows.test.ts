@@ -39,6 +39,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'policy/': ['policy/retry'],
   'policy/accounts': [],
   'policy/alerts': [],
+  'policy/claude': [],
   'policy/egress': ['policy/accounts'],
   'policy/guards': ['policy/accounts'],
   'policy/health': ['policy/retry'],

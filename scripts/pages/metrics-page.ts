@@ -28,6 +28,7 @@ const PARTS: readonly (readonly [title: string, names: RegExp])[] = [
   ['Tokens, cost and cache', /^headgate_(?:tokens|cost|usage_estimated|unpriced|price_assumed|cache)/],
   ['Teams, client keys and budgets', /^headgate_(?:team|key_requests|admission|budget)/],
   ['Alerts', /^headgate_alerts/],
+  ['Telemetry of Claude Code', /^headgate_claude/],
   [
     'Load and storage',
     /^headgate_(?:shed|in_flight|connections|buffered|event_loop|store|ledger|export|bodies|config)/,

@@ -1,6 +1,7 @@
 /** Teams, client keys and budgets as plain data. Times in ms since 1970, amounts in nano-dollars. */
 import type { Require } from './data-policy.ts'
 import type { Nano } from './money.ts'
+import type { SignedIn } from './sign-in.ts'
 
 /**
  * What a team or a key may use: a list of globs for each dimension. `*` matches any text, a leading `!` denies. `null`: no
@@ -131,7 +132,12 @@ export type Client = {
   readonly logBodies?: true
   /** Refuses its requests that name no session. */
   readonly requireSession?: true
+  /** The person who signed in; absent: the client is a key or a program. */
+  readonly person?: ClientPerson
 }
+
+/** A person as the issuer stated it, for the time of one access token. */
+export type ClientPerson = Pick<SignedIn, 'provider' | 'email' | 'groups'>
 
 /** The team of keys without a team, of `auth.keys` and of requests without a key. It always exists. */
 export const DEFAULT_TEAM = { id: 'team_default', name: 'default' } as const

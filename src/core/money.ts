@@ -7,7 +7,7 @@ import { fail, good, type Outcome } from './failure.ts'
 /** An amount in whole nano-dollars: a safe integer. Negative for credits. */
 export type Nano = number
 
-const NANO_PER_DOLLAR = 1_000_000_000
+export const NANO_PER_DOLLAR = 1_000_000_000
 /** The largest amount in whole dollars, and in nano-dollars. */
 const MAX_DOLLARS = 9_007_199
 export const MAX_NANO: Nano = MAX_DOLLARS * NANO_PER_DOLLAR

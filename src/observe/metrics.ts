@@ -22,6 +22,8 @@ export type Metrics = {
   record(event: GatewayEvent): void
   /** Counts a request refused for a limit of the gateway before it became a call. */
   shed(why: string): void
+  /** Counts telemetry of Claude Code: `sent`, `failed`, `dropped` or `discarded`, for each receiver. */
+  relayed(signal: string, result: string): void
   /** Counts a request refused for what its client may do, before it became a call. */
   refused(failure: Failure): void
   /** An operation of a store took so long, in ms. */
@@ -160,6 +162,7 @@ export const createInstruments = (registry: Registry) => {
       [],
     ),
     shed: registry.counter('headgate_shed_total', 'Requests refused because of a gateway limit.', ['why']),
+    relayed: relayedTelemetry(registry),
     dropped: registry.counter('headgate_dropped_total', 'Requests with settings the target does not support.', [
       'style',
     ]),
@@ -214,6 +217,13 @@ export const createInstruments = (registry: Registry) => {
     ),
   }
 }
+
+const relayedTelemetry = (registry: Registry) =>
+  registry.counter(
+    'headgate_claude_telemetry_total',
+    'Requests with telemetry of Claude Code, by what became of them for each receiver.',
+    ['signal', 'result'],
+  )
 
 type Instruments = ReturnType<typeof createInstruments>
 
@@ -354,6 +364,10 @@ class GatewayMetrics implements Metrics {
 
   shed(why: string): void {
     this.#instruments.shed.add({ why })
+  }
+
+  relayed(signal: string, result: string): void {
+    this.#instruments.relayed.add({ signal, result })
   }
 
   refused(failure: Failure): void {

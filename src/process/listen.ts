@@ -9,6 +9,7 @@ import { handlersFor } from '../server/handlers.ts'
 import { isModelPath, protocolAt } from '../server/routes.ts'
 import { type Server, startServer } from '../server/server.ts'
 import { openAdmin, openClientPages, openDashboard, openDocs, sharedMetrics } from './admin-parts.ts'
+import { claudePages } from './claude.ts'
 import { isKeyed, type Runtime, refuseToStart } from './runtime.ts'
 
 /** Longest wait in ms for a port that processes of the gateway before this one may still have. */
@@ -47,6 +48,7 @@ export const listen = async (runtime: Runtime): Promise<Server> => {
     problems,
     metrics: worker ? () => sharedMetrics(runtime, worker) : () => metrics.text(),
     clientPages: () => openClientPages(runtime),
+    claude: claudePages(runtime),
     worker,
   })
   const server: Server = await startServer({
@@ -60,6 +62,7 @@ export const listen = async (runtime: Runtime): Promise<Server> => {
     handlers,
     admin: loadedOnUse(() => openAdmin(runtime, handlers)),
     signsIn: () => runtime.current.config.sso !== null,
+    hasClaude: () => runtime.current.config.claude !== null,
     pages: {
       dashboard: loadedOnUse(() => openDashboard(runtime)),
       docs: loadedOnUse(() => openDocs(runtime)),

@@ -26,12 +26,16 @@ export const typeProblem = (headers: HeaderLookup, kind: BodyKind): Failure | nu
 /** Like `bodyProblem` for a body of any type. */
 export const sizeProblem = (headers: HeaderLookup, maxBytes: number): Failure | null => {
   const encoding = headers('content-encoding')
-  const length = headers('content-length')
   // A few hundred bytes can inflate to a hundred million; prompts do not need compression.
   if (encoding !== undefined && encoding.trim().toLowerCase() !== 'identity')
     return fail('media_type', 'The body is compressed. Send it uncompressed, without Content-Encoding.')
-  if (length !== undefined && Number(length) > maxBytes) return tooLarge(maxBytes)
-  return null
+  return lengthProblem(headers, maxBytes)
+}
+
+/** The failure if the stated length is above the limit; null: it is not, or none is stated. */
+export const lengthProblem = (headers: HeaderLookup, maxBytes: number): Failure | null => {
+  const length = headers('content-length')
+  return length !== undefined && Number(length) > maxBytes ? tooLarge(maxBytes) : null
 }
 
 /** The usual cause: curl sends `-d` as a form unless a header sets the type. */

@@ -1,6 +1,7 @@
 /** The handler of each route. */
 
 import type { ClientProtocolName } from '../core/chat.ts'
+import type { ClientSignal } from '../core/claude.ts'
 import { fail, type Outcome } from '../core/failure.ts'
 import type { IncomingRequest, RequestBody, ResponseWriter } from '../core/http-exchange.ts'
 import type { JsonObject } from '../core/json.ts'
@@ -19,10 +20,11 @@ import { cancelResponse, deleteResponse, listInput, showResponse } from '../gate
 import { notRepeatable, repeatableChat, repeatableEmbeddings, shareResponses } from '../gateway/sharing/idempotency.ts'
 import { METRICS_TYPE } from '../observe/metrics.ts'
 import { protocols } from '../protocols/index.ts'
+import type { ClaudePages } from './claude-pages.ts'
 import type { ClientPages } from './client-pages.ts'
 import { errorResponse } from './error-response.ts'
 import { fingerprint } from './fingerprint.ts'
-import { CHAT_ROUTES, type ChatRouteName, type Handlers, ROUTES } from './routes.ts'
+import { CHAT_ROUTES, type ChatRouteName, type ClaudeHandlers, type Handlers, ROUTES } from './routes.ts'
 
 /** The style of a shared compaction in the log; the model call of a compaction is in the responses style. */
 const COMPACT = 'compact'
@@ -45,6 +47,8 @@ export type HandlerDeps = {
   readonly metrics: () => string | Promise<string | null>
   /** What a client may read about its own use; loaded at the first call. */
   readonly clientPages: () => Promise<ClientPages>
+  /** The Claude Code gateway protocol; loaded at the first call. Absent: it is never enabled. */
+  readonly claude?: () => Promise<ClaudePages>
   /** Present where several processes serve the port. */
   readonly worker?: WorkerHandle | undefined
 }
@@ -99,6 +103,7 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
   return {
     ...chatHandlers,
     ...relayHandlers,
+    ...claudeHandlers(deps.claude),
     responses: (received, reply) =>
       share(
         {
@@ -192,6 +197,36 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
   }
 }
 
+const claudeHandlers = (load: HandlerDeps['claude']): ClaudeHandlers => {
+  const pages = () => load?.() ?? Promise.reject(new Error('the Claude Code gateway protocol is not enabled'))
+  const relay = (signal: ClientSignal) => async (received: IncomingRequest<Uint8Array>, reply: ResponseWriter) => {
+    const failure = (await pages()).receive(signal, received)
+    if (failure) return refuse(reply, failure, received)
+    // An empty message in either form (OTLP 1.x, "Full Success").
+    const isJson = /^application\/json\b/i.test(received.headers('content-type') ?? '')
+    reply.writeHead(200, { 'content-type': isJson ? 'application/json' : 'application/x-protobuf' })
+    reply.end(isJson ? '{}' : '')
+  }
+  return {
+    managedSettings: async (received, reply) => {
+      const answer = (await pages()).settings(received)
+      if (!answer.ok) return refuse(reply, answer.failure, received)
+      const { status, headers, body } = answer.value
+      reply.writeHead(status, headers)
+      reply.end(body)
+    },
+    claudeProtocol: async (_received, reply) => {
+      const page = await (await pages()).protocol()
+      reply.writeHead(200, { 'content-type': 'text/markdown; charset=utf-8' })
+      reply.end(page)
+    },
+    claudeUsage: async (received, reply) => own(reply, await (await pages()).usage(received), received),
+    claudeMetrics: relay('metrics'),
+    claudeLogs: relay('logs'),
+    claudeTraces: relay('traces'),
+  }
+}
+
 /** Sends what only this client may read. */
 const own = (reply: ResponseWriter, answer: Outcome<JsonObject>, received: IncomingRequest): void =>
   answer.ok
@@ -211,7 +246,7 @@ const json = (
 const refuse = (
   reply: ResponseWriter,
   failure: Parameters<typeof errorResponse>[0],
-  { id, path }: IncomingRequest,
+  { id, path }: Pick<IncomingRequest, 'id' | 'path'>,
 ): void => {
   const { status, headers, body } = errorResponse(failure, id, path)
   reply.writeHead(status, headers)

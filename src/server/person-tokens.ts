@@ -95,7 +95,9 @@ const clientIn = (person: TokenPerson, settings: SignInSettings, directory: Dire
   const id = payingTeam(settings.teams, person, (name) => teamNamed(directory, name)?.id)
   const team = id === undefined ? undefined : directory.teams.get(id)
   if (!team) return bad(NO_TEAM)
-  return good(personClient({ ...person, name: nameOf(person) }, team))
+  const { provider, email, groups } = person
+  const client = personClient({ ...person, name: nameOf(person) }, team)
+  return good({ ...client, person: { provider, email, groups } })
 }
 
 const refuse = (detail: string): Outcome<Client> => bad(fail('unauthenticated', ENDED, { detail: `sso: ${detail}` }))

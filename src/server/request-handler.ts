@@ -10,7 +10,7 @@ import { errorText } from '../transport/server/error-text.ts'
 import type { HttpExchange, RequestProblem, ResponseHeaders } from '../transport/server/http-server.ts'
 import { challengeFor, NOT_LOOKED_UP } from './access-rules.ts'
 import { isAdminPath } from './admin-request.ts'
-import { type BodyListener, bodyProblem, collect } from './body.ts'
+import { type BodyListener, bodyProblem, collect, lengthProblem } from './body.ts'
 import { canonicalPath, withDeployment } from './deployment-path.ts'
 import { errorResponse, idHeaders } from './error-response.ts'
 import { redirect, serveAdmin, servePage } from './operator-request.ts'
@@ -19,7 +19,16 @@ import { HttpReply, type ReplyAccounting } from './reply.ts'
 import { type ActiveRequest, type ConnectionContext, headProblem, pathOf, queryOf } from './request-admission.ts'
 import { newRequestId, requestIds } from './request-id.ts'
 import { RequestMemory } from './request-memory.ts'
-import { type ApiRoute, allowed, findRoute, handlerOf, isCounted, isModelPath, takes } from './routes.ts'
+import {
+  type ApiRoute,
+  allowed,
+  findClaudeRoute,
+  findRoute,
+  handlerOf,
+  isCounted,
+  isModelPath,
+  takes,
+} from './routes.ts'
 import type { ServerContext } from './server-context.ts'
 import { isSignInPath, siteOf } from './sign-in-paths.ts'
 import type { Unread } from './unread-answers.ts'
@@ -104,7 +113,8 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const { exchange, path } = this
     const { method, headers } = exchange
     const { access } = this.server.admission
-    const found = findRoute(path, (unknown) => access.shownPath(this.settings, unknown, false))
+    const claude = this.server.hasClaude?.() ? findClaudeRoute(path) : null
+    const found = claude ?? findRoute(path, (unknown) => access.shownPath(this.settings, unknown, false))
     if ('kind' in found) {
       this.refuse(found)
       return null
@@ -167,7 +177,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const { body: kind, maxBody: maxBytes = settings.limit.body } = route
     if (kind === 'none') return this.#call(route, { text: '' })
     const rules = { kind, maxBytes: Math.min(maxBytes, settings.limit.body) }
-    const unfit = bodyProblem(headers, rules)
+    const unfit = route.encoded ? lengthProblem(headers, rules.maxBytes) : bodyProblem(headers, rules)
     if (unfit) return this.refuse(unfit)
     if (exchange.expects === 'continue') exchange.sendContinue()
     collect(exchange, rules, this)

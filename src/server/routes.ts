@@ -31,6 +31,8 @@ export type RouteRow = {
   readonly serves?: 'chat' | 'relay'
   /** The path also accepts WebSocket. */
   readonly webSocket?: true
+  /** The body is passed on as it is, so it may be compressed. */
+  readonly encoded?: true
 }
 
 /** A route for each relayed endpoint. */
@@ -175,6 +177,34 @@ export const ROUTES = {
   openapi: { path: '/openapi.json', method: 'GET', body: 'none', access: 'open', model: false },
 } as const satisfies { readonly [name: string]: RouteRow }
 
+/** Bytes of the telemetry that a client sends at once. */
+const MAX_TELEMETRY = 4_194_304
+const claudePage = { body: 'none', model: false, protocol: 'anthropic-messages' } as const
+const telemetry = {
+  method: 'POST',
+  body: 'bytes',
+  access: 'client',
+  model: false,
+  protocol: 'anthropic-messages',
+  maxBody: MAX_TELEMETRY,
+  encoded: true,
+} as const
+
+/** The routes of the Claude Code gateway protocol, which exist only where `claude` is enabled, at these paths alone. */
+export const CLAUDE_ROUTES = {
+  managedSettings: { ...claudePage, path: '/managed/settings', method: 'GET', access: 'client' },
+  claudeProtocol: { ...claudePage, path: '/protocol', method: 'GET', access: 'open' },
+  claudeUsage: { ...claudePage, path: '/api/oauth/usage', method: 'GET', access: 'client' },
+  claudeMetrics: { ...telemetry, path: '/v1/metrics' },
+  claudeLogs: { ...telemetry, path: '/v1/logs' },
+  claudeTraces: { ...telemetry, path: '/v1/traces' },
+} as const satisfies { readonly [name: string]: RouteRow }
+
+type ClaudeRouteName = keyof typeof CLAUDE_ROUTES
+export type ClaudeHandlers = {
+  readonly [name in ClaudeRouteName]: Handler<BodyOf<(typeof CLAUDE_ROUTES)[name]['body']>>
+}
+
 /** The name of a route. */
 export type RouteName = keyof typeof ROUTES
 /** The routes that answer chat calls of their format. */
@@ -190,15 +220,17 @@ export const CHAT_ROUTES: readonly (readonly [name: ChatRouteName, protocol: Cli
   )
 
 /** A handler for each route. */
-export type Handlers = { readonly [name in RouteName]: Handler<BodyOf<(typeof ROUTES)[name]['body']>> }
+export type Handlers = ClaudeHandlers & {
+  readonly [name in RouteName]: Handler<BodyOf<(typeof ROUTES)[name]['body']>>
+}
 
 /** The handler of a route, for its body. */
-export const handlerOf = (handlers: Handlers, name: RouteName): Handler<RequestBody> =>
+export const handlerOf = (handlers: Handlers, name: keyof Handlers): Handler<RequestBody> =>
   // The body is read as the kind that the route has.
   handlers[name] as Handler<RequestBody>
 
 /** A route with its name. */
-export type ApiRoute = RouteRow & { readonly name: RouteName }
+export type ApiRoute = RouteRow & { readonly name: keyof Handlers }
 /** The routes of a path, one for each method. */
 export type RouteMatch = { readonly routes: readonly ApiRoute[]; readonly rest: string }
 
@@ -242,7 +274,18 @@ export const findRoute = (path: string, shown: (path: string) => string = (plain
   return unknown(plain, shown(plain))
 }
 
-const protocolPaths = [...exact].flatMap(([path, routes]) =>
+const claudeRoutes = new Map<string, readonly ApiRoute[]>(
+  // `Object.entries` types the names as strings.
+  (Object.entries(CLAUDE_ROUTES) as [ClaudeRouteName, RouteRow][]).map(([name, row]) => [row.path, [{ ...row, name }]]),
+)
+
+/** The same for the routes of the Claude Code gateway protocol; null: it has no such path. */
+export const findClaudeRoute = (path: string): RouteMatch | null => {
+  const routes = claudeRoutes.get(path)
+  return routes ? { routes, rest: '' } : null
+}
+
+const protocolPaths = [...exact, ...claudeRoutes].flatMap(([path, routes]) =>
   routes.flatMap(({ protocol }) => (protocol ? [{ path, below: `${path}/`, protocol }] : [])),
 )
 

@@ -18,6 +18,8 @@ export type ServerContext = {
   readonly admin?: AdminApi | undefined
   /** Whether single sign-on is configured; absent: it is not. Its paths are served by the admin API. */
   readonly signsIn?: (() => boolean) | undefined
+  /** Whether the Claude Code gateway protocol is enabled; absent: it is not. */
+  readonly hasClaude?: (() => boolean) | undefined
   /** The dashboard and the documentation; undefined: their paths do not exist. */
   readonly pages?: PageParts | undefined
   readonly admission: Admission

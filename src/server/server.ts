@@ -35,6 +35,8 @@ export type ServerOptions = {
   readonly admin?: AdminApi
   /** Whether single sign-on is configured; absent: it is not. */
   readonly signsIn?: () => boolean
+  /** Whether the Claude Code gateway protocol is enabled; absent: it is not. */
+  readonly hasClaude?: () => boolean
   /** Serves the dashboard and the documentation, if they are enabled. Absent: their paths do not exist. */
   readonly pages?: PageParts
   /** Answers a turn received over a WebSocket. Absent: no path accepts WebSocket, and clients get 426. */
@@ -106,6 +108,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     handlers,
     admin: options.admin,
     signsIn: options.signsIn,
+    hasClaude: options.hasClaude,
     pages: options.pages,
     admission,
     onError,

@@ -21,7 +21,7 @@ import { RELAY_ROWS } from '../../src/core/relay.ts'
 import { BUDGET_ENTRY } from '../../src/records/entities/budget.ts'
 import { TABLE } from '../../src/server/admin/table.ts'
 import { ADMIN_BASE } from '../../src/server/admin-request.ts'
-import { pathsOf, ROUTES } from '../../src/server/routes.ts'
+import { CLAUDE_ROUTES, pathsOf, ROUTES } from '../../src/server/routes.ts'
 import { TARGETS } from '../../tools/fuzz/targets.ts'
 import { INVARIANTS } from '../../tools/sim/invariants.ts'
 import { ROWS } from '../security/rows.ts'
@@ -223,9 +223,10 @@ test('facts: each status that a page gives a code is one of the code', () => {
 
 test('facts: each path of an API that a page names exists', () => {
   const admin = TABLE.map(({ method, path }) => `${method} ${ADMIN_BASE}${path}`)
-  const client = new Set(
-    Object.values(ROUTES).flatMap(({ method, path }) => pathsOf(path).map((each) => `${method} ${each}`)),
-  )
+  const client = new Set([
+    ...Object.values(ROUTES).flatMap(({ method, path }) => pathsOf(path).map((each) => `${method} ${each}`)),
+    ...Object.values(CLAUDE_ROUTES).map(({ method, path }) => `${method} ${path}`),
+  ])
   // The WebSocket of the responses API.
   const known = [...admin, ...client, 'GET /v1/responses'].map((each) => each.replace(/\{\w+\}/g, '{}'))
   const named = PAGES.filter(({ path }) => !/^docs\/(?:admin-api|migrate\/)/.test(path)).flatMap(({ path, prose }) =>

@@ -165,6 +165,7 @@ test('built: secrets are revealed only for authentication and redaction', () => 
     'gateway/upstream/outbound-request.ts',
     'gateway/upstream/redact.ts',
     'observe/alerts/webhook.ts',
+    'server/admin/claude/telemetry-relay.ts',
     // The client secret for issuers, and the secret of single sign-on.
     'server/admin/sign-in/issuer.ts',
     'server/sso-keys.ts',

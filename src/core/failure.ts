@@ -2,6 +2,7 @@
 
 import { maskOwnKeys } from './own-keys.ts'
 import type { SkippedTarget } from './skipped-target.ts'
+import type { SpendStanding } from './spend-standing.ts'
 
 /** Who caused a failure. `client`: the request. `gateway`: the gateway or its limits. `upstream`: the provider or the connection to it. */
 export type Side = 'client' | 'gateway' | 'upstream'
@@ -244,6 +245,12 @@ export type Failure = {
   readonly mixed?: boolean
   /** The limit of the client that refused the request, for `x-headgate-limit`: `budget; id=bud_…; resets=2026-12-01`. */
   readonly limit?: string
+  /** Only of `budget_exceeded`: the budget, where one refuses. */
+  readonly spend?: SpendStanding
+  /** The status and type for a client that would misread those of the kind. */
+  readonly shown?: { readonly status: number; readonly type: string }
+  /** Further headers of its response. */
+  readonly headers?: Readonly<Record<string, string>>
   /** The connection failed before any byte of the request was sent. */
   readonly unsent?: boolean
   /** The proxy works, but opens no connection to this endpoint: other endpoints that use it are not affected. */
@@ -260,8 +267,9 @@ export const fail = (kind: FailureKind, message: string, more: Omit<Failure, 'ki
   ...more,
 })
 
-/** The table row of a failure; of a mixed failure with status 502. */
-export const rowOf = ({ kind, mixed, endpointOnly }: Failure): FailureRow => {
+/** The table row of a failure; of a mixed failure with status 502, and for some clients with what they read. */
+export const rowOf = ({ kind, mixed, endpointOnly, shown }: Failure): FailureRow => {
+  if (shown) return { ...KINDS[kind], ...shown }
   const row = endpointOnly
     ? { ...KINDS[kind], excludes: 'endpoint' as const, charges: 'endpoint' as const }
     : KINDS[kind]

@@ -5,6 +5,7 @@ import type { TextOrBytes } from './encoded-text.ts'
 import type { Failure, Outcome } from './failure.ts'
 import type { HeaderLookup } from './headers.ts'
 import type { Json, JsonObject } from './json.ts'
+import type { SpendStanding } from './spend-standing.ts'
 import type { Stage } from './stage.ts'
 
 /**
@@ -123,6 +124,14 @@ export type ClientProtocol = {
   readonly errorSchema?: string
   /** The names under which clients of this format look for their rate limits. */
   readonly rateLimitNames: RateLimitNames
+  /**
+   * Headers that show people how much of their own budget is used, and the refusal of one that is used up. Absent: clients of this
+   * format have no place for it. `now`: ms since 1970.
+   */
+  readonly spend?: {
+    readonly headers: (standing: SpendStanding) => Readonly<Record<string, string>>
+    readonly refusal: (failure: Failure, now: number) => Failure
+  }
   /** Whether a request without a stated style has this format. Absent: it does only if no other format recognises it. */
   readonly recognises?: (body: JsonObject, headers: HeaderLookup) => boolean
   /**

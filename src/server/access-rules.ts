@@ -12,6 +12,7 @@ import { clientAddress, proxyRanges } from '../policy/accounts/client-address.ts
 import type { IpRange } from '../policy/accounts/ip-range.ts'
 import { allowsAddress, type KeyAccessRules, keyAccessRules } from '../policy/accounts/key-access.ts'
 import { addressGroup } from '../policy/health/shed.ts'
+import { personRefusal } from '../policy/sign-in/person-refusal.ts'
 import type { AdminToken } from '../records/store/record-operations.ts'
 import { CREDENTIALS, credentialsOf } from './client-formats.ts'
 import { FailedAttempts } from './failed-attempts.ts'
@@ -242,7 +243,7 @@ export class AccessRules {
 
   #admit(current: CurrentKeys, client: Client, request: AccessRequest): Outcome<Client> {
     const team = current.directory.teams.get(client.team.id)
-    if (team && team.status !== 'active') return bad(TEAM_BLOCKED)
+    if (team && team.status !== 'active') return bad(client.person ? personRefusal(TEAM_BLOCKED) : TEAM_BLOCKED)
     if (client.access.every(({ ips }) => ips === null)) return good(client)
     const rules = this.#addresses.get(client) ?? keyAccessRules(client.access)
     this.#addresses.set(client, rules)

@@ -7,6 +7,7 @@ import { teamNamed } from '../policy/accounts/directory.ts'
 import { personClient } from '../policy/accounts/person-client.ts'
 import { readAccessClaims, type TokenPerson } from '../policy/sign-in/access-claims.ts'
 import { payingTeam } from '../policy/sign-in/membership.ts'
+import { personRefusal } from '../policy/sign-in/person-refusal.ts'
 import { verifyAccessToken } from './access-token.ts'
 import type { SignedTokens } from './signed-tokens.ts'
 
@@ -104,7 +105,6 @@ const refuse = (detail: string): Outcome<Client> => bad(fail('unauthenticated', 
 
 const ENDED = 'This sign-in has ended, or the token is not of this gateway. Sign in again: headgate login.'
 
-const NO_TEAM = fail(
-  'team_unknown',
-  'No team of the gateway pays for your model calls. Ask its operator for a rule (sso.teams).',
+const NO_TEAM = personRefusal(
+  fail('team_unknown', 'No team of the gateway pays for your model calls. Ask its operator for a rule (sso.teams).'),
 )

@@ -6,8 +6,10 @@ import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { formatDollars, type Nano } from '../../core/money.ts'
+import { fullest, type SpendStanding } from '../../core/spend-standing.ts'
 import type { EndedEvent, Trace } from '../../core/trace.ts'
 import { namedUsers } from '../../policy/accounts/blocked-users.ts'
+import { isPersonal, standingOf } from '../../policy/accounts/spend-standing.ts'
 import { affinityOf } from '../../policy/routing/affinity.ts'
 import { namedSession } from '../../policy/sessions/named-session.ts'
 import { stopOf } from '../../policy/sessions/stopped-session.ts'
@@ -104,6 +106,13 @@ export class RequestAccount {
   /** Settles all attempts because the call has ended. Returns its cost; undefined: unknown, or no attempt was made. */
   settleAll(how: EndedEvent['how'], failure: Failure | undefined): Nano | undefined {
     return this.attempts.settleAll(how, failure)
+  }
+
+  /** The fullest budget that only this person uses; null: there is none. */
+  get ownStanding(): SpendStanding | null {
+    const { client, received } = this.#call
+    const own = this.#state.budgets.cellsOf(client, received).filter(({ budget }) => isPersonal(budget))
+    return fullest(own.map(standingOf))
   }
 
   /** Headers of a complete answer: its cost, and whether it is exact. */

@@ -38,6 +38,7 @@ export const errorResponse = (
       'x-should-retry': String(retry),
       ...(after !== null && { 'retry-after': String(after) }),
       ...limitHeaders(failure),
+      ...failure.headers,
       ...helpHeader(failure, retry),
     },
     body: retryNeutral(JSON.stringify(body), retry),

@@ -4,12 +4,13 @@ import type { Failure } from '../../core/failure.ts'
 import { type RuleVerdict, summedVerdicts, verdictHeader } from '../../core/guard-verdict.ts'
 import type { IncomingRequest, RequestBody, ResponseWriter } from '../../core/http-exchange.ts'
 import type { BodyKeeper, CallBodies } from '../../core/kept-bodies.ts'
-import type { ClientProtocol, RateLimitNames } from '../../core/protocol.ts'
+import type { ClientProtocol } from '../../core/protocol.ts'
 import type { Target } from '../../core/target.ts'
 import type { EndedEvent, GatewayEvent, Trace, TraceEvent } from '../../core/trace.ts'
 import { attemptsOf, trail, verdictsIn } from '../../core/trace-summary.ts'
 import type { World } from '../../core/world.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
+import { personRefusal } from '../../policy/sign-in/person-refusal.ts'
 import type { Accounts } from '../accounts/accounts.ts'
 import type { NamingRequest, RequestAccount } from '../accounts/request-account.ts'
 import type { TokenUsage } from '../accounts/token-usage.ts'
@@ -40,7 +41,9 @@ export class Recorder {
   /** Null: the bodies of the call are not kept. */
   readonly bodies: CallBodies | null
   readonly #gateway: RecorderDeps
-  readonly #limitNames: RateLimitNames
+  readonly #protocol: ClientProtocol
+  /** A person who signed in. */
+  readonly #isPerson: boolean
   #events: TraceEvent[] = []
   #dropped: readonly string[] = []
   #extraHeaders: Readonly<Record<string, string>> | null = null
@@ -51,7 +54,8 @@ export class Recorder {
 
   constructor(gateway: RecorderDeps, received: IncomingRequest<RequestBody>, { protocol, style }: CallKind) {
     this.#gateway = gateway
-    this.#limitNames = protocol.rateLimitNames
+    this.#protocol = protocol
+    this.#isPerson = received.client.person !== undefined
     this.id = received.id
     this.account = gateway.accounts.open(received, style)
     this.bodies = gateway.bodies?.open(received) ?? null
@@ -151,16 +155,32 @@ export class Recorder {
     if (dropped.length > 0) headers['x-headgate-dropped'] = droppedLine(dropped)
     if (guards !== '') headers['x-headgate-guards'] = printable(guards)
     const { admission } = this.account
-    admission.addLimitHeaders(headers, this.#limitNames)
+    admission.addLimitHeaders(headers, this.#protocol.rateLimitNames)
     if (admission.warnings.length > 0) headers['x-headgate-warning'] = printable(admission.warnings.join(', '))
     return this.#extraHeaders ? Object.assign(headers, this.#extraHeaders) : headers
+  }
+
+  /** The same of an answer: people also see how much of their own budget is used. */
+  successHeaders(): Record<string, string> {
+    const headers = this.headers()
+    const { spend } = this.#protocol
+    const standing = this.#isPerson && spend ? this.account.ownStanding : null
+    return standing && spend ? Object.assign(headers, spend.headers(standing)) : headers
+  }
+
+  /** A failure as the client has to receive it. */
+  refusalOf(failure: Failure): Failure {
+    if (!this.#isPerson) return failure
+    const { spend } = this.#protocol
+    const shown = personRefusal(failure)
+    return spend ? spend.refusal(shown, this.#gateway.world.date()) : shown
   }
 
   /** The same of a complete JSON answer, with its cost. */
   answerHeaders(): Record<string, string> {
     // Settled first: unused tokens are available again.
     const cost = this.account.costHeaders()
-    const headers = this.headers()
+    const headers = this.successHeaders()
     headers['content-type'] = 'application/json'
     return Object.assign(headers, cost)
   }
@@ -235,9 +255,10 @@ export type RecordedReply = {
 /** Writes a failure as the complete response and ends the record. `availableIn`: as in `ErrorContext`. */
 export const writeAndRecordError = (
   { protocol, responseWriter, recorder }: RecordedReply,
-  failure: Failure,
+  cause: Failure,
   availableIn: number | null,
 ): void => {
+  const failure = recorder.refusalOf(cause)
   if (failure.withheld) recorder.note({ type: 'skipped', targets: failure.withheld.targets, more: 0 })
   const attempts = attemptsOf(recorder.trace)
   const response = errorResponse(protocol, failure, { requestId: recorder.id, availableIn, attempts })

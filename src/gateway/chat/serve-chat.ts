@@ -276,7 +276,7 @@ class StreamingCall implements StreamListener, OngoingAnswer {
       this.#stream.clientLeft(reason)
     })
     recorder.responseStarted = true
-    const headers = recorder.headers()
+    const headers = recorder.successHeaders()
     recorder.releaseDetails()
     this.#stream.send({ writer, answerStream: this.#answer, makeStages, headers, listener: this })
   }

@@ -6,6 +6,7 @@ import type { Budget, PeriodName } from '../../core/accounts.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { type BudgetCounter, type LimitRefusal, remainingOf } from './attempt-admission.ts'
 import { dayIn, END_OF_TIME } from './period.ts'
+import { standingOf } from './spend-standing.ts'
 
 /** The counter that refuses, its budget, and the end of its period (ms since 1970). */
 export type RefusingBudget = BudgetCounter & { readonly budget: Budget; readonly periodEnd: number }
@@ -22,11 +23,12 @@ export const budgetFailure = (counter: RefusingBudget, degraded = false): Failur
 export const overrunFailure = (counter: RefusingBudget): Failure =>
   exceeded(counter, 'has too little left for the rest of this answer', false)
 
-const exceeded = ({ budget, periodEnd }: RefusingBudget, state: string, degraded: boolean): Failure => {
+const exceeded = ({ budget, used, periodEnd }: RefusingBudget, state: string, degraded: boolean): Failure => {
   const resets = periodEnd >= END_OF_TIME ? null : dayIn(budget.timezone, periodEnd)
   const name = `The budget of ${SPENDER[budget.per]}${FOR_PERIOD[budget.period]}`
   return fail('budget_exceeded', `${name} ${state}${resets === null ? '' : `; it begins again on ${resets}`}.`, {
     limit: `budget; id=${budget.id}${resets === null ? '' : `; resets=${resets}`}${degraded ? DEGRADED : ''}`,
+    spend: standingOf({ budget, used, periodEnd }),
   })
 }
 

@@ -186,7 +186,14 @@ const MAX_WAIT = 60
 const MAX_OUTAGE_WAIT = 5
 
 /** A retry has the same result, although the status suggests one. */
-const NEVER: ReadonlySet<string> = new Set(['quota', 'auth', 'permission', 'unconfigured', 'record_conflict'])
+const NEVER: ReadonlySet<string> = new Set([
+  'quota',
+  'budget_exceeded',
+  'auth',
+  'permission',
+  'unconfigured',
+  'record_conflict',
+])
 
 /**
  * Whether the client should retry, and the `retry-after` to send (whole s, at least 1; null: none). `availableIn`: ms until

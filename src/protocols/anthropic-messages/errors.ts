@@ -74,7 +74,7 @@ const TYPE_OF_STATUS: { readonly [status: number]: string } = {
 /** Anthropic's error types. A failure that must not be retried never gets a retryable type. */
 const typeOf = (failure: Failure): string => {
   const { status, type } = rowOf(failure)
-  if (failure.kind === 'quota') return 'billing_error'
+  if (failure.kind === 'quota' || failure.kind === 'budget_exceeded') return 'billing_error'
   if (type === 'overloaded_error') return 'overloaded_error'
   return TYPE_OF_STATUS[status] ?? (status < 500 ? 'invalid_request_error' : 'api_error')
 }

@@ -14,6 +14,7 @@ import { encodeStream } from './encode-stream.ts'
 import { decodeFailure, encodeFailure } from './errors.ts'
 import { toolName } from './ids.ts'
 import { passStream } from './pass-stream.ts'
+import { spend } from './spend.ts'
 
 /** Anthropic's Messages API. */
 export const anthropicMessages: Protocol = {
@@ -38,5 +39,6 @@ export const anthropicMessages: Protocol = {
   errorSchema: 'MessageError',
   rateLimitNames,
   recognises,
+  spend,
   steadyBody: withoutBillingLines,
 }

@@ -8,6 +8,7 @@ import { accountMetrics } from '../../src/observe/account-metrics.ts'
 import { createInstruments } from '../../src/observe/metrics.ts'
 import type { Registry } from '../../src/observe/registry.ts'
 import { post, start } from '../../test/e2e/support/process.ts'
+import { startReceiver } from '../../test/support/otlp.ts'
 import { fakeS3, S3_KEYS } from '../../test/support/s3.ts'
 import { until } from '../../test/support/upstream.ts'
 
@@ -31,7 +32,7 @@ const PARTS: readonly (readonly [title: string, names: RegExp])[] = [
   ['Telemetry of Claude Code', /^headgate_claude/],
   [
     'Load and storage',
-    /^headgate_(?:shed|in_flight|connections|buffered|event_loop|store|ledger|export|bodies|config)/,
+    /^headgate_(?:shed|in_flight|connections|buffered|event_loop|store|ledger|export|otlp|bodies|config)/,
   ],
   ['The process', /^headgate_(?:info|worker)|^(?:process|nodejs)_/],
   ['By the conventions of OpenTelemetry', /^gen_ai_/],
@@ -66,19 +67,21 @@ const shown = (page: string): ReadonlyMap<string, Row> => {
   return rows
 }
 
-/** The metrics of a running gateway with workers, a budget and an export. */
+/** The metrics of a running gateway with workers, a budget, an export and telemetry. */
 const running = async (): Promise<string> => {
   const files = { 'headgate.yaml': 'budgets:\n  day: { amount: "5", period: day }\n' }
   const s3 = await fakeS3()
   const { bucket, region, endpoint } = s3.settings
   const place = { EXPORT_S3_BUCKET: bucket, EXPORT_S3_REGION: region, EXPORT_S3_ENDPOINT: endpoint }
-  await using gateway = await start({ env: { WORKERS: '2', ...S3_KEYS, ...place }, files })
+  const otlp = await startReceiver()
+  const telemetry = { OTEL_EXPORTER_OTLP_ENDPOINT: otlp.url }
+  await using gateway = await start({ env: { WORKERS: '2', ...S3_KEYS, ...place, ...telemetry }, files })
   const call = { model: 'demo/echo', messages: [{ role: 'user', content: 'hello' }] }
   await post(`${gateway.base}/chat/completions`, call)
-  await until('the export has begun', () => s3.objects.size > 0)
+  await until('the export has begun', () => s3.objects.size > 0 && otlp.posts.length > 0)
   const page = await fetch(`${gateway.url}/metrics`)
   const text = await page.text()
-  await s3.close()
+  await Promise.all([s3.close(), otlp.close()])
   return text
 }
 

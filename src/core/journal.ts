@@ -170,6 +170,8 @@ export type SpanNoted = {
 export type SpanFacts = {
   /** Of the request. */
   readonly method?: string | undefined
+  /** The session that the request names. */
+  readonly session?: string | null
   readonly state?: string | null | undefined
   readonly maxTokens?: number | undefined
   readonly temperature?: number | undefined

@@ -170,7 +170,8 @@ test('account metrics: a budget per user shows no name of a user, and one per ke
 
 test('ledger metrics: lag, journal, rows, dropped records, lost bodies and the state of the stores', () => {
   const problems = [{ component: 'ledger', reason: 'the disk is full', since: 0 }] as const
-  const progress = { requests: 2, attempts: 3, lagMs: 1_500, journalBytes: 4_096 }
+  const telemetry = { traces: { exported: 5, waiting: 6, dropped: { full: 8 } } }
+  const progress = { requests: 2, attempts: 3, lagMs: 1_500, journalBytes: 4_096, telemetry }
   const readings = () => [
     ...healthReadings(problems, false),
     ...ledgerReadings({ dropped: 7, lostBodies: 3 }),
@@ -187,6 +188,9 @@ test('ledger metrics: lag, journal, rows, dropped records, lost bodies and the s
     'headgate_ledger_dropped_total 7',
     '# TYPE headgate_bodies_lost_total counter',
     'headgate_bodies_lost_total 3',
+    'headgate_otlp_exported_total{signal="traces"} 5',
+    'headgate_otlp_waiting{signal="traces"} 6',
+    'headgate_otlp_dropped_total{signal="traces",why="full"} 8',
     'headgate_store_up{store="responses"} 1',
     'headgate_store_up{store="usage"} 0',
   ])

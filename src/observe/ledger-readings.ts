@@ -33,12 +33,28 @@ type BookkeeperState = {
   /** Age in ms of the oldest record that is not stored. */
   readonly lagMs: number
   readonly journalBytes: number
+  readonly telemetry: TelemetryFigures
+}
+
+/** By signal. */
+type TelemetryFigures = {
+  readonly [signal: string]: {
+    readonly exported: number
+    readonly dropped: Readonly<Record<string, number>>
+    readonly waiting: number
+  }
 }
 
 const ROWS = 'Rows added to the usage database since the start of its thread.'
 
 /** What the process that stores the journals of all of them knows. */
-export const bookkeeperReadings = ({ lagMs, journalBytes, requests, attempts }: BookkeeperState): Reading[] => [
+export const bookkeeperReadings = ({
+  lagMs,
+  journalBytes,
+  requests,
+  attempts,
+  telemetry,
+}: BookkeeperState): Reading[] => [
   {
     name: 'ledger_lag_seconds',
     help: 'Age of the oldest usage record that is not in the database; 0: all are.',
@@ -48,6 +64,30 @@ export const bookkeeperReadings = ({ lagMs, journalBytes, requests, attempts }: 
   { name: 'ledger_journal_bytes', help: 'Size of the usage journal on the disk.', labels: {}, value: journalBytes },
   { name: 'ledger_rows_total', help: ROWS, labels: { table: 'request' }, value: requests, kind: 'counter' },
   { name: 'ledger_rows_total', help: ROWS, labels: { table: 'attempt' }, value: attempts, kind: 'counter' },
+  ...Object.entries(telemetry).flatMap(([signal, figures]) => signalReadings(signal, figures)),
+]
+
+const DROPPED =
+  'Items of telemetry that were dropped: too many waited (`full`), the receiver refused them, or failed, or the process ended.'
+
+const signalReadings = (signal: string, { exported, dropped, waiting }: TelemetryFigures[string]): Reading[] => [
+  {
+    name: 'otlp_exported_total',
+    help: 'Items of telemetry that the receiver accepted.',
+    labels: { signal },
+    value: exported,
+    kind: 'counter',
+  },
+  { name: 'otlp_waiting', help: 'Items of telemetry that wait for the receiver.', labels: { signal }, value: waiting },
+  ...Object.entries(dropped).map(
+    ([why, value]): Reading => ({
+      name: 'otlp_dropped_total',
+      help: DROPPED,
+      labels: { signal, why },
+      value,
+      kind: 'counter',
+    }),
+  ),
 ]
 
 type ExportFacts = {

@@ -7,12 +7,12 @@ import type { AttemptSource, OpenAttempt, OpenCall } from './open-attempt.ts'
 /** Characters of a text that a client or a provider has chosen. */
 const MOST = 80
 
-export const requestSpan = ({ id, method, span, asked }: OpenCall, at: number): SpanNoted => ({
+export const requestSpan = ({ id, method, span, asked, session }: OpenCall, at: number): SpanNoted => ({
   type: 'span',
   at,
   request: id,
   attempt: null,
-  facts: { method, state: span?.state, ...asked },
+  facts: { method, state: span?.state, session: session?.name ? session.id : null, ...asked },
 })
 
 /** The settings of a request that its spans state. Those that are no numbers are left out. */

@@ -109,6 +109,8 @@ const serverFacts = (row: RequestRow, http: Pick<SpanValues, 'method' | 'httpRou
   attempts: row.attempts,
   cost: row.cost,
   overhead: row.overhead_us,
+  session: row.session,
+  agent: row.agent,
   outcome: row.outcome,
 })
 
@@ -128,6 +130,7 @@ const attemptFacts = (row: RequestRow, attempt: StoredEnd, own: SpanFacts): Span
     choices: choices === 1 ? undefined : choices,
     effort: own.effort,
     outputType: outputType(row.style, own.format),
+    conversation: own.session,
     responseId: own.id,
     responseModel: own.model,
     finishReasons: finishOf(attempt, own),

@@ -100,7 +100,7 @@ test('ledger: what is in the journal is stored at intervals, and at once on requ
   assert.equal(await client.flush(), null)
   assert.equal(requestsIn(folder), 20)
   const { journalBytes, commits, ...counts } = client.progress
-  assert.deepEqual(counts, { records: 41, orphans: 0, requests: 20, attempts: 20, lagMs: 0 })
+  assert.deepEqual(counts, { records: 41, orphans: 0, requests: 20, attempts: 20, lagMs: 0, telemetry: {} })
   assert.ok(journalBytes > 41 && commits.length > 0)
   await serve(21, 30)
   await until(() => requestsIn(folder) === 30, 'stored without a request')

@@ -3,7 +3,7 @@
  * full or missing disk blocks nothing but that thread.
  */
 import type { CounterSpend } from '../../core/journal.ts'
-import type { TelemetryOptions, TelemetryState } from '../../observe/otlp/telemetry-options.ts'
+import type { TelemetryOptions } from '../../observe/otlp/telemetry-options.ts'
 import { ThreadClient } from '../../storage/thread/connect-thread.ts'
 import type { BookkeeperEvent, BookkeeperOptions } from './bookkeeper.ts'
 import type { Adjusted, Adjustment, CountedPeriodOf, LedgerSum, UsageLimits } from './ledger-store.ts'
@@ -34,7 +34,6 @@ export class LedgerClient {
   readonly #thread: ThreadClient<typeof program>
   #problem: string | null = null
   #progress = NO_PROGRESS
-  #telemetry: TelemetryState = {}
 
   constructor(options: LedgerClientOptions) {
     this.#options = options
@@ -52,9 +51,6 @@ export class LedgerClient {
           this.#progress = progress
           options.onProgress?.(progress)
         },
-        telemetry: (state) => {
-          this.#telemetry = state
-        },
       },
       onProblem: (problem) => this.#degrade(problem),
     })
@@ -68,11 +64,6 @@ export class LedgerClient {
   /** What the current thread has stored, at most 1 s ago. */
   get progress(): BookkeeperProgress {
     return this.#progress
-  }
-
-  /** What the current thread has exported, at most 1 s ago. */
-  get telemetry(): TelemetryState {
-    return this.#telemetry
   }
 
   /** Starts the thread unless it runs. */

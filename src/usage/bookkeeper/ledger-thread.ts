@@ -13,11 +13,7 @@ type LedgerThreadOptions = BookkeeperOptions & {
   readonly telemetry?: TelemetryOptions | null
 }
 
-type LedgerEvents = {
-  readonly event: BookkeeperEvent
-  readonly progress: BookkeeperProgress
-  readonly telemetry: TelemetryState
-}
+type LedgerEvents = { readonly event: BookkeeperEvent; readonly progress: BookkeeperProgress }
 
 /** The export of telemetry. */
 type Exporting = StoredListener & { readonly state: () => TelemetryState; readonly close: () => Promise<void> }
@@ -137,8 +133,7 @@ class LedgerThread {
     const now = performance.now()
     if (now < this.#reportAt && !isDue) return
     this.#reportAt = now + PROGRESS
-    if (this.#telemetry) this.#emit('telemetry', this.#telemetry.state())
-    const progress = this.#bookkeeper.takeProgress()
+    const progress = { ...this.#bookkeeper.takeProgress(), telemetry: this.#telemetry?.state() ?? {} }
     if (isSameProgress(progress, this.#reported)) return
     this.#reported = progress
     this.#emit('progress', progress)
@@ -158,7 +153,6 @@ class LedgerThread {
   async #close(): Promise<void> {
     await this.#bookkeeper.close()
     await this.#telemetry?.close()
-    if (this.#telemetry) this.#emit('telemetry', this.#telemetry.state())
     this.#closed.resolve()
   }
 }

@@ -1,3 +1,5 @@
+import type { TelemetryState } from '../../observe/otlp/telemetry-options.ts'
+
 /** How far the bookkeeper has come, since the start of its thread. */
 export type BookkeeperProgress = {
   /** Records stored. */
@@ -13,6 +15,8 @@ export type BookkeeperProgress = {
   readonly journalBytes: number
   /** Time of each transaction since the last report, in ms. */
   readonly commits: readonly number[]
+  /** What was exported of each signal; without members: none is. */
+  readonly telemetry: TelemetryState
 }
 
 /** Its operation in `headgate_store_seconds`. */
@@ -26,6 +30,7 @@ export const NO_PROGRESS: BookkeeperProgress = {
   lagMs: 0,
   journalBytes: 0,
   commits: [],
+  telemetry: {},
 }
 
 /** Whether there is nothing to report. */
@@ -36,4 +41,5 @@ export const isSameProgress = (one: BookkeeperProgress, other: BookkeeperProgres
   one.requests === other.requests &&
   one.attempts === other.attempts &&
   one.lagMs === other.lagMs &&
-  one.journalBytes === other.journalBytes
+  one.journalBytes === other.journalBytes &&
+  JSON.stringify(one.telemetry) === JSON.stringify(other.telemetry)

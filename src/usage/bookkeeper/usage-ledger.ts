@@ -6,7 +6,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { AttemptOpened, Journal, JournalListener } from '../../core/journal.ts'
 import type { Settings } from '../../core/settings.ts'
-import type { TelemetryOptions, TelemetryState } from '../../observe/otlp/telemetry-options.ts'
+import type { TelemetryOptions } from '../../observe/otlp/telemetry-options.ts'
 import { sharedDatabase } from '../../storage/sql/shared-database.ts'
 import type { OnStoreTime } from '../../storage/thread/on-store-time.ts'
 import { USAGE_FILE } from '../journal/file.ts'
@@ -113,11 +113,6 @@ export class UsageLedger implements Journal {
   /** What the bookkeeper of this process has stored; nothing if another process stores the journal. */
   progress(): BookkeeperProgress {
     return this.#loaded?.client?.progress ?? NO_PROGRESS
-  }
-
-  /** What the bookkeeper of this process has exported. */
-  telemetry(): TelemetryState {
-    return this.#loaded?.client?.telemetry ?? {}
   }
 
   openAttempt(record: AttemptOpened, listener: JournalListener): void {

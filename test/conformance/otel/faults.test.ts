@@ -1,0 +1,112 @@
+/** A receiver that fails harms nothing but its spans; and no text of a client leaves the gateway. */
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { test } from 'node:test'
+import type { Started } from '../../e2e/support/process.ts'
+import { bodyFor, stage } from '../../e2e/support/stage.ts'
+import { answerWith, failWith } from '../../support/answers.ts'
+import { type FakeReceiver, startReceiver } from '../../support/otlp.ts'
+import { type Act, type UpstreamRequest, until } from '../../support/upstream.ts'
+
+const { gateway, upstream, keep } = stage()
+
+const receiver = async (): Promise<FakeReceiver> => {
+  const made = await startReceiver()
+  keep(() => made.close())
+  return made
+}
+
+const call = async ({ url }: Started, path: string, body: object, headers: Readonly<Record<string, string>> = {}) => {
+  const response = await fetch(url + path, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+  })
+  await response.text()
+  return response.status
+}
+
+const figure = async ({ url }: Started, name: string): Promise<number> => {
+  const page = await (await fetch(`${url}/metrics`)).text()
+  return Number(
+    page
+      .split('\n')
+      .find((line) => line.startsWith(`headgate_${name} `))
+      ?.split(' ')[1],
+  )
+}
+
+const memoryOf = ({ child: { pid } }: Started): number =>
+  Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024
+
+test('telemetry: a frozen receiver costs neither requests nor memory, and the end of the process 3 s', async () => {
+  const [one, otlp] = [await upstream((request) => answerWith(request, { text: 'Hello' })), await receiver()]
+  otlp.answer = () => 'never'
+  const it = await gateway({
+    providers: { one: { baseUrl: `${one.url}/v1` } },
+    otel: { endpoint: otlp.url, timeout: 1_000 },
+  })
+  const send = async (count: number) => {
+    let left = count
+    const client = async () => {
+      while (left-- > 0) assert.equal(await call(it, '/v1/chat/completions', bodyFor('chat', 'one/m', false)), 200)
+    }
+    await Promise.all(Array.from({ length: 10 }, client))
+  }
+  await send(600)
+  const before = memoryOf(it)
+  await send(2_000)
+  // 4,000 spans wait at most, of about 1 KB each.
+  assert.ok(memoryOf(it) - before < 40, `${before} MB, then ${memoryOf(it)} MB`)
+  let dropped = 0
+  for (const end = performance.now() + 30_000; dropped === 0 && performance.now() < end; )
+    dropped = await figure(it, 'otlp_dropped_total{signal="traces",why="failed"}')
+  assert.ok(dropped > 0)
+  const health = await (await fetch(`${it.url}/health`)).text()
+  assert.match(health, /"status":"ok"/)
+  const since = performance.now()
+  assert.equal(await it.stop(), 0)
+  assert.ok(performance.now() - since < 10_000, `${performance.now() - since} ms`)
+})
+
+const CANARIES = [
+  'canary-prompt',
+  'canary-system',
+  'canary-answer',
+  'canary-stop',
+  'canary-tool',
+  'canary-error',
+] as const
+const SECRETS = ['canary-header', 'sk-one-one-0123456789', 'canary-baggage', 'canary-agent', 'canary-user'] as const
+
+test('telemetry: no prompt, answer, header or key is exported', async () => {
+  const answer = (request: UpstreamRequest): Act =>
+    request.number % 3 === 0
+      ? failWith(request, 500, { type: 'server_error', message: 'canary-error of canary-prompt' })
+      : answerWith(request, { text: 'canary-answer' })
+  const [one, otlp] = [await upstream(answer), await receiver()]
+  const it = await gateway({
+    providers: { one: { baseUrl: `${one.url}/v1` }, anthropic: { kind: 'anthropic', baseUrl: one.url } },
+    fallback: 'none',
+    otel: { endpoint: otlp.url, protocol: 'http/json', headers: ['x-api-key=for%20receiver'] },
+  })
+  const texts = {
+    stop: ['canary-stop'],
+    user: 'canary-user',
+    tools: [{ type: 'function', function: { name: 'canary-tool', parameters: { type: 'object' } } }],
+    messages: [
+      { role: 'system', content: 'canary-system' },
+      { role: 'user', content: 'canary-prompt' },
+    ],
+  }
+  const headers = { 'x-other': 'canary-header', baggage: 'a=canary-baggage', 'user-agent': 'canary-agent' }
+  for (const stream of [false, true, false, true, false, true])
+    await call(it, '/v1/chat/completions', { ...bodyFor('chat', 'one/m', stream), ...texts }, headers)
+  await call(it, '/v1/messages', { model: 'anthropic/m', max_tokens: 9, messages: texts.messages.slice(1) }, headers)
+  await until('spans are received', () => otlp.spans().length >= 14)
+  const sent = otlp.posts.map(({ text }) => text).join('\n')
+  assert.match(sent, /gen_ai\.request\.model/)
+  for (const text of [...CANARIES, ...SECRETS]) assert.ok(!sent.includes(text), text)
+  assert.equal(otlp.posts[0]?.headers['x-api-key'], 'for receiver')
+  assert.doesNotMatch(it.output(), /for receiver|for%20receiver/)
+})

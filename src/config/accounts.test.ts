@@ -78,6 +78,7 @@ test('accounts: teams, keys, budgets and prices of the file', () => {
     access: { ...FULL_ACCESS, models: ['openai/*', 'fast'], ips: [] },
     limits: { ...NO_LIMITS, tokensPerMinute: 200_000 },
     require: NO_REQUIRE,
+    loops: null,
     tags: { 'cost-centre': '4711' },
   })
   assert.deepEqual([byDefault?.id, byDefault?.status], ['team_default', 'blocked'])
@@ -92,6 +93,7 @@ test('accounts: teams, keys, budgets and prices of the file', () => {
     cache: null,
     logBodies: false,
     requireSession: false,
+    loops: null,
     secrets: [{ digest: DIGEST, last4: '', createdAt: 0, until: null }],
     createdAt: 0,
     expiresAt: Date.UTC(2027, 1, 20),
@@ -412,7 +414,7 @@ const stored: AccountRecords = {
   ...NO_ACCOUNTS,
   teams: [
     ...[{ id: 'team_stored', name: 'stored', status: 'active' as const, access: FULL_ACCESS, limits: NO_LIMITS }].map(
-      (team) => ({ ...team, require: NO_REQUIRE, cache: null, tags: {}, managed: 'api' as const }),
+      (team) => ({ ...team, require: NO_REQUIRE, loops: null, cache: null, tags: {}, managed: 'api' as const }),
     ),
   ],
 }

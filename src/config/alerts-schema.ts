@@ -40,6 +40,10 @@ export const alertsSchema = z.strictObject({
         .boolean()
         .default(true)
         .describe('the token of `auth.admin` is used although people sign in (`sso`)'),
+      loop: z
+        .boolean()
+        .default(true)
+        .describe('an agent repeats itself in a session, where `loops` is `alert` or `block`'),
       guardErrors: z
         .int()
         .min(0)

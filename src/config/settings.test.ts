@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { lines, load, loaded } from '../../test/support/config.ts'
 import { defaultSettings } from '../../test/support/settings.ts'
+import { POLLING_TOOLS } from '../core/loops.ts'
 import { allowedBy, envName, type SettingRow } from './definition.ts'
 import { misspelledSettings } from './environment.ts'
 import { launchRows, settingRows } from './rows.ts'
@@ -131,6 +132,8 @@ test('every documented setting exists with its name and default', () => {
     ['usage.rollupTag', 'USAGE_ROLLUP_TAG', undefined],
     ['usage.endUser', 'USAGE_END_USER', false],
     ['sessions.guess', 'SESSIONS_GUESS', false],
+    ['loops.action', 'LOOPS_ACTION', 'off'],
+    ['loops.polling', 'LOOPS_POLLING', POLLING_TOOLS],
     ['usage.drainOnAbort', 'USAGE_DRAIN_ON_ABORT', false],
     ['export.s3.bucket', 'EXPORT_S3_BUCKET', undefined],
     ['export.s3.prefix', 'EXPORT_S3_PREFIX', 'headgate'],

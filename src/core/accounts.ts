@@ -1,5 +1,6 @@
 /** Teams, client keys and budgets as plain data. Times in ms since 1970, amounts in nano-dollars. */
 import type { Require } from './data-policy.ts'
+import type { LoopAction } from './loops.ts'
 import type { Nano } from './money.ts'
 import type { SignedIn } from './sign-in.ts'
 
@@ -64,6 +65,8 @@ export type Team = {
   readonly limits: AccountLimits
   /** What targets of its requests must satisfy. */
   readonly require: Require
+  /** What is done when agents repeat themselves, if that is stricter than for all; absent or null: nothing more. */
+  readonly loops?: LoopAction | null | undefined
   /** Null: as the route. */
   readonly cache: CacheRules | null
   readonly tags: Tags
@@ -101,6 +104,8 @@ export type ClientKey = {
   readonly cache: CacheRules | null
   /** Stores the bodies of its requests, redacted. */
   readonly logBodies: boolean
+  /** As of its team; the stricter one applies. */
+  readonly loops?: LoopAction | null | undefined
   /** Refuses its requests that name no session; absent: false. */
   readonly requireSession?: boolean | undefined
   readonly tags: Tags
@@ -134,6 +139,8 @@ export type Client = {
   readonly requireSession?: true
   /** The person who signed in; absent: the client is a key or a program. */
   readonly person?: ClientPerson
+  /** The stricter one of the team and of the key; absent: off. */
+  readonly loops?: LoopAction
 }
 
 /** A person as the issuer stated it, for the time of one access token. */

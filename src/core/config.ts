@@ -64,6 +64,8 @@ export type Alerts = {
     readonly policyBreach: boolean
     /** The token of `auth.admin` is used although people sign in. */
     readonly breakGlass: boolean
+    /** An agent repeats itself in a session, where `loops` is `alert` or `block`. */
+    readonly loop: boolean
     /** Requests in ten minutes that the service of a guard has not checked; 0: no alert. */
     readonly guardErrors: number
     /** ms for which a store does not respond. */

@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { SAMPLERS } from './call-span.ts'
 import { COMMON_KINDS, FINDER_KINDS } from './finder-kinds.ts'
 import { patternProblem } from './linear-pattern.ts'
+import { LOOP_ACTIONS, POLLING_TOOLS } from './loops.ts'
 
 /** 2^31 − 1 ms: the longest delay of a Node timer; a longer one fires immediately. */
 const LONGEST = 2_147_483_647
@@ -353,6 +354,23 @@ export const settingsSchema = z.strictObject({
         .default(false)
         .describe(
           'put requests that name no session into one by the beginning of their conversation, marked as guessed',
+        ),
+    })
+    .prefault({}),
+  loops: z
+    .strictObject({
+      action: z
+        .enum(LOOP_ACTIONS)
+        .default('off')
+        .describe(
+          'what is done when an agent repeats itself: `header`: the answer states it, `alert`: and an alert is sent, `block`: and a loop of a session that names itself is stopped. Teams and keys can be stricter',
+        ),
+      polling: z
+        .array(z.string().trim().min(1).max(100))
+        .max(200)
+        .default(POLLING_TOOLS)
+        .describe(
+          'tools whose calls wait for something, as names or globs: they are a loop only after 20 equal results',
         ),
     })
     .prefault({}),

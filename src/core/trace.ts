@@ -2,6 +2,7 @@
 import type { Usage } from './chat.ts'
 import type { Failure } from './failure.ts'
 import type { RuleVerdict } from './guard-verdict.ts'
+import type { FoundLoop, LoopAction } from './loops.ts'
 import type { SkippedTarget } from './skipped-target.ts'
 
 export type TraceEvent =
@@ -139,5 +140,16 @@ export type GatewayEvent =
   | { readonly event: 'guard_error'; readonly id: string; readonly guard: string; readonly reason: string }
   /** The token of `auth.admin` was used although people sign in: the first use from an address in ten minutes. */
   | { readonly event: 'break_glass'; readonly id: string; readonly address: string }
+  /** An agent repeats itself. `session`: null: the request names none. `isStopped`: the request was refused. */
+  | {
+      readonly event: 'loop'
+      readonly id: string
+      readonly client?: string
+      readonly team: string
+      readonly session: string | null
+      readonly found: FoundLoop
+      readonly action: LoopAction
+      readonly isStopped: boolean
+    }
   /** An unexpected exception: a bug in the gateway. */
   | { readonly event: 'error'; readonly id?: string; readonly error: unknown }

@@ -93,6 +93,11 @@ export const logEntryOf = (event: GatewayEvent): LogEntry => {
     }
     case 'guard_error':
       return { level: 'warn', event: 'guard_error', fields: { id: event.id, guard: event.guard, reason: event.reason } }
+    case 'loop': {
+      const { id, client, session, found, action, isStopped } = event
+      const fields = { id, client, session, ...found, tool: found.tool.slice(0, 100), action, stopped: isStopped }
+      return { level: 'warn', event: 'loop', fields }
+    }
     case 'break_glass':
       return { level: 'warn', event: 'break_glass', fields: { id: event.id, address: event.address } }
     case 'error':

@@ -96,6 +96,20 @@ const RESULTS = {
   broken: 'aborted',
 } as const
 
+/** Of what checks requests. */
+const checkInstruments = (registry: Registry) => ({
+  guardErrors: registry.counter(
+    'headgate_guard_errors_total',
+    'Requests that the service of a guard has not checked.',
+    ['guard'],
+  ),
+  loops: registry.counter(
+    'headgate_loops_total',
+    'Requests of agents that repeat themselves, where `loops` looks for that.',
+    ['team', 'detector', 'level'],
+  ),
+})
+
 /** Registers all counters and histograms. */
 export const createInstruments = (registry: Registry) => {
   const target = ['provider', 'model']
@@ -179,11 +193,7 @@ export const createInstruments = (registry: Registry) => {
     ),
     alerts: registry.counter('headgate_alerts_total', 'Alerts, by result.', ['rule', 'result']),
     stores: storeTimes(registry),
-    guardErrors: registry.counter(
-      'headgate_guard_errors_total',
-      'Requests that the service of a guard has not checked.',
-      ['guard'],
-    ),
+    ...checkInstruments(registry),
     errors: registry.counter('headgate_errors_total', 'Internal errors.', []),
     first: registry.histogram(
       'headgate_ttft_seconds',
@@ -352,6 +362,10 @@ class GatewayMetrics implements Metrics {
         return
       case 'guard_error':
         return this.#instruments.guardErrors.add({ guard: event.guard })
+      case 'loop': {
+        const { team, found } = event
+        return this.#instruments.loops.add({ team, detector: found.detector, level: found.level })
+      }
       case 'break_glass':
         // The audit log has each.
         return

@@ -218,6 +218,7 @@ const EXPOSED = [
   'x-headgate-warning',
   'x-headgate-cache',
   'x-headgate-guards',
+  'x-headgate-loop',
   'age',
   'retry-after',
   'retry-after-ms',

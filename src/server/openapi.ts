@@ -318,6 +318,9 @@ const CALL_HEADERS = {
   'x-headgate-guards': header(
     'Rules of the operator that have masked texts of the request, with the number of texts: `pii=mask:3`.',
   ),
+  'x-headgate-loop': header(
+    'The agent repeats itself: `loop; repeat=bash; times=6`, the level, the detector with the tool, and how often. See docs/sessions.md.',
+  ),
   'x-headgate-dropped': header(
     'Members of the request that were dropped, as a comma-separated list of their paths in the body; on errors, those of the last attempt. A list that is too long ends in `... +37`, the number of omitted paths.',
   ),

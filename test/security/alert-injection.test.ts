@@ -14,6 +14,7 @@ const rules = {
   keyDead: false,
   policyBreach: false,
   guardErrors: 0,
+  loop: false,
   breakGlass: false,
   storeDown: 0,
   ledgerLag: 0,

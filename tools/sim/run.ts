@@ -187,6 +187,7 @@ class Simulation {
         return
       case 'break_glass':
       case 'guard_error':
+      case 'loop':
         return
       case 'policy_breach':
         return state.watch.breach(0, `policy: ${event.provider}/${event.model} ${event.lack}`)

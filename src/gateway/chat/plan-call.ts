@@ -19,6 +19,7 @@ import { type ModelCallDeps, planFor } from '../routing/planner.ts'
 import { type CacheDeps, cacheGuard } from '../sharing/cached-call.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
 import { parseInTurns } from '../upstream/parse-request.ts'
+import { loopBrake } from './loop-brake.ts'
 import { costGuard } from './stated-cost.ts'
 import type { StoredTurn } from './turn.ts'
 
@@ -111,6 +112,15 @@ const planTurn = (
   }
   const own = turn?.inbound ?? parsed
   const inbound = received.query === '' ? own : { ...own, query: received.query }
+  const looping = loopBrake(gateway, {
+    ...{ received, config, recorder },
+    request: inbound.request,
+    size: inbound.source.text.length,
+  })
+  if (looping) {
+    writeAndRecordError({ ...call, responseWriter }, looping, null)
+    return null
+  }
   const hasStoredTurns = turn !== undefined && turn.inbound !== parsed
   const body = hasStoredTurns ? null : received.body
   recorder.account.describe(textDemand({ request: inbound.request, members: inbound.body, body, plan: plan.value }))

@@ -65,6 +65,7 @@ const alertsFor = (url: string, more: Partial<Alerts> = {}): Alerts => ({
     keyDead: true,
     policyBreach: true,
     guardErrors: 5,
+    loop: true,
     breakGlass: true,
     storeDown: 0,
     ledgerLag: 0,
@@ -498,6 +499,7 @@ test('alerting: the views of several processes become one', () => {
     breaches: [],
     breakGlass: [],
     guardErrors: [],
+    loops: [],
     brokenStores: [],
     ledgerLag: 5,
   }
@@ -510,6 +512,7 @@ test('alerting: the views of several processes become one', () => {
     breaches: [{ provider: 'openai', model: 'm', lack: 'region us' }],
     breakGlass: [{ address: '203.0.113.7' }],
     guardErrors: [{ guard: 'shield', count: 3 }],
+    loops: [{ session: 'ses_a', team: 'search', detector: 'repeat', tool: 'bash', times: 5 }],
     brokenStores: [{ store: 'usage', reason: 'disk_full' }],
     ledgerLag: 7,
   }

@@ -1,7 +1,7 @@
 /** What one process has seen of requests, for the alerts of all of them. */
 import type { GatewayEvent } from '../../core/trace.ts'
 import { summaryOf } from '../../core/trace-summary.ts'
-import type { AlertView } from '../../policy/alerts/conditions.ts'
+import type { AlertView, SessionLoop } from '../../policy/alerts/conditions.ts'
 import { FailedShare } from './failed-share.ts'
 
 /** Parts of the last hour in which answers are counted, and their length in ms. */
@@ -10,6 +10,8 @@ const PART = 300_000
 
 /** Breaches that are kept: one is a bug, and the log has all. */
 const MAX_BREACHES = 20
+/** Sessions with a loop, of which one alert each is sent. */
+const MAX_LOOPS = 100
 
 type PolicyBreach = NonNullable<AlertView['breaches']>[number]
 
@@ -66,7 +68,10 @@ class AnswerCount {
 }
 
 /** The counts of one process. Plain JSON data, since workers exchange them. */
-export type ProcessCounts = Pick<AlertView, 'answers' | 'requests' | 'breaches' | 'breakGlass' | 'guardErrors'>
+export type ProcessCounts = Pick<
+  AlertView,
+  'answers' | 'requests' | 'breaches' | 'breakGlass' | 'guardErrors' | 'loops'
+>
 
 export class RequestCounts {
   readonly #answers = new AnswerCount()
@@ -78,6 +83,9 @@ export class RequestCounts {
   #breakGlass: readonly { readonly at: number; readonly address: string }[] = []
 
   readonly #guardErrors = new GuardErrorCount()
+
+  /** The last sessions that repeat themselves, by ID, and the time of the first loop. */
+  readonly #loops = new Map<string, { readonly at: number; readonly loop: SessionLoop }>()
 
   /** Counts failed requests, errors of guards, breaches of the data policy, and answers with estimated usage. */
   observe(event: GatewayEvent): void {
@@ -93,11 +101,21 @@ export class RequestCounts {
         ...this.#breakGlass.slice(1 - BREAK_GLASS.addresses),
         { at: Date.now(), address: event.address },
       ]
+    if (event.event === 'loop') this.#noteLoop(event)
     if (event.event === 'guard_error') this.#guardErrors.add(Date.now(), event.guard)
     if (event.event !== 'request') return
     this.#requests.add(Date.now(), summaryOf(event.trace))
     const used = event.trace.findLast((one) => one.type === 'usage')
     if (used) this.#answers.add(Date.now(), used.estimated === true)
+  }
+
+  #noteLoop({ session, team, found, action }: Extract<GatewayEvent, { event: 'loop' }>): void {
+    const { level, detector, tool, times } = found
+    const isAlert = action === 'alert' || action === 'block'
+    if (!isAlert || level !== 'loop' || session === null || this.#loops.has(session)) return
+    const [oldest] = this.#loops.size >= MAX_LOOPS ? this.#loops.keys() : []
+    if (oldest !== undefined) this.#loops.delete(oldest)
+    this.#loops.set(session, { at: Date.now(), loop: { session, team, detector, tool, times } })
   }
 
   /** Answers of the last hour, and requests of the last `window` ms. */
@@ -113,6 +131,7 @@ export class RequestCounts {
       breaches,
       breakGlass,
       guardErrors: this.#guardErrors.sums(now),
+      loops: [...this.#loops.values()].flatMap(({ at, loop }) => (at > now - PARTS * PART ? [loop] : [])),
     }
   }
 }

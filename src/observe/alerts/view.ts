@@ -100,6 +100,10 @@ export const joinViews = (all: readonly ProcessView[]): ProcessView => {
       ),
       ([guard, errors]) => ({ guard, count: errors.reduce((total, { count }) => total + count, 0) }),
     ),
+    loops: firstOfEach(
+      all.flatMap(({ loops = [] }) => loops),
+      ({ session }) => session,
+    ),
     breaches: firstOfEach(
       all.flatMap(({ breaches = [] }) => breaches),
       ({ provider, model }) => `${provider} ${model}`,

@@ -79,6 +79,13 @@ export const liveEventOf = (event: GatewayEvent, view: LiveView): Omit<LiveEvent
       const { id, guard, reason } = event
       return made('log', 'log', [], { at, level: 'warn', event: 'guard_error', request: id, guard, reason })
     }
+    case 'loop': {
+      const { id, client, session, found, isStopped } = event
+      const teams = [teamIdOf(client, view)]
+      const { level: found_level, detector, times } = found
+      const seen = { found: found_level, detector, tool: found.tool.slice(0, 100), times, session, stopped: isStopped }
+      return made('log', 'log', teams, { at, level: 'warn', event: 'loop', request: id, ...seen })
+    }
     case 'break_glass': {
       const { id, address } = event
       return made('log', 'log', [], { at, level: 'warn', event: 'break_glass', request: id, address })

@@ -1,5 +1,6 @@
 /** The client that a key and its team make. */
 import type { Client, ClientKey, KeySecret, Team } from '../../core/accounts.ts'
+import { strictest } from '../../core/loops.ts'
 import { combined } from './data-policy.ts'
 
 /** Whether a key may be used. All but `active` and `team_blocked` have the same response: an unknown key. */
@@ -18,13 +19,24 @@ export const isCurrent = ({ until }: KeySecret, now: number): boolean => until =
 /** What a client has of its key, or of what stands in its place. */
 type ClientMembers = Pick<
   ClientKey,
-  'id' | 'name' | 'access' | 'limits' | 'require' | 'defaultRoute' | 'cache' | 'logBodies' | 'requireSession' | 'tags'
+  | 'id'
+  | 'name'
+  | 'access'
+  | 'limits'
+  | 'require'
+  | 'defaultRoute'
+  | 'cache'
+  | 'logBodies'
+  | 'requireSession'
+  | 'loops'
+  | 'tags'
 >
 
 /** The client of a key. Access and limits of the team come first; both apply. */
 export const clientOf = (key: ClientMembers, team: Team): Client => {
   const tags = { ...team.tags, ...key.tags }
   const require = combined(team.require, key.require)
+  const loops = strictest(team.loops, key.loops)
   return {
     id: key.id,
     owner: key.id,
@@ -42,6 +54,7 @@ export const clientOf = (key: ClientMembers, team: Team): Client => {
     ...(require && { require }),
     ...(key.logBodies && { logBodies: true }),
     ...(key.requireSession && { requireSession: true }),
+    ...(loops !== 'off' && { loops }),
   }
 }
 

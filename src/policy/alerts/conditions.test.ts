@@ -13,6 +13,7 @@ const rules: Alerts['rules'] = {
   keyDead: true,
   policyBreach: true,
   guardErrors: 5,
+  loop: true,
   breakGlass: true,
   storeDown: 60_000,
   ledgerLag: 60_000,
@@ -28,6 +29,7 @@ const NO_RULES: Alerts['rules'] = {
   keyDead: false,
   policyBreach: false,
   guardErrors: 0,
+  loop: false,
   breakGlass: false,
   storeDown: 0,
   ledgerLag: 0,
@@ -105,6 +107,11 @@ const cases: readonly (readonly [name: string, view: Partial<AlertView>, expecte
     'a use of auth.admin where people sign in',
     { breakGlass: [{ address: '203.0.113.7' }] },
     ['auth.break_glass critical bootstrap 203.0.113.7 '],
+  ],
+  [
+    'a loop',
+    { loops: [{ session: 'ses_a', team: 'search', detector: 'repeat', tool: 'bash', times: 5 }] },
+    ['session.loop warning ses_a  '],
   ],
   ['few errors of a guard', { guardErrors: [{ guard: 'shield', count: 4 }] }, []],
   [

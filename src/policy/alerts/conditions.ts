@@ -1,6 +1,7 @@
 /** What deserves an alert now. Pure: `alert-state.ts` decides when an alert is sent, and that it is sent once. */
 import type { Budget, ClientKey } from '../../core/accounts.ts'
 import type { Alerts } from '../../core/config.ts'
+import type { FoundLoop } from '../../core/loops.ts'
 import { formatDollars, type Nano } from '../../core/money.ts'
 import { boundedMessage, quotedName } from './quoted-name.ts'
 
@@ -38,6 +39,12 @@ export type BudgetView = {
   readonly spent: Nano
 }
 
+/** `session`: its ID. */
+export type SessionLoop = Pick<FoundLoop, 'detector' | 'tool' | 'times'> & {
+  readonly session: string
+  readonly team: string
+}
+
 /** The current state of the gateway. Times in ms. */
 export type AlertView = {
   readonly now: number
@@ -59,6 +66,8 @@ export type AlertView = {
   readonly breakGlass?: readonly { readonly address: string }[]
   /** Targets that were about to receive a request whose data policy they do not satisfy, in the last hour. Absent: none. */
   readonly breaches?: readonly { readonly provider: string; readonly model: string; readonly lack: string }[]
+  /** Loops of sessions in the last hour, where `loops` is `alert` or `block`. Absent: none. */
+  readonly loops?: readonly SessionLoop[]
   /** Requests of the last ten minutes that the service of a guard has not checked. Absent: none. */
   readonly guardErrors?: readonly { readonly guard: string; readonly count: number }[]
   readonly keys: readonly Pick<ClientKey, 'id' | 'name' | 'status' | 'expiresAt'>[]
@@ -87,6 +96,7 @@ const found = (rules: Alerts['rules'], view: AlertView): AlertCondition[] => [
   ...(rules.keyDead ? view.deadKeys.map(keyDeadCondition) : []),
   ...(rules.breakGlass ? (view.breakGlass ?? []).map(breakGlassCondition) : []),
   ...guardConditions(rules, view),
+  ...(rules.loop ? (view.loops ?? []).map(loopCondition) : []),
   ...(rules.policyBreach ? (view.breaches ?? []).map(breachCondition) : []),
   ...(rules.storeDown === 0 ? [] : view.brokenStores.map((broken) => storeCondition(rules, broken))),
   ...(rules.ledgerLag === 0 || view.ledgerLag < rules.ledgerLag ? [] : [lagCondition(rules, view)]),
@@ -234,6 +244,18 @@ const guardConditions = ({ guardErrors }: Alerts['rules'], view: AlertView): Ale
       message: `The service of the guard ${quotedName(guard)} has not checked ${count} requests in the last ten minutes. The log has the reasons (guard_error).`,
     }
   })
+
+/** One alert for a session. */
+const loopCondition = ({ session, team, detector, tool, times }: SessionLoop): AlertCondition => ({
+  ...EPISODE,
+  rule: 'loop',
+  type: 'session.loop',
+  severity: 'warning',
+  object: { kind: 'session', id: session, name: session },
+  after: 0,
+  value: times,
+  message: `The session ${session} of the team ${quotedName(team)} repeats itself (${detector}${tool === '' ? '' : ` ${quotedName(tool)}`}, ${times} times). headgate explain --session shows its requests.`,
+})
 
 const breachCondition = ({ provider, model, lack }: NonNullable<AlertView['breaches']>[number]): AlertCondition => ({
   ...EPISODE,

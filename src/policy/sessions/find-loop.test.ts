@@ -14,8 +14,9 @@ import {
 } from '../../../test/support/loop-traces.ts'
 import { fork } from '../../../tools/sim/chance.ts'
 import type { Message } from '../../core/chat.ts'
+import type { FoundLoop } from '../../core/loops.ts'
 import { agentTurns } from './agent-turns.ts'
-import { type FoundLoop, findLoop } from './find-loop.ts'
+import { findLoop } from './find-loop.ts'
 
 const POLLING = ['bashoutput', 'write_stdin', 'wait_agent']
 

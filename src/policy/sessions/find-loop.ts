@@ -2,20 +2,9 @@
  * Finds whether an agent repeats itself, in the history that it sends with a request. No state is kept, so each gateway can judge
  * each request. Thresholds are numbers of turns.
  */
+import { type FoundLoop, LOOP_DETECTORS, type LoopDetector } from '../../core/loops.ts'
 import type { AgentTurn, ToolUse } from './agent-turns.ts'
 import { UseTexts } from './use-texts.ts'
-
-/** In the order in which they are reported. */
-export const DETECTORS = ['repeat', 'cycle', 'same-error', 'no-news', 'say'] as const
-export type Detector = (typeof DETECTORS)[number]
-
-/** `tool`: that of the last call; empty: it calls none. `times`: of `cycle` rounds, otherwise turns. */
-export type FoundLoop = {
-  readonly level: 'suspect' | 'loop'
-  readonly detector: Detector
-  readonly tool: string
-  readonly times: number
-}
 
 export type LoopOptions = {
   /** Whether calls of this tool wait for something, so that equal results are usual. */
@@ -27,7 +16,7 @@ export type LoopOptions = {
 type Threshold = { readonly suspect: number; readonly loop: number }
 
 /** gemini-cli stops after 5 equal calls. */
-const THRESHOLDS: { readonly [detector in Detector]: Threshold } = {
+const THRESHOLDS: { readonly [detector in LoopDetector]: Threshold } = {
   repeat: { suspect: 3, loop: 5 },
   cycle: { suspect: 3, loop: 4 },
   'same-error': { suspect: 4, loop: 6 },
@@ -49,7 +38,7 @@ export const findLoop = (turns: readonly AgentTurn[], options: LoopOptions): Fou
   const last = turns.at(-1)
   const tool = last?.uses.at(-1)?.tool ?? ''
   let suspected: FoundLoop | null = null
-  for (const detector of DETECTORS) {
+  for (const detector of LOOP_DETECTORS) {
     const times = COUNT[detector](turns, texts, options)
     const { suspect, loop } = THRESHOLDS[detector]
     if (times >= loop) return { level: 'loop', detector, tool, times }
@@ -162,7 +151,7 @@ const saidAgain: Count = (turns) => {
   return times
 }
 
-const COUNT: { readonly [detector in Detector]: Count } = {
+const COUNT: { readonly [detector in LoopDetector]: Count } = {
   repeat: repeated,
   cycle: cycled,
   'same-error': sameErrors,

@@ -61,6 +61,7 @@ const cache = fc.option(
   }),
   { nil: null },
 )
+const loops = fc.constantFrom(null, 'header' as const, 'block' as const)
 const require = fc.record({
   region: fc.option(fc.uniqueArray(fc.constantFrom('eu', 'eu-de', 'local', 'no')), { nil: null }),
   retention: fc.option(fc.integer({ min: 0, max: 36_500 }), { nil: null }),
@@ -77,6 +78,7 @@ const teams: fc.Arbitrary<readonly Team[]> = fc.uniqueArray(name, { maxLength: 4
         access,
         limits,
         require,
+        loops,
         cache,
         tags,
         status: fc.constantFrom('active' as const, 'blocked' as const),
@@ -98,6 +100,7 @@ const keysOf = (of: readonly Team[]): fc.Arbitrary<readonly ClientKey[]> =>
             access,
             limits,
             require,
+            loops,
             cache,
             tags,
             team: fc.constantFrom(DEFAULT_TEAM.id, ...of.map(({ id }) => id)),

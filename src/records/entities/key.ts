@@ -4,7 +4,7 @@ import { entryId, instant, memberReader, NAME, TEXT, TIME } from './member.ts'
 import { entryStatus, RESTRICTIONS } from './restrictions.ts'
 import { SECRETS, shownAs } from './shown.ts'
 
-const { access, limits, require, cache, tags } = RESTRICTIONS
+const { access, limits, require, loops, cache, tags } = RESTRICTIONS
 
 /** In every form: the body, the file, the row and the answers. */
 export const KEY_MEMBERS = {
@@ -13,6 +13,7 @@ export const KEY_MEMBERS = {
   require,
   defaultRoute: TEXT.nullable().default(null).describe('route for `auto` and for unknown model names'),
   cache,
+  loops,
   logBodies: z.boolean().default(false).describe('store the bodies of its requests, redacted'),
   requireSession: z
     .boolean()

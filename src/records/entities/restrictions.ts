@@ -1,6 +1,7 @@
 /** What teams and keys have in common: access, limits, cache and tags. In every form: the body, the file, the row, the answers. */
 import { z } from 'zod'
 import { MAX_REQUIRE, REGION } from '../../core/data-policy.ts'
+import { LOOP_ACTIONS } from '../../core/loops.ts'
 import { accessList } from './member.ts'
 import { tags } from './tags.ts'
 
@@ -94,6 +95,13 @@ export const RESTRICTIONS = {
     .prefault({})
     .describe('limits of its own; those of the team and of the key both apply'),
   require: REQUIRE.prefault({}).describe(`${REQUIRE_USE}; those of the team and of the key both apply`),
+  loops: z
+    .enum(LOOP_ACTIONS)
+    .nullable()
+    .default(null)
+    .describe(
+      'what is done when an agent repeats itself; of `loops.action`, the team and the key the strictest applies',
+    ),
   cache: CACHE.nullable().default(null).describe(CACHE_USE),
   tags: tags.prefault({}).describe('names and values, for budgets and reports'),
 }

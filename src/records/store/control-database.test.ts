@@ -96,6 +96,7 @@ for (const { name, skip, start } of CONTROL_ENGINES)
         cache: null,
         logBodies: false,
         requireSession: false,
+        loops: null,
         tags: { app: 'search' },
         status: 'active',
         created_at: '2026-11-23T12:00:00.000Z',

@@ -35,6 +35,7 @@ const key = (members: Partial<KeyRecord> = {}): KeyRecord => ({
   cache: null,
   logBodies: false,
   requireSession: false,
+  loops: null,
   tags: {},
   prefix: 'hgk_',
   last4: '9f21',

@@ -16,9 +16,6 @@ const receiverSchema = z.strictObject({
 export const claudeSchema = z.strictObject({
   enabled: z.boolean().default(false).describe('people sign in with Claude Code (`forceLoginGatewayUrl`); needs `sso`'),
   loginNotice: z.string().max(MAX.notice).optional().describe('shown beside the code of a sign-in'),
-  billingTag: text
-    .optional()
-    .describe('request tag with a group of the person (`attributionProject`), which becomes a tag of the usage data'),
   policies: z
     .array(
       z.strictObject({

@@ -13,7 +13,6 @@ const SSO = `sso:
 const whole = `${SSO}claude:
   enabled: true
   loginNotice: Call 4357 for help
-  billingTag: project
   policies:
     - settings: { permissions: { deny: [ WebFetch ] }, "a b": { "9": null, "10": [ 1, true, "60000" ] } }
     - { match: { groups: [ devs ], domains: [ "@Corp.Example" ], teams: [ search ] }, settings: {} }
@@ -25,7 +24,7 @@ test('claude: the section is read with its defaults', () => {
   const { claude } = loaded({ env, yaml: whole }).config
   assert.ok(claude)
   const { policies, receivers, ...texts } = claude
-  assert.deepEqual(texts, { loginNotice: 'Call 4357 for help', billingTag: 'project' })
+  assert.deepEqual(texts, { loginNotice: 'Call 4357 for help' })
   assert.deepEqual(policies, [
     {
       match: { groups: null, domains: null, teams: null },

@@ -31,7 +31,7 @@ export const claudeFrom = (entry: ClaudeEntry, hasSignIn: boolean, report: Accou
     receiverFrom(one, ['claude', 'telemetry', 'forward', index], report),
   )
   if (!entry.enabled) return null
-  return { policies, receivers, loginNotice: entry.loginNotice ?? null, billingTag: entry.billingTag ?? null }
+  return { policies, receivers, loginNotice: entry.loginNotice ?? null }
 }
 
 const receiverFrom = (

@@ -32,6 +32,4 @@ export type ClaudeSettings = {
   readonly receivers: readonly ClaudeReceiver[]
   /** Shown beside the code of a sign-in; null: nothing. */
   readonly loginNotice: string | null
-  /** The tag of a request that names a group of the person, which becomes a tag of the ledger; null: none. */
-  readonly billingTag: string | null
 }

@@ -5,10 +5,10 @@ import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
-import { signInProgram } from '../support/device-flow.ts'
+import { beginDevice, signInProgram } from '../support/device-flow.ts'
 import { type IdentityProviderFixture, startIdentityProvider } from '../support/identity-provider.ts'
 import { freePorts } from '../support/ports.ts'
-import { type Started, start } from './support/process.ts'
+import { post, type Started, start } from './support/process.ts'
 
 const ADMIN = 'break-glass-token-of-the-operator'
 const KEY = 'key-of-a-program-0123456789'
@@ -41,6 +41,7 @@ sso:
 teams: { search: {} }
 claude:
   enabled: true
+  loginNotice: Call 4357 if the code differs.
   policies:
     - settings: { permissions: { deny: [ WebFetch ] } }
     - { match: { groups: [ leads ] }, settings: { model: opus, permissions: { deny: [ "Bash(rm:*)" ] } } }
@@ -124,6 +125,23 @@ describe('the gateway protocol of Claude Code', { concurrency: false }, () => {
         .status,
       200,
     )
+  })
+
+  test('a program that signs in receives the notice, and the version of the protocol', async () => {
+    const begun = await beginDevice(url)
+    assert.equal(begun.login_notice, 'Call 4357 if the code differs.')
+    const metadata = await read(await get('/.well-known/oauth-authorization-server', {}, ''))
+    assert.equal(metadata.gateway_protocol_version, 1)
+  })
+
+  test('safeguards that no target carries are refused by name, so that the client goes on without', async () => {
+    const body = { model: 'demo/echo', max_tokens: 9, messages: [{ role: 'user', content: 'hi' }] }
+    const safeguards = [{ type: 'dangerous_tool_use', classifier_context: {} }]
+    const headers = { authorization: `Bearer ${token}` }
+    const refused = await post(`${url}/v1/messages`, { ...body, safeguards }, headers)
+    assert.equal(refused.status, 400, refused.text)
+    assert.match(JSON.parse(refused.text).error.message, /safeguards/)
+    assert.equal((await post(`${url}/v1/messages`, body, headers)).status, 200)
   })
 
   test('a person of another group receives other settings after the next sign-in', async () => {

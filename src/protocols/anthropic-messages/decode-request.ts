@@ -18,8 +18,11 @@ import { type Problems, type RequestFields, requestedModel, requestFields } from
 import { presentSettings, settingAt } from '../shared/setting-decoders.ts'
 import { DEFAULT_FORMAT_NAME } from '../shared/setting-encoders.ts'
 
-/** Members whose loss changes the meaning of the request: tools, files and the regions that may process data. */
-const ESSENTIAL = new Set(['mcp_servers', 'container', 'inference_geo'])
+/**
+ * Members whose loss changes the meaning of the request: tools, files, the regions that may process data, and checks of the answer.
+ * Claude Code sends `safeguards` in its auto mode; after a 400 that names it, it makes these checks itself.
+ */
+const ESSENTIAL = new Set(['mcp_servers', 'container', 'inference_geo', 'safeguards'])
 
 /** Decodes a messages request. The failure names the path of the first problem. */
 export const decodeRequest = (body: JsonObject): Outcome<ChatRequest> => {

@@ -37,6 +37,7 @@ export const openAdminApi = ({ tokens, onSignInProblem, ...deps }: AdminOptions)
   })
   const signIn = new SignIn({
     settings: sso,
+    claude: () => configuration.running().claude,
     sessions,
     run: control.run,
     teamOf: (name) => teamNamed(control.directory(), name)?.id,

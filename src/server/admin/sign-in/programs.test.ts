@@ -46,7 +46,13 @@ const refresh = async (issuer: () => JsonObject, settings = SETTINGS) => {
     refresh: async () => ({ claims: issuer(), idToken: null, accessToken: '', refreshToken: 'newer' }),
   }
   // The part of each that a refresh uses.
-  const programs = new Programs({ issuers: issuers as unknown as IssuerCalls, run, now: () => 1_000, report() {} })
+  const programs = new Programs({
+    claude: () => null,
+    issuers: issuers as unknown as IssuerCalls,
+    run,
+    now: () => 1_000,
+    report() {},
+  })
   const request = {
     ...{ address: '192.0.2.1', id: 'req_a' },
     readBody: async () => good('grant_type=refresh_token&refresh_token=r0'),

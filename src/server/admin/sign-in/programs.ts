@@ -1,5 +1,6 @@
 /** Programs sign in by the device flow (RFC 8628): they receive a code, which a person confirms in a browser, and then tokens. */
 import { hash, randomBytes } from 'node:crypto'
+import type { ClaudeSettings } from '../../../core/claude.ts'
 import { bad, fail, good, type Outcome } from '../../../core/failure.ts'
 import type { ResponseWriter } from '../../../core/http-exchange.ts'
 import type { JsonObject } from '../../../core/json.ts'
@@ -31,6 +32,8 @@ const DRAWS = 5
 const MAX_CLIENT = 60
 
 export type ProgramsOptions = {
+  /** The Claude Code gateway protocol; null: it is off. */
+  readonly claude: () => Pick<ClaudeSettings, 'loginNotice'> | null
   readonly issuers: IssuerCalls
   readonly run: RunOperation
   /** ms since 1970. */
@@ -62,6 +65,7 @@ export class Programs {
       grant_types_supported: [DEVICE_GRANT, 'refresh_token'],
       response_types_supported: [],
       token_endpoint_auth_methods_supported: ['none'],
+      ...(this.#options.claude() && { gateway_protocol_version: 1 }),
     })
   }
 
@@ -79,6 +83,7 @@ export class Programs {
     if (!drawn.ok) return refuse(reply, drawn.error)
     const page = settings.publicUrl + SIGN_IN_PATHS.device
     const code = shownUserCode(drawn.code)
+    const notice = this.#options.claude()?.loginNotice ?? null
     answer(reply, 200, {
       device_code: device,
       user_code: code,
@@ -86,6 +91,7 @@ export class Programs {
       verification_uri_complete: `${page}?user_code=${code}`,
       expires_in: DEVICE_LIFE / 1_000,
       interval: POLL_PAUSE / 1_000,
+      ...(notice !== null && { login_notice: notice }),
     })
   }
 

@@ -26,7 +26,7 @@ import { DevicePage } from './device-page.ts'
 import { type Identified, identify } from './identity.ts'
 import { type IssuerAnswer, IssuerCalls, IssuerUnavailable } from './issuer.ts'
 import { PAGE_HEADERS, REFUSALS, type SignInRefusal, signInPage } from './pages.ts'
-import { Programs } from './programs.ts'
+import { Programs, type ProgramsOptions } from './programs.ts'
 import { recheck } from './recheck.ts'
 import { unseal } from './sealing.ts'
 import {
@@ -45,6 +45,7 @@ import {
 export type SignInOptions = {
   /** Null: it is not configured. */
   readonly settings: () => SignInSettings | null
+  readonly claude: ProgramsOptions['claude']
   readonly sessions: Pick<Sessions, 'createForPerson'>
   readonly run: RunOperation
   /** The ID of a team by its name or ID. */
@@ -75,8 +76,8 @@ export class SignIn {
     this.#options = options
     this.#issuers = new IssuerCalls(options.dial, options.now)
     this.#failed = new FailedAttempts(options.now)
-    const { run, now, report } = options
-    this.#programs = new Programs({ issuers: this.#issuers, run, now, report })
+    const { run, now, report, claude } = options
+    this.#programs = new Programs({ claude, issuers: this.#issuers, run, now, report })
     this.#devicePage = new DevicePage({
       run,
       now,

@@ -13,11 +13,11 @@ import { type IdentityProviderFixture, startIdentityProvider, TestBrowser } from
 import { freePorts } from '../../support/ports.ts'
 import { startPostgres } from '../../support/postgres.ts'
 
-const PROGRAM =
+export const CLAUDE_PROGRAM =
   process.env.CLAUDE_PROGRAM ??
   join(AGENTS_FOLDER, '@anthropic-ai', `claude-code-${process.platform}-${process.arch}`, 'claude')
 
-export const isReferenceInstalled = existsSync(PROGRAM)
+export const isReferenceInstalled = existsSync(CLAUDE_PROGRAM)
 
 export type Reference = {
   readonly url: string
@@ -48,7 +48,7 @@ export const startReference = async (more: object, upstream = 'http://127.0.0.1:
     ...more,
   }
   writeFileSync(file, stringify(config))
-  const child = spawn(PROGRAM, ['gateway', '--config', file], {
+  const child = spawn(CLAUDE_PROGRAM, ['gateway', '--config', file], {
     env: { PATH: process.env.PATH ?? '', HOME: folder, CLAUDE_GATEWAY_ALLOW_LOOPBACK: '1' },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

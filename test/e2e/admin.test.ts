@@ -32,6 +32,7 @@ class Caller {
   readonly #url: string
   /** All secrets that were shown. */
   readonly secrets: string[] = []
+  #known: string | null = null
   #count = 0
 
   constructor({ url }: Started) {
@@ -87,27 +88,35 @@ class Caller {
     return String(JSON.parse(text).keys[0].id)
   }
 
-  /** The ID of a model call of the default team. */
-  async #request(): Promise<string> {
+  /** A model call of the default team, in a session. */
+  async #request(): Promise<{ readonly id: string; readonly session: string }> {
     const answer = await fetch(`${this.#url.replace('/admin/api', '')}/chat/completions`, {
       method: 'POST',
-      headers: { 'content-type': 'application/json', ...bearer(CLIENT) },
+      headers: { 'content-type': 'application/json', 'x-headgate-session': 'one', ...bearer(CLIENT) },
       body: JSON.stringify({ model: 'demo/echo', messages: [{ role: 'user', content: 'Hello' }] }),
     })
     assert.equal(answer.status, 200, await answer.text())
     const id = answer.headers.get('x-request-id') ?? ''
     // The ledger stores it within a second, on a busy machine later.
     for (const end = performance.now() + 120_000; performance.now() < end; ) {
-      if ((await this.send('GET', `/requests/${id}`, bearer(ADMIN))).status === 200) return id
+      const { status, text } = await this.send('GET', `/requests/${id}`, bearer(ADMIN))
+      if (status === 200) return { id, session: String(JSON.parse(text).session) }
       await new Promise((resolve) => setTimeout(resolve, 50))
     }
     return assert.fail(`the request ${id} was not stored`)
   }
 
+  /** The session of all model calls, once it is stored. */
+  async #session(): Promise<string> {
+    this.#known ??= (await this.#request()).session
+    return this.#known
+  }
+
   async #target(kind: string, n: string) {
     if (kind === 'providers') return { id: 'demo', rev: 0 }
     if (kind === 'people') return { id: UNKNOWN_PERSON, rev: 1 }
-    if (kind === 'requests') return { id: await this.#request(), rev: 0 }
+    if (kind === 'requests') return { id: (await this.#request()).id, rev: 0 }
+    if (kind === 'sessions') return { id: await this.#session(), rev: 0 }
     const make = TARGETS[kind]
     return make ? this.create(kind, make(n)) : { id: 'demo', rev: 0 }
   }
@@ -226,9 +235,9 @@ auth: { jwt: [{ name: cluster, issuer: "http://127.0.0.1:9", audience: [headgate
       else if (row.scope === 'all') assert.deepEqual([own.status, other.status], [403, 403])
       else {
         // No role is bound to a new team or to the default one; budgets without teams concern all teams.
-        const ownStatus = /^\/(?:teams|requests)\/\{/.test(row.path) ? 404 : success
+        const ownStatus = /^\/(?:teams|requests|sessions)\/\{/.test(row.path) ? 404 : success
         assert.equal(own.status, ownStatus, own.text)
-        const isOfTeamA = /^\/(?:keys|teams|requests)\/\{/.test(row.path)
+        const isOfTeamA = /^\/(?:keys|teams|requests|sessions)\/\{/.test(row.path)
         const expected = isOfTeamA ? 404 : nameOf(row) === 'POST /keys' ? 403 : success
         assert.equal(other.status, expected, other.text)
       }

@@ -1,7 +1,9 @@
 /** Sessions: recognised in every API style, recorded with their agents, and listed by a running gateway. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { answerWith } from '../support/answers.ts'
+import { skipPostgres, startPostgres } from '../support/postgres.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 import { type Started, start } from './support/process.ts'
 import { verb } from './support/verb.ts'
@@ -200,4 +202,51 @@ describe('sessions of keys', { concurrency: false }, () => {
     assert.equal((await ask('another')).status, 200)
     assert.equal((await ask(null, { key: FREE })).status, 200)
   })
+})
+
+test('sessions: all gateways that share a database obey a stop', { skip: skipPostgres }, async () => {
+  const postgres = await startPostgres()
+  const env = { AUTH_ADMIN: ADMIN, AUTH_KEYS: CLIENT, DATABASE_URL: postgres.url }
+  const gateways: Started[] = []
+  try {
+    for (let count = 0; count < 3; count++) gateways.push(await start({ env }))
+    const [first, ...others] = gateways
+    const ask = async (gateway: Started | undefined) => {
+      const response = await fetch(`${gateway?.url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          authorization: `Bearer ${CLIENT}`,
+          'x-headgate-session': 'shared',
+        },
+        body: JSON.stringify({ model: MODEL, messages }),
+      })
+      await response.text()
+      return response.status
+    }
+    const headers = { authorization: `Bearer ${ADMIN}`, 'content-type': 'application/json' }
+    const admin = async (path: string, body?: object) => {
+      const init = body && { method: 'POST', body: JSON.stringify(body) }
+      return Object(await (await fetch(`${first?.url}/admin/api/v1${path}`, { headers, ...init })).json())
+    }
+    for (const gateway of gateways) assert.equal(await ask(gateway), 200)
+    const until = async (what: string, isSo: () => Promise<boolean>) => {
+      for (const end = performance.now() + 60_000; !(await isSo()); await sleep(50))
+        if (performance.now() > end) assert.fail(what)
+    }
+    let id = ''
+    await until('the requests of all gateways are one session', async () => {
+      const [session] = (await admin('/sessions?name=shared')).data
+      id = session?.id
+      return session?.requests === 3
+    })
+    await admin(`/sessions/${id}/stop`, { message: 'enough' })
+    assert.equal(await ask(first), 402)
+    for (const gateway of others) await until('it is stopped', async () => (await ask(gateway)) === 402)
+    await admin(`/sessions/${id}/resume`, {})
+    for (const gateway of gateways) await until('it is served again', async () => (await ask(gateway)) === 200)
+  } finally {
+    for (const gateway of gateways) await gateway[Symbol.asyncDispose]()
+    await postgres.remove()
+  }
 })

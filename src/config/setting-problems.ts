@@ -37,7 +37,7 @@ const NO_LEDGER =
 
 /** What of telemetry is set and has no effect. Nothing if no telemetry is exported: other programs of the machine may use the same variables. */
 export const otelWarnings = ({ otel, usage }: Pick<Settings, 'otel' | 'usage'>, env: Env): readonly string[] => {
-  if (otel.disabled || (otel.endpoint ?? otel.traces.endpoint) === undefined) return []
+  if (otel.disabled || (otel.endpoint ?? otel.traces.endpoint ?? otel.metrics.endpoint) === undefined) return []
   const known = new Set(settingRows.map((row) => row.env))
   const unused = Object.keys(env).filter((name) => name.startsWith('OTEL_') && !known.has(name))
   return [

@@ -43,10 +43,12 @@ const examples = ({ name }: SettingRow): readonly [string, string] => {
       return ['https://minio.example:9000', 'http://10.0.0.1/s3']
     case 'otel.endpoint':
     case 'otel.traces.endpoint':
+    case 'otel.metrics.endpoint':
       return ['http://localhost:4318', 'https://otlp.example/base']
     case 'otel.headers':
     case 'otel.resourceAttributes':
     case 'otel.traces.headers':
+    case 'otel.metrics.headers':
       return ['a=1', 'b=2']
     case 'database.url':
     case 'database.readUrl':
@@ -193,6 +195,10 @@ test('every documented setting exists with its name and default', () => {
     ['otel.traces.headers', 'OTEL_EXPORTER_OTLP_TRACES_HEADERS', []],
     ['otel.traces.sampler', 'OTEL_TRACES_SAMPLER', 'parentbased_always_on'],
     ['otel.traces.samplerArg', 'OTEL_TRACES_SAMPLER_ARG', 1],
+    ['otel.metrics.exporter', 'OTEL_METRICS_EXPORTER', 'otlp'],
+    ['otel.metrics.endpoint', 'OTEL_EXPORTER_OTLP_METRICS_ENDPOINT', undefined],
+    ['otel.metrics.headers', 'OTEL_EXPORTER_OTLP_METRICS_HEADERS', []],
+    ['otel.metrics.interval', 'OTEL_METRIC_EXPORT_INTERVAL', 60_000],
     ['otel.keepErrors', 'OTEL_KEEP_ERRORS', true],
     ['otel.legacyNames', 'OTEL_LEGACY_NAMES', false],
     ['otel.propagate', 'OTEL_PROPAGATE', []],

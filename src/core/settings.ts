@@ -584,6 +584,23 @@ export const settingsSchema = z.strictObject({
             .meta({ env: 'OTEL_TRACES_SAMPLER_ARG' }),
         })
         .prefault({}),
+      metrics: z
+        .strictObject({
+          exporter: exporter('OTEL_METRICS_EXPORTER', 'whether metrics are exported'),
+          endpoint: receiver(
+            'OTEL_EXPORTER_OTLP_METRICS_ENDPOINT',
+            'whole address for metrics; unset: `v1/metrics` below `otel.endpoint`',
+          ),
+          headers: pairs('OTEL_EXPORTER_OTLP_METRICS_HEADERS', 'headers for metrics instead of `otel.headers`'),
+          interval: z
+            .int()
+            .min(1_000)
+            .max(3_600_000)
+            .default(60_000)
+            .describe('time between two exports of metrics (ms)')
+            .meta({ env: 'OTEL_METRIC_EXPORT_INTERVAL' }),
+        })
+        .prefault({}),
       keepErrors: z
         .boolean()
         .default(true)

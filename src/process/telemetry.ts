@@ -7,11 +7,13 @@ import type { Receiver, TelemetryOptions } from '../observe/otlp/telemetry-optio
 
 type TelemetrySettings = Pick<Settings, 'otel' | 'usage'>
 
-/** Null: no traces are exported. Their records are those of the ledger, so it is needed. */
+/** Null: nothing is exported. What is exported is made of the records of the ledger. */
 export const telemetryRules = ({ otel, usage }: TelemetrySettings): TelemetryRules | null => {
   const { sampler, samplerArg } = otel.traces
-  if (tracesUrl(otel) === null || !usage.ledger) return null
+  const traces = urlOf(otel, 'traces') !== null
+  if ((!traces && urlOf(otel, 'metrics') === null) || !usage.ledger) return null
   return {
+    traces,
     sampling: { sampler, ratio: samplerArg },
     propagate: otel.propagate.includes('*') ? true : otel.propagate,
   }
@@ -21,19 +23,12 @@ export const telemetryRules = ({ otel, usage }: TelemetrySettings): TelemetryRul
 export const telemetryOptions = (settings: TelemetrySettings, version: string, log: Log): TelemetryOptions | null => {
   const { otel } = settings
   const rules = telemetryRules(settings)
-  const url = tracesUrl(otel)
-  if (!rules || url === null) return null
+  if (!rules) return null
   try {
-    const receiver: Receiver = {
-      url,
-      headers: pairsOf(otel.traces.headers.length > 0 ? otel.traces.headers : otel.headers),
-      format: otel.protocol === 'http/json' ? 'json' : 'protobuf',
-      compression: otel.compression,
-      ca: otel.certificate === undefined ? null : readFileSync(otel.certificate, 'utf8'),
-      timeout: otel.timeout,
-    }
+    const metrics = receiverOf(otel, 'metrics')
     return {
-      traces: receiver,
+      traces: receiverOf(otel, 'traces'),
+      metrics: metrics && { ...metrics, interval: otel.metrics.interval },
       resource: {
         'service.name': otel.serviceName,
         'service.version': version,
@@ -52,9 +47,27 @@ export const telemetryOptions = (settings: TelemetrySettings, version: string, l
   }
 }
 
-const tracesUrl = ({ disabled, endpoint, traces }: Settings['otel']): string | null => {
-  if (disabled || traces.exporter === 'none') return null
-  return traces.endpoint ?? (endpoint === undefined ? null : `${endpoint.replace(/\/+$/, '')}/v1/traces`)
+type OtelSettings = Settings['otel']
+
+const urlOf = ({ disabled, endpoint, ...signals }: OtelSettings, signal: 'traces' | 'metrics'): string | null => {
+  const own = signals[signal]
+  if (disabled || own.exporter === 'none') return null
+  return own.endpoint ?? (endpoint === undefined ? null : `${endpoint.replace(/\/+$/, '')}/v1/${signal}`)
+}
+
+/** Throws if the certificate cannot be read. */
+const receiverOf = (otel: OtelSettings, signal: 'traces' | 'metrics'): Receiver | null => {
+  const url = urlOf(otel, signal)
+  if (url === null) return null
+  const { headers } = otel[signal]
+  return {
+    url,
+    headers: pairsOf(headers.length > 0 ? headers : otel.headers),
+    format: otel.protocol === 'http/json' ? 'json' : 'protobuf',
+    compression: otel.compression,
+    ca: otel.certificate === undefined ? null : readFileSync(otel.certificate, 'utf8'),
+    timeout: otel.timeout,
+  }
 }
 
 /** Values are percent-encoded, as in W3C Baggage (OTLP exporter specification). One that is not is taken as it is. */

@@ -137,3 +137,59 @@ const plainValue = ({ stringValue, intValue, doubleValue, boolValue, arrayValue 
   boolValue ??
   doubleValue ??
   (intValue === undefined ? (arrayValue?.values ?? []).map(plainValue) : Number(intValue))
+
+export type ReceivedMetric = {
+  readonly name: string
+  readonly unit: string
+  readonly kind: 'histogram' | 'counter'
+  readonly isCumulative: boolean
+  readonly points: readonly {
+    readonly attributes: Readonly<Record<string, OtlpValue>>
+    readonly sum: number
+    readonly count?: number
+    readonly buckets?: readonly number[]
+    readonly bounds?: readonly number[]
+  }[]
+}
+
+type JsonPoint = {
+  readonly attributes?: readonly JsonAttribute[]
+  readonly sum?: number
+  readonly count?: string | number
+  readonly asInt?: string | number
+  readonly asDouble?: number
+  readonly bucketCounts?: readonly (string | number)[]
+  readonly explicitBounds?: readonly number[]
+}
+type JsonSums = { readonly dataPoints: readonly JsonPoint[]; readonly aggregationTemporality?: number }
+type JsonMetric = {
+  readonly name: string
+  readonly unit?: string
+  readonly histogram?: JsonSums
+  readonly sum?: JsonSums & { readonly isMonotonic?: boolean }
+}
+
+/** The metrics of a line of OTLP/JSON. */
+export const metricsIn = (text: string): readonly ReceivedMetric[] => {
+  const { resourceMetrics = [] } = JSON.parse(text)
+  return resourceMetrics.flatMap(({ scopeMetrics }: { scopeMetrics: readonly { metrics: readonly JsonMetric[] }[] }) =>
+    scopeMetrics.flatMap(({ metrics }) => metrics.map(receivedMetric)),
+  )
+}
+
+const receivedMetric = ({ name, unit = '', histogram, sum }: JsonMetric): ReceivedMetric => {
+  const { dataPoints, aggregationTemporality } = histogram ?? sum ?? { dataPoints: [] }
+  return {
+    name,
+    unit,
+    kind: histogram ? 'histogram' : 'counter',
+    isCumulative: aggregationTemporality === 2,
+    points: dataPoints.map((point) => ({
+      attributes: valuesOf(point.attributes),
+      sum: Number(point.sum ?? point.asDouble ?? point.asInt ?? 0),
+      ...(point.count !== undefined && { count: Number(point.count) }),
+      ...(point.bucketCounts && { buckets: point.bucketCounts.map(Number) }),
+      ...(point.explicitBounds && { bounds: point.explicitBounds }),
+    })),
+  }
+}

@@ -30,8 +30,12 @@ export type AccountRules = {
   readonly telemetry?: TelemetryRules | null | undefined
 }
 
-/** `propagate`: the providers that receive the trace context; true: all. */
-export type TelemetryRules = { readonly sampling: Sampling; readonly propagate: true | readonly string[] }
+/** `traces`: they are exported. `propagate`: the providers that receive the trace context; true: all. */
+export type TelemetryRules = {
+  readonly traces: boolean
+  readonly sampling: Sampling
+  readonly propagate: true | readonly string[]
+}
 
 /** The prices of attempts. */
 export type AttemptPrices = Pick<PriceBook, 'costOfAttempt' | 'reservation' | 'isFree'>

@@ -123,8 +123,8 @@ export class CallAttempts implements TimerClient {
   traceHeaders(): Readonly<Record<string, string>> | undefined {
     const { span, id } = this.#call
     const attempt = this.#pending
-    const propagate = span && this.#state.rules().telemetry?.propagate
-    if (!span || !attempt || !propagate) return undefined
+    const { traces, propagate = [] } = (span && this.#state.rules().telemetry) ?? {}
+    if (!span || !attempt || !traces) return undefined
     if (propagate !== true && !propagate.includes(attempt.target.candidate.instance.id)) return undefined
     const traceparent = traceHeader(span, attemptSpanId(id, attempt.number))
     return span.state === null ? { traceparent } : { traceparent, tracestate: span.state }

@@ -60,10 +60,10 @@ export class RequestAccount {
     return this.#call.program
   }
 
-  /** `traceresponse`, which states the span of the call to its client (W3C Trace Context, level 2); null: without telemetry. */
+  /** `traceresponse`, which states the span of the call to its client (W3C Trace Context, level 2); null: no traces are exported. */
   get traceResponse(): string | null {
     const { span } = this.#call
-    return span && traceHeader(span, span.spanId)
+    return span && this.#state.rules().telemetry?.traces ? traceHeader(span, span.spanId) : null
   }
 
   /** Tokens of the answer so far, counted or estimated; null: there are none yet. */

@@ -115,3 +115,55 @@ export const routeOf = (style: string): string | undefined => {
   const path = PATHS.get(style)
   return path === undefined ? undefined : `/v1${path}`
 }
+
+type MetricRow = { readonly unit: 's' | '{token}'; readonly about: string; readonly bounds: readonly number[] | null }
+
+/** Bounds that the conventions state for seconds, the first token, and tokens. */
+const SECONDS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92]
+const FIRST_TOKEN = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10]
+const TOKENS = [1, 4, 16, 64, 256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304, 16_777_216, 67_108_864]
+
+/** `bounds`: of a histogram; null: a counter. */
+export const METRICS = {
+  'gen_ai.client.inference.duration': { unit: 's', about: 'Duration of an attempt.', bounds: SECONDS },
+  'gen_ai.client.inference.time_to_first_chunk': {
+    unit: 's',
+    about: 'Time to the first content of a stream.',
+    bounds: SECONDS,
+  },
+  'gen_ai.client.inference.operation.input_tokens': { unit: '{token}', about: 'Input tokens.', bounds: TOKENS },
+  'gen_ai.client.inference.operation.output_tokens': { unit: '{token}', about: 'Output tokens.', bounds: TOKENS },
+  'gen_ai.client.inference.usage.input_tokens': { unit: '{token}', about: 'Input tokens.', bounds: null },
+  'gen_ai.client.inference.usage.output_tokens': { unit: '{token}', about: 'Output tokens.', bounds: null },
+  'gen_ai.client.inference.usage.cache_read.input_tokens': {
+    unit: '{token}',
+    about: 'Input tokens from the cache of the provider.',
+    bounds: null,
+  },
+  'gen_ai.client.inference.usage.cache_write.input_tokens': {
+    unit: '{token}',
+    about: 'Input tokens written to the cache of the provider.',
+    bounds: null,
+  },
+  'gen_ai.client.inference.usage.reasoning.output_tokens': {
+    unit: '{token}',
+    about: 'Output tokens of reasoning.',
+    bounds: null,
+  },
+  'gen_ai.client.operation.duration': {
+    unit: 's',
+    about: 'Duration of an attempt without inference.',
+    bounds: SECONDS,
+  },
+  'gen_ai.server.request.duration': {
+    unit: 's',
+    about: 'Time from a request to the end of its answer.',
+    bounds: SECONDS,
+  },
+  'gen_ai.server.time_to_first_token': {
+    unit: 's',
+    about: 'Time from a request to the first content of its stream.',
+    bounds: FIRST_TOKEN,
+  },
+} as const satisfies Record<string, MetricRow>
+export type MetricName = keyof typeof METRICS

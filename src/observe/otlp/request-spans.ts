@@ -34,12 +34,15 @@ export const tracedRequest = (row: RecordValues, noted: readonly SpanNoted[]): T
   return { row: values, attempts, facts: new Map(noted.map(({ attempt, facts }) => [attempt, facts])) }
 }
 
-/** Nothing if the request is not sampled. */
+/** Whether the request is exported: it is sampled, or kept. */
+export const isExported = ({ row }: TracedRequest, { sampling, keepErrors }: SpanRules): boolean =>
+  callSpan(row.id, row.trace, sampling).isSampled || (keepErrors && isNotable(row))
+
+/** The spans of a request, whether or not it is exported. */
 export const requestSpans = (request: TracedRequest, rules: SpanRules): readonly SpanParts[] => {
   const { row, attempts, facts } = request
   const ofRequest = facts.get(null) ?? NOTHING
   const span = callSpan(row.id, row.trace, rules.sampling, ofRequest.state ?? null)
-  if (!span.isSampled && !(rules.keepErrors && isNotable(row))) return []
   const { traceId, spanId, parentId, state } = span
   const route = routeOf(row.style)
   const method = ofRequest.method ?? (route === undefined ? undefined : 'POST')

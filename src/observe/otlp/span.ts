@@ -78,7 +78,7 @@ const attributesOf = (facts: SpanValues): OtlpSpan['attributes'] => {
   return attributes
 }
 
-const timeOf = (ms: number): [number, number] => [Math.floor(ms / 1_000), Math.round((ms % 1_000) * 1_000_000)]
+export const timeOf = (ms: number): [number, number] => [Math.floor(ms / 1_000), Math.round((ms % 1_000) * 1_000_000)]
 
 /** Only its text is exported. */
 const stateOf = (text: string): NonNullable<ReturnType<OtlpSpan['spanContext']>['traceState']> => {

@@ -15,6 +15,8 @@ export type Receiver = {
 export type TelemetryOptions = {
   /** Null: no traces are exported. */
   readonly traces: Receiver | null
+  /** `interval`: ms between two exports. Null: no metrics are exported. */
+  readonly metrics: (Receiver & { readonly interval: number }) | null
   /** Attributes of the resource: `service.name` and others. */
   readonly resource: Readonly<Record<string, string>>
   readonly version: string

@@ -14,10 +14,10 @@ import type { Started } from '../../e2e/support/process.ts'
 import { bodyFor, stage } from '../../e2e/support/stage.ts'
 import { answerWith, failWith, piecesOf } from '../../support/answers.ts'
 import { isLong } from '../../support/lane.ts'
-import { type ReceivedSpan, spansIn } from '../../support/otlp.ts'
+import { metricsIn, type ReceivedMetric, type ReceivedSpan, spansIn } from '../../support/otlp.ts'
 import { freePorts } from '../../support/ports.ts'
 import { type Act, type UpstreamRequest, until } from '../../support/upstream.ts'
-import { violations } from './registry.ts'
+import { metricViolations, violations } from './registry.ts'
 
 const GO = ['go', '/usr/local/go/bin/go'].find((program) => spawnSync(program, ['version']).status === 0)
 const REQUESTS = isLong ? 10_000 : 400
@@ -41,11 +41,13 @@ const startCollector = async () => {
   const child = spawn(program, [String(port)], { stdio: ['ignore', 'pipe', 'pipe'] })
   keep(async () => void child.kill('SIGKILL'))
   const spans: ReceivedSpan[] = []
+  const metrics = new Map<string, ReceivedMetric>()
   let [rest, problems] = ['', '']
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     const lines = (rest + text).split('\n')
     rest = lines.pop() ?? ''
     spans.push(...lines.flatMap(spansIn))
+    for (const metric of lines.flatMap(metricsIn)) metrics.set(metric.name, metric)
   })
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     problems += text
@@ -58,7 +60,7 @@ const startCollector = async () => {
     )
   for (const end = performance.now() + 60_000; !(await listens()); await sleep(50))
     assert.ok(performance.now() < end && child.exitCode === null, `the collector does not listen: ${problems}`)
-  return { url, spans, problems: () => problems }
+  return { url, spans, metrics, problems: () => problems }
 }
 
 /** What goes wrong depends on the number of the request. */
@@ -138,7 +140,7 @@ test('collector: the spans that it accepts are the attempts of the ledger', { sk
       routes: { r: { targets: ['one/m', 'two/m'] } },
       hedge: { percent: 50, delay: 100 },
       circuit: { errorThreshold: 100, consecutiveFailures: 0 },
-      otel: { endpoint: collector.url, compression: 'gzip' },
+      otel: { endpoint: collector.url, compression: 'gzip', metrics: { interval: 1_000 } },
     },
     { WORKERS: '2' },
   )
@@ -166,6 +168,11 @@ test('collector: the spans that it accepts are the attempts of the ledger', { sk
   const { spans } = collector
   assert.deepEqual(sorted(tracedIn(spans)), sorted(stored ?? []))
   assert.deepEqual(spans.flatMap(violations), [])
+  const inferred = () =>
+    collector.metrics.get('gen_ai.client.inference.duration')?.points.reduce((sum, { count = 0 }) => sum + count, 0)
+  const attempts = spans.filter(({ kind }) => kind === 3).length
+  await until('the metrics count all attempts', () => inferred() === attempts)
+  assert.deepEqual([...collector.metrics.values()].flatMap(metricViolations), [])
   assert.equal(collector.problems(), '')
   const seen = new Set(spans.map(({ attributes }) => attributes['headgate.attempt.outcome']))
   for (const outcome of ['ok', 'failed', 'abandoned', 'interrupted', 'unknown', 'client_gone'])

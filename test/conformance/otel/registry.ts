@@ -2,9 +2,10 @@
  * Spans against the registry of the conventions for generative AI. The tables are the attributes of `gen_ai.client.inference`
  * and its enumerations in open-telemetry/semantic-conventions-genai, `docs/gen-ai/client-inference.md` at commit
  * 024a4f944a1291fcb627c9c47da69e79868dd15e, and those of `span.http.server` in semantic-conventions (commit
- * 384d66161cb18704c729645fa8136a148df9571c).
+ * 384d66161cb18704c729645fa8136a148df9571c). The metrics are those of the same page, and of `model/gen-ai/token-metrics.yaml` at commit
+ * 066d4a7f356f8600de6f10c42874626ab88692fb; those of the server as in semantic-conventions before they moved (85b343abc).
  */
-import type { OtlpValue, ReceivedSpan } from '../../support/otlp.ts'
+import type { OtlpValue, ReceivedMetric, ReceivedSpan } from '../../support/otlp.ts'
 
 type Kind = 'string' | 'int' | 'double' | 'boolean' | 'string[]'
 type Row = { readonly kind: Kind; readonly isRequired?: true; readonly isOptIn?: true }
@@ -110,4 +111,53 @@ const isOf = (kind: Kind, value: OtlpValue): boolean => {
     default:
       return typeof value === kind
   }
+}
+
+type MetricRow = {
+  readonly unit: string
+  readonly kind: ReceivedMetric['kind']
+  readonly bounds?: readonly number[]
+  /** Besides those of the target. */
+  readonly more: readonly string[]
+}
+
+const SECONDS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92]
+const FIRST_TOKEN = [0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10]
+const TOKENS = [1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864]
+const duration = { unit: 's', kind: 'histogram', bounds: SECONDS, more: ['error.type'] } as const
+const first = { ...duration, more: [] } as const
+const perOperation = { unit: '{token}', kind: 'histogram', bounds: TOKENS, more: ['error.type'] } as const
+const usage = { unit: '{token}', kind: 'counter', more: ['gen_ai.token.modality'] } as const
+
+const KNOWN_METRICS: Readonly<Record<string, MetricRow>> = {
+  'gen_ai.client.inference.duration': duration,
+  'gen_ai.client.inference.time_to_first_chunk': first,
+  'gen_ai.client.inference.operation.input_tokens': perOperation,
+  'gen_ai.client.inference.operation.output_tokens': perOperation,
+  'gen_ai.client.inference.usage.input_tokens': usage,
+  'gen_ai.client.inference.usage.output_tokens': usage,
+  'gen_ai.client.inference.usage.cache_read.input_tokens': usage,
+  'gen_ai.client.inference.usage.cache_write.input_tokens': usage,
+  'gen_ai.client.inference.usage.reasoning.output_tokens': usage,
+  'gen_ai.client.operation.duration': duration,
+  'gen_ai.server.request.duration': duration,
+  'gen_ai.server.time_to_first_token': { ...first, bounds: FIRST_TOKEN },
+}
+const REQUIRED = ['gen_ai.operation.name', 'gen_ai.provider.name']
+const OF_TARGET = [...REQUIRED, 'gen_ai.request.model', 'gen_ai.response.model', 'server.address', 'server.port']
+
+/** What of a metric the registry does not allow. */
+export const metricViolations = ({ name, unit, kind, points }: ReceivedMetric): readonly string[] => {
+  const row = KNOWN_METRICS[name]
+  if (!row) return [`${name} is no metric`]
+  const wrong = unit === row.unit && kind === row.kind ? [] : [`${name}: ${kind} in ${unit}`]
+  const ofPoints = points.flatMap(({ attributes, bounds }) => [
+    ...Object.keys(attributes).flatMap((key) =>
+      OF_TARGET.includes(key) || row.more.includes(key) ? [] : [`${name}: ${key} is no attribute of it`],
+    ),
+    ...REQUIRED.flatMap((key) => (attributes[key] === undefined ? [`${name}: ${key} is missing`] : [])),
+    ...(JSON.stringify(bounds) === JSON.stringify(row.bounds) ? [] : [`${name}: bounds ${bounds}`]),
+    ...(kind === 'counter' && attributes['gen_ai.token.modality'] === undefined ? [`${name}: no modality`] : []),
+  ])
+  return [...wrong, ...ofPoints]
 }

@@ -41,6 +41,7 @@ export const VERBS: readonly VerbRow[] = [
     load: () => import('./verbs/identities.ts'),
   },
   { name: 'sign-ins', summary: 'list and end sign-ins of programs', load: () => import('./verbs/sign-ins.ts') },
+  { name: 'claude', summary: 'show settings of Claude Code', load: () => import('./verbs/claude.ts') },
   { name: 'jwt', summary: 'check a signed token', load: () => import('./verbs/jwt.ts') },
   { name: 'incidents', summary: 'list the outages of providers', load: () => import('./verbs/incidents.ts') },
   { name: 'logs', summary: 'show requests', load: () => import('./verbs/logs.ts') },

@@ -32,6 +32,9 @@ export type ClientFile = {
   readonly initial?: string
 }
 
+/** `paths`: by platform of Node. */
+export type ManagedFile = { readonly paths: Readonly<Record<string, string>>; readonly content: Json }
+
 export type ClientRow = {
   readonly name: string
   readonly title: string
@@ -41,6 +44,10 @@ export type ClientRow = {
   /** Null: it has no file of its own; its variables are set where it is started. */
   readonly file: ClientFile | null
   readonly changes: (connection: Connection) => readonly ConfigChange[]
+  /** The same for a person who signed in, without a key. Absent: the client asks no command for its key. */
+  readonly signedIn?: (connection: Connection) => readonly ConfigChange[]
+  /** The system's managed settings with which it signs in at the gateway itself. Absent: it cannot. */
+  readonly managed?: (url: string) => ManagedFile
   /** What the user has to do as well. */
   readonly note?: string
   /** A command that sends a first prompt; null: the client has a window for it. */
@@ -66,6 +73,18 @@ export const CLIENTS: readonly ClientRow[] = [
       { path: ['env', 'ANTHROPIC_BASE_URL'], value: url },
       { path: ['env', 'ANTHROPIC_AUTH_TOKEN'], value: key },
     ],
+    signedIn: ({ url }) => [
+      { path: ['env', 'ANTHROPIC_BASE_URL'], value: url },
+      { path: ['apiKeyHelper'], value: `headgate token --url ${url}` },
+    ],
+    managed: (url) => ({
+      paths: {
+        linux: '/etc/claude-code/managed-settings.json',
+        darwin: '/Library/Application Support/ClaudeCode/managed-settings.json',
+        win32: 'C:\\Program Files\\ClaudeCode\\managed-settings.json',
+      },
+      content: { forceLoginMethod: 'gateway', forceLoginGatewayUrl: url },
+    }),
     prompt: 'claude -p "Say hello"',
     traps: [
       'Use `ANTHROPIC_AUTH_TOKEN`. With `ANTHROPIC_API_KEY` the interactive mode shows "Not logged in" and sends nothing.',

@@ -124,7 +124,8 @@ class Caller {
 
 /** People exist by sign-ins, which test/e2e/sign-in.test.ts makes: here their rows find none. */
 const UNKNOWN_PERSON = 'usr_aaaaaaaaaaaa'
-const isOfPerson = ({ path }: AdminRow): boolean => path.startsWith('/people/{id}') || path.startsWith('/sign-ins/{id}')
+const isOfPerson = ({ path }: AdminRow): boolean =>
+  path.startsWith('/people/{id}') || path.startsWith('/sign-ins/{id}') || path === '/claude/policies'
 const successOf = (row: AdminRow): number => (isOfPerson(row) ? 404 : (row.status ?? 200))
 
 /** Rows for those who have no credentials yet. */

@@ -1,14 +1,18 @@
 /** The gateway protocol of Claude Code, with a real identity provider and a real receiver of telemetry. */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { beginDevice, signInProgram } from '../support/device-flow.ts'
 import { type IdentityProviderFixture, startIdentityProvider } from '../support/identity-provider.ts'
 import { freePorts } from '../support/ports.ts'
 import { post, type Started, start } from './support/process.ts'
+import { verb } from './support/verb.ts'
 
 const ADMIN = 'break-glass-token-of-the-operator'
 const KEY = 'key-of-a-program-0123456789'
@@ -150,6 +154,42 @@ describe('the gateway protocol of Claude Code', { concurrency: false }, () => {
     const { settings } = await read(await get('/managed/settings', {}, next.access_token))
     assert.equal(settings.model, 'opus')
     assert.deepEqual(settings.permissions, { deny: ['WebFetch', 'Bash(rm:*)'] })
+  })
+
+  test('an administrator sees what a person receives, and by which policies', async () => {
+    const admin = (path: string) => get(`/admin/api/v1${path}`, {}, ADMIN).then(read)
+    const [{ id }] = (await admin('/people')).data
+    const shown = await admin(`/claude/policies?as=${id}`)
+    assert.equal(shown.settings.model, 'opus')
+    assert.deepEqual(
+      shown.rules.map(({ index }: { readonly index: number }) => index),
+      [0, 1],
+    )
+    const next = await signInProgram(url)
+    const { checksum } = await read(await get('/managed/settings', {}, next.access_token))
+    assert.equal(shown.checksum, checksum)
+    const printed = await verb(['claude', 'policy', id], { env: { HEADGATE_URL: url, HEADGATE_ADMIN_TOKEN: ADMIN } })
+    assert.match(printed.stdout, /ann@corp\.example receives claude\.policies\[0\], claude\.policies\[1\]/)
+    assert.equal((await get('/admin/api/v1/claude/policies?as=usr_aaaaaaaaaaaa', {}, ADMIN)).status, 404)
+    assert.equal((await get(`/admin/api/v1/claude/policies?as=${id}`, {}, token)).status, 403)
+  })
+
+  test('connect prints the managed settings, and writes a sign-in without its token', async () => {
+    const printed = await verb(['connect', 'claude', '--gateway', '--json'], { env: { HEADGATE_URL: url } })
+    assert.deepEqual(printed.json().content, { forceLoginMethod: 'gateway', forceLoginGatewayUrl: url })
+    const home = mkdtempSync(join(tmpdir(), 'headgate-connect-'))
+    const env = { HEADGATE_URL: url, CLAUDE_CONFIG_DIR: home, HEADGATE_API_KEY: token }
+    const connected = await verb(['connect', 'claude', '--sso', '--model', 'demo/echo'], { env })
+    assert.equal(connected.code, 0, connected.stderr)
+    const written = readFileSync(join(home, 'settings.json'), 'utf8')
+    assert.deepEqual(JSON.parse(written), {
+      env: { ANTHROPIC_BASE_URL: url },
+      apiKeyHelper: `headgate token --url ${url}`,
+    })
+    const keyed = await verb(['connect', 'claude', '--sso', '--dry-run'], { env: { ...env, HEADGATE_API_KEY: KEY } })
+    assert.match(keyed.stderr, /headgate login --url/)
+    assert.equal((await verb(['connect', 'codex', '--sso'], { env })).code, 2)
+    rmSync(home, { recursive: true })
   })
 
   test('a key has no settings, and no credentials or wrong ones are 401 which is not retried', async () => {

@@ -109,6 +109,7 @@ const ROWS: readonly Row[] = [
   ['identities unblock', 'none alice', 6, 'object'],
   ['sign-ins list', '', 0, 'object'],
   ['sign-ins end', 'sgn_aaaaaaaaaaaa', 6, 'object'],
+  ['claude policy', 'usr_aaaaaaaaaaaa', 6, 'object'],
   ['jwt check', 'eyJ.a.b', 1, 'object'],
   ['incidents', '--provider demo --sort lost', 0, 'object'],
   ['logs', '', 0, 'lines'],

@@ -16,6 +16,8 @@ import { table } from '../table.ts'
 type ConnectOptions = {
   readonly dryRun?: true
   readonly undo?: true
+  readonly sso?: true
+  readonly gateway?: true
   readonly force?: true
   readonly key?: string
   readonly model: string
@@ -132,9 +134,37 @@ const undo = async (cli: Cli, row: ClientRow, path: string | null, force: boolea
   cli.answer({ client: row.name, file: path, result }, () => [`${path} ${result === 'undone' ? UNDONE : result}`])
 }
 
+/** A signed token begins with this, and no key of the gateway does. */
+const SIGNED = 'eyJ'
+
+/** The values for a person: without the token, which the client asks `headgate token` for. */
+const signedInChanges = (row: ClientRow, connection: Connection): ReturnType<ClientRow['changes']> => {
+  if (!row.signedIn)
+    throw new CliError(EXIT.usage, `${row.title} asks no command for its key: connect it without --sso.`)
+  if (!connection.key.startsWith(SIGNED))
+    throw new CliError(
+      EXIT.notPermitted,
+      `You are not signed in to ${connection.url}. Run headgate login --url ${connection.url}.`,
+    )
+  return row.signedIn(connection)
+}
+
+/** Prints the file of the system with which a client signs in at the gateway. It needs rights that this program should not have. */
+const printManaged = async (cli: Cli, row: ClientRow): Promise<void> => {
+  if (!row.managed)
+    throw new CliError(EXIT.usage, `${row.title} cannot sign in at a gateway itself: connect it without --gateway.`)
+  const { url } = await gatewayOf(cli)
+  const { paths, content } = row.managed(url)
+  const file = paths[process.platform] ?? paths.linux ?? ''
+  cli.answer({ client: row.name, file, content }, () => [
+    `Write this to ${file} on each machine:`,
+    JSON.stringify(content, null, 2),
+  ])
+}
+
 const connect = async (cli: Cli, row: ClientRow, path: string | null, options: ConnectOptions): Promise<void> => {
   const { gateway, connection } = await connectionTo(cli, options)
-  const changes = row.changes(connection)
+  const changes = options.sso ? signedInChanges(row, connection) : row.changes(connection)
   const secrets = connection.key === ANY_KEY ? [] : [connection.key]
   const before = path === null ? null : readConfigFile(path)
   const text = path === null ? null : await edited(before ?? row.file?.initial ?? '', row, changes, path)
@@ -195,6 +225,8 @@ export const define: DefineVerb = (command, cli) => {
     )
     .option('-m, --model <name>', 'model or route that the client requests', 'auto')
     .option('--key <key>', 'client key (HEADGATE_API_KEY)')
+    .option('--sso', 'without a key: the client asks `headgate token`, after `headgate login` (claude)')
+    .option('--gateway', 'print the managed settings with which the client signs in itself; writes nothing (claude)')
     .option('--dry-run', 'print the difference and write nothing')
     .option('--undo', 'restore the file as it was, byte for byte; take the values out of a file that was changed since')
     .option(
@@ -211,7 +243,8 @@ export const define: DefineVerb = (command, cli) => {
       if (name === undefined) return listClients(cli())
       const row = rowOf(name)
       const path = pathOf(row, cli().host, options.file)
-      if (options.undo) await undo(cli(), row, path, options.force === true)
+      if (options.gateway) await printManaged(cli(), row)
+      else if (options.undo) await undo(cli(), row, path, options.force === true)
       else await connect(cli(), row, path, options)
     })
 }

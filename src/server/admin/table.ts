@@ -12,6 +12,7 @@ import { auditRows } from './rows/audit.ts'
 import { budgetRows } from './rows/budgets.ts'
 import { cacheRows } from './rows/cache.ts'
 import { changeRows } from './rows/changes.ts'
+import { claudeRows } from './rows/claude.ts'
 import { clientRows } from './rows/clients.ts'
 import { configRows } from './rows/config.ts'
 import { correctionRows } from './rows/corrections.ts'
@@ -35,6 +36,7 @@ const rows: readonly AdminRow[] = [
   ...sessionRows,
   ...peopleRows,
   ...signInRows,
+  ...claudeRows,
   ...accountRows,
   ...budgetRows,
   ...adjustmentRows,

@@ -9,6 +9,7 @@ import { NO_REQUIRE } from '../../core/data-policy.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { isWellFormedKey } from '../../policy/accounts/client-key.ts'
 import { plainDigest } from '../entities/secret-digest.ts'
+import { TEAM } from '../entities/team.ts'
 import { ControlDatabase } from './control-database.ts'
 import { readStoredAccounts, SCHEMA_VERSION } from './read-accounts.ts'
 import type { ControlContext, ControlOperation, ControlPlace, ControlSettings } from './record-operations.ts'
@@ -77,6 +78,14 @@ for (const { name, skip, start } of CONTROL_ENGINES)
       assert.ok(accounts)
       return accounts
     }
+
+    test('the first team has every member of the schema, also those that are newer than its database', async () => {
+      const { ok } = await given()
+      const team = await ok({ do: 'get', kind: 'team', id: 'team_default' })
+      const read = TEAM.safeParse(team)
+      assert.ok(read.success, JSON.stringify(read.error?.issues))
+      assert.deepEqual(team.require, NO_REQUIRE)
+    })
 
     test('a created key is answered as it acts, with its secret once, and stored as a digest', async () => {
       const { path, place, key, ok } = await given()

@@ -3,6 +3,8 @@ import { type Expression, type Kysely, type SqlBool, sql } from 'kysely'
 import { isObject, type JsonObject, list } from '../../core/json.ts'
 import type { SqlSyntax } from '../../storage/sql/syntax.ts'
 import type { RecordKind } from '../entities/bodies.ts'
+import { keyMembersOf } from '../entities/key.ts'
+import { teamMembersOf } from '../entities/team.ts'
 import type { ControlResult, RecordFilter, RecordList } from './record-operations.ts'
 import { byOwner, isoOrNull, shownSecret } from './records.ts'
 import { badValue, cursorOf, done, limitOf, parseCursor, refused, timeOf } from './results.ts'
@@ -69,6 +71,8 @@ export const shownRecord = (row: AnyRecord, secrets: readonly SecretRow[], now: 
     id,
     object: kind === 'token' ? 'admin_token' : kind,
     ...body,
+    // A record that was stored before a member existed has its default.
+    ...(kind === 'team' ? teamMembersOf(body) : kind === 'key' ? keyMembersOf(body) : {}),
     name,
     status: effectiveStatus(row, now),
     // The file has no times.

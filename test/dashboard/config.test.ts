@@ -32,7 +32,7 @@ claims: ['all: region in eu']
 const SECTIONS = [
   ['', '.config-name'],
   ['/reloads', '.state, .config-cards li'],
-  ['/audit', '.state, .config-lines li'],
+  ['/audit', '.state, .lines li'],
   ['/policy', '.config-problems li'],
   ['/edit', 'textarea'],
 ] as const

@@ -2,6 +2,8 @@
 
 import { type Signal, useSignal } from '@preact/signals'
 import type { ComponentChild } from 'preact'
+import type { Shown } from '../../../src/records/entities/shown.ts'
+import type { IDENTITIES } from '../../../src/server/answers/identities.ts'
 import { valuesOf, withParam } from '../address.ts'
 import { hasRole, offlineSince, read, readAll, session, useResource, write } from '../api.ts'
 import { count, day, percent, shareOf } from '../format.ts'
@@ -18,6 +20,7 @@ import {
 import { BudgetsView } from '../parts/budgets.tsx'
 import { attempt, ConflictDialog } from '../parts/changing.tsx'
 import { Filters } from '../parts/filters.tsx'
+import { Identities, type IdentityList } from '../parts/identities.tsx'
 import {
   accessText,
   actionsOf,
@@ -47,6 +50,7 @@ import { type Column, Table } from '../parts/table.tsx'
 import { ROOT } from '../root.ts'
 import { current, go, goToPage, isMedium, toast } from '../store.ts'
 import { en } from '../words/en.ts'
+import { identityWords } from '../words/identities.ts'
 import { keysWords } from '../words/keys.ts'
 
 /** Entries that are read. Of keys, as many more at a time. */
@@ -131,7 +135,10 @@ export const Page = () => {
   const dialog = useSignal<OpenDialog | null>(null)
   const secret = useSignal<NewSecret | null>(null)
   const ticked = useSignal<ReadonlySet<string>>(new Set())
-  const isBudgets = valuesOf(current.value, 'show')[0] === 'budgets'
+  const shown = valuesOf(current.value, 'show')[0]
+  const isIdentities = shown === 'identities'
+  const isBudgets = shown === 'budgets'
+  const identities = useIdentities()
   const run = (what: KeyAction, key: KeyRecord) => {
     if (what === 'block' || what === 'unblock') void setBlocked(key, what === 'block', data.reload)
     else if (what === 'retire')
@@ -145,16 +152,20 @@ export const Page = () => {
   return (
     <div class="stack keys">
       <PageHead title={en.pages.keys}>
-        {!isBudgets && <NewKeyButton open={() => (dialog.value = { what: 'create', id: '' })} />}
+        {!isBudgets && !isIdentities && <NewKeyButton open={() => (dialog.value = { what: 'create', id: '' })} />}
       </PageHead>
       <WriteNote />
-      <Tabs data={data} isBudgets={isBudgets} />
-      {isBudgets ? (
+      <Tabs data={data} shown={isBudgets || isIdentities ? shown : 'keys'} identities={identities} />
+      {isIdentities ? (
+        <Identities list={identities} />
+      ) : isBudgets ? (
         <BudgetsView data={data} />
       ) : (
         <KeysView data={data} list={list} ticked={ticked} run={run} dialog={dialog} />
       )}
-      {current.value.id !== null && !isBudgets && <KeySheet data={data} id={current.value.id} run={run} />}
+      {current.value.id !== null && !isBudgets && !isIdentities && (
+        <KeySheet data={data} id={current.value.id} run={run} />
+      )}
       <Dialogs data={data} dialog={dialog} secret={secret} ticked={ticked} />
       <ConflictDialog />
     </div>
@@ -190,21 +201,37 @@ const WriteNote = () => {
   )
 }
 
-const Tabs = ({ data, isBudgets }: { readonly data: KeysData; readonly isBudgets: boolean }) => {
+/** Subjects of all teams, for those who may see them. */
+const useIdentities = (): IdentityList => {
+  const isAllowed = session.value !== null && hasRole('viewer', 'all')
+  return useResource(isAllowed ? 'identities' : null, () => read<Shown<typeof IDENTITIES>>('/identities'), {
+    every: EVERY,
+  })
+}
+
+type TabName = 'keys' | 'budgets' | 'identities'
+type TabsProps = { readonly data: KeysData; readonly shown: string | undefined; readonly identities: IdentityList }
+
+const Tabs = ({ data, shown, identities }: TabsProps) => {
   const { keys, budgets } = data
   const [fullest] = fullBudgets(budgets, NEAR)
-  const show = (name: 'keys' | 'budgets') =>
-    go({ ...withParam(current.value, 'show', name === 'keys' ? [] : [name]), id: null })
+  const subjects = identities.value?.data.length ?? 0
+  const show = (name: TabName) => go({ ...withParam(current.value, 'show', name === 'keys' ? [] : [name]), id: null })
   return (
     <div class="row">
       <fieldset class="segments">
         <legend class="sr-only">{keysWords.tabs.label}</legend>
-        <button type="button" aria-pressed={!isBudgets} onClick={() => show('keys')}>
+        <button type="button" aria-pressed={shown === 'keys'} onClick={() => show('keys')}>
           {keysWords.tabs.keys(count(keys.length))}
         </button>
-        <button type="button" aria-pressed={isBudgets} onClick={() => show('budgets')}>
+        <button type="button" aria-pressed={shown === 'budgets'} onClick={() => show('budgets')}>
           {keysWords.tabs.budgets(count(budgets.length))}
         </button>
+        {(subjects > 0 || shown === 'identities') && (
+          <button type="button" aria-pressed={shown === 'identities'} onClick={() => show('identities')}>
+            {identityWords.tab(count(subjects))}
+          </button>
+        )}
       </fieldset>
       {fullest && (
         <p class="warn">

@@ -8,6 +8,7 @@ import { gatewayNow, toast } from '../store.ts'
 import { keysWords } from '../words/keys.ts'
 import { actKey, attempt, changeRecord, type DialogEnd, Form } from './changing.tsx'
 import { Dialog } from './dialog.tsx'
+import { RequireFields, requireIn } from './require-fields.tsx'
 
 /** A new secret, for the dialog that shows it once. */
 export type NewSecret = { readonly name: string; readonly secret: string | null; readonly warning?: string | null }
@@ -28,51 +29,6 @@ const limitsIn = (data: FormData) => ({
   tokensPerMinute: numberIn(data, 'tpm'),
   concurrent: numberIn(data, 'concurrent'),
 })
-
-/** A key that may use no region, `[]`, keeps that until regions are named. */
-const requireIn = (data: FormData, before?: KeyRecord): KeyRecord['require'] => ({
-  region: entriesOf(textIn(data, 'regions')) ?? (before?.require.region?.length === 0 ? [] : null),
-  retention: numberIn(data, 'retention'),
-  training: data.get('training') === null ? null : false,
-})
-
-/** What targets must satisfy. */
-const RequireFields = ({ record }: KeyFieldsProps) => {
-  const { region, retention, training } = record?.require ?? {}
-  return (
-    <>
-      <label class="field">
-        {text.regions}
-        <input
-          name="regions"
-          autocomplete="off"
-          spellcheck={false}
-          defaultValue={region?.join(', ') ?? ''}
-          aria-describedby="regions-hint"
-        />
-        <span id="regions-hint" class="small dim hint">
-          {text.regionsHint}
-        </span>
-      </label>
-      <div class="fields">
-        <label class="field">
-          {text.retention}
-          <input
-            type="number"
-            name="retention"
-            min="0"
-            step="1"
-            placeholder={text.anyRetention}
-            defaultValue={retention ?? ''}
-          />
-        </label>
-        <label class="row">
-          <input type="checkbox" name="training" defaultChecked={training === false} /> {text.noTraining}
-        </label>
-      </div>
-    </>
-  )
-}
 
 type KeyFieldsProps = { readonly record?: KeyRecord }
 
@@ -122,7 +78,7 @@ const KeyFields = ({ record }: KeyFieldsProps) => {
         <LimitField name="tpm" label={text.tpm} value={limits?.tokensPerMinute ?? null} />
         <LimitField name="concurrent" label={text.concurrent} value={limits?.concurrent ?? null} />
       </div>
-      <RequireFields {...(record && { record })} />
+      <RequireFields require={record?.require} />
     </>
   )
 }
@@ -239,7 +195,7 @@ export const EditKeyDialog = ({ record: latest, close, reload }: DialogEnd & { r
     const expires = textIn(data, 'expires')
     const name = textIn(data, 'name')
     const limits = limitsIn(data)
-    const require = requireIn(data, record)
+    const require = requireIn(data, record.require)
     const patch = {
       ...(name !== record.name && { name }),
       ...(JSON.stringify(models) !== JSON.stringify(record.access.models) && { access: { models } }),

@@ -1,6 +1,12 @@
 /** Words of Configuration. */
 import { counted, words } from './words.ts'
 
+type Required = {
+  readonly region: readonly string[] | null
+  readonly retention: number | null
+  readonly training: boolean | null
+}
+
 /** A request that reaches a target which does not satisfy a claim. */
 type Way = {
   readonly key: string | null
@@ -39,6 +45,19 @@ export const config = words({
     missing: 'not declared',
     days: (n: number) => (n === 0 ? 'none' : counted(n, 'day')),
     training: { yes: 'yes', no: 'no' },
+    teams: 'Required by teams',
+    edit: 'Change',
+    editTeam: (team: string) => `Change what ${team} requires`,
+    required: ({ region, retention, training }: Required) => {
+      const parts = [
+        ...(region === null ? [] : [region.length === 0 ? 'no region at all' : `region ${region.join(' or ')}`]),
+        ...(retention === null
+          ? []
+          : [retention === 0 ? 'no retention' : `at most ${counted(retention, 'day')} of retention`]),
+        ...(training === null ? [] : ['no training']),
+      ]
+      return parts.length === 0 ? 'nothing' : parts.join(', ')
+    },
     claims: 'Claims',
     noClaims: 'The configuration has no claims. Write some to claims in headgate.yaml.',
     onFailure: {
@@ -131,6 +150,17 @@ export const config = words({
     by: (by: string, group: string | null) =>
       by === 'hand' ? 'given by hand' : group === null ? 'as everyone' : `by the group ${group}`,
     sessions: (n: number) => counted(n, 'session'),
+    take: (role: string, person: string) => `Take the role ${role} from ${person}`,
+    giveTo: (person: string) => `Give a role to ${person}`,
+    roleName: 'Role',
+    teamName: 'For',
+    allTeams: 'for all teams',
+    ofTeam: (team: string) => `for the team ${team}`,
+    give: 'Give this role',
+    programs: 'Programs',
+    noPrograms: 'No program is signed in.',
+    end: 'End',
+    endProgram: (program: string, address: string) => `End the sign-in of ${program} at ${address}`,
   },
   audit: {
     title: 'Audit log',

@@ -80,7 +80,7 @@ export const Audit = () => {
       {problem && <Failed problem={problem} retry={reload} />}
       {!value && isLoading && <Loading />}
       {value && lines.length === 0 && <Empty title={texts.audit.none} />}
-      <ul class="config-lines" aria-label={texts.audit.label}>
+      <ul class="lines" aria-label={texts.audit.label}>
         {[...new Map(lines.map((line) => [line.id, line])).values()].map((line) => (
           <Line key={line.id} {...line} />
         ))}

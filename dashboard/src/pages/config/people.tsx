@@ -1,49 +1,23 @@
 /** The people who sign in with single sign-on: roles and their origin, and who may no longer enter. For admins of all teams. */
 import { useSignal } from '@preact/signals'
-import { hasRole, read, session, useResource, write } from '../../api.ts'
+import { hasRole, read, readAll, session, useResource, write } from '../../api.ts'
 import { moment } from '../../format.ts'
+import type { TeamRecord } from '../../key-records.ts'
 import { attempt } from '../../parts/changing.tsx'
 import { Empty, Failed, Loading, Time } from '../../parts/states.tsx'
 import { config as texts } from '../../words/config.ts'
 import { en } from '../../words/en.ts'
+import { type Act, GiveRole, type PersonLine, Programs, Roles, type TeamNames } from './person-parts.tsx'
 
-type PersonLine = {
-  readonly id: string
-  readonly provider: string
-  readonly subject: string
-  readonly email: string | null
-  readonly name: string | null
-  readonly status: 'active' | 'blocked'
-  readonly roles: readonly {
-    readonly role: string
-    readonly team: string | null
-    readonly by: 'group' | 'everyone' | 'hand'
-    readonly group: string | null
-  }[]
-  readonly sessions: number
-  readonly seen_at: string
-  readonly rev: number
-}
+const MOST_TEAMS = 5_000
+
 type PeoplePage = { readonly data: readonly PersonLine[]; readonly next: string | null }
 
 const readPage = (after: string | null): Promise<PeoplePage> => read<PeoplePage>('/people', { limit: 50, after })
 
-const Roles = ({ roles }: Pick<PersonLine, 'roles'>) =>
-  roles.length === 0 ? (
-    <span class="dim">{texts.people.noRole}</span>
-  ) : (
-    <ul class="config-roles">
-      {roles.map(({ role, team, by, group }) => (
-        <li key={`${role} ${team} ${by} ${group}`}>
-          {texts.people.role(role, team)} <span class="dim">{texts.people.by(by, group)}</span>
-        </li>
-      ))}
-    </ul>
-  )
+type PersonProps = { readonly person: PersonLine; readonly teams: TeamNames; readonly act: Act }
 
-type PersonProps = { readonly person: PersonLine; readonly act: (run: () => Promise<unknown>) => void }
-
-const Line = ({ person, act }: PersonProps) => {
+const Line = ({ person, teams, act }: PersonProps) => {
   const { id, provider, subject, email, name, status, sessions, seen_at, rev } = person
   const title = email ?? name ?? subject
   const isBlocked = status === 'blocked'
@@ -58,7 +32,7 @@ const Line = ({ person, act }: PersonProps) => {
         <Time at={seen_at}>{moment(Date.parse(seen_at))}</Time>
       </div>
       <div class="row">
-        <Roles {...person} />
+        <Roles person={person} title={title} teams={teams} act={act} />
         <span class="dim">{texts.people.sessions(sessions)}</span>
         <button
           type="button"
@@ -78,6 +52,10 @@ const Line = ({ person, act }: PersonProps) => {
           {isBlocked ? texts.people.admit : texts.people.block}
         </button>
       </div>
+      <div class="row">
+        <GiveRole person={person} title={title} teams={teams} act={act} />
+        <Programs person={person} act={act} />
+      </div>
     </li>
   )
 }
@@ -86,6 +64,8 @@ export const People = () => {
   const isAdmin = hasRole('admin', 'all')
   const older = useSignal<PeoplePage | null>(null)
   const { value, problem, isLoading, reload } = useResource(isAdmin ? 'people' : null, () => readPage(null))
+  const named = useResource(isAdmin ? 'teams' : null, () => readAll<TeamRecord>('/teams', { sort: 'name' }, MOST_TEAMS))
+  const teams: TeamNames = new Map(named.value?.data.map(({ id, name }) => [id, name]))
   if (session.value && !isAdmin)
     return (
       <Empty title={en.states.notAllowed}>
@@ -111,9 +91,9 @@ export const People = () => {
       {problem && <Failed problem={problem} retry={reload} />}
       {!value && isLoading && <Loading />}
       {value && people.length === 0 && <Empty title={texts.people.none} />}
-      <ul class="config-lines" aria-label={texts.people.label}>
+      <ul class="lines" aria-label={texts.people.label}>
         {[...new Map(people.map((person) => [person.id, person])).values()].map((person) => (
-          <Line key={person.id} person={person} act={act} />
+          <Line key={person.id} person={person} teams={teams} act={act} />
         ))}
       </ul>
       {next !== null && (

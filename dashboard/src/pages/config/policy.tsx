@@ -5,6 +5,7 @@ import { Failed, Loading } from '../../parts/states.tsx'
 import { useId } from '../../parts/use-id.ts'
 import { config as texts } from '../../words/config.ts'
 import type { ShownClaims, ShownConfig, ShownProof, ShownProvider } from './shapes.ts'
+import { TeamPolicy } from './team-policy.tsx'
 
 const { policy: words } = texts
 
@@ -162,6 +163,7 @@ export const Policy = ({ config }: { readonly config: ShownConfig | null }) => {
       ) : (
         <Loading rows={4} />
       )}
+      <TeamPolicy />
       <Prove />
       {config && <Facts providers={config.providers} />}
     </>

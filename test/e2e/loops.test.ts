@@ -124,6 +124,32 @@ describe('loops', { concurrency: false }, () => {
       assert.equal((await ask(path, bodyOf(6, 'Build it.'))).status, 402)
     })
 
+  test('loops: the turns of a stored conversation count', async () => {
+    const tools = [{ type: 'function', name: 'bash', parameters: { type: 'object' } }]
+    const [gateway] = gateways
+    const turn = async (previous: string | null, input: unknown) => {
+      const response = await fetch(`${gateway?.url}/v1/responses`, {
+        method: 'POST',
+        headers: {
+          'content-type': 'application/json',
+          authorization: `Bearer ${BLOCKED}`,
+          'x-headgate-session': 'stored',
+        },
+        body: JSON.stringify({ model: 'gpt-5-mini', tools, input, previous_response_id: previous }),
+      })
+      const answer = Object(await response.json())
+      return { status: response.status, id: answer.id, call: answer.output?.[0]?.call_id }
+    }
+    let last = await turn(null, 'Build it.')
+    const statuses: number[] = []
+    for (let count = 1; count <= 5; count++) {
+      const next = await turn(last.id, [{ type: 'function_call_output', call_id: last.call, output: RESULT }])
+      statuses.push(next.status)
+      if (next.status === 200) last = next
+    }
+    assert.deepEqual(statuses, [200, 200, 200, 200, 402])
+  })
+
   test('loops: without a session that the request names, and with a key that is not stricter, it is only stated', async () => {
     const path = '/v1/chat/completions'
     const body = STYLES[path]?.(6, null) ?? assert.fail()

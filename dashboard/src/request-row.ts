@@ -150,6 +150,7 @@ export const REQUEST_FILTERS = {
   client: 'client',
   style: 'style',
   end_user: 'end_user',
+  session: 'session',
   code: 'code',
   http: 'status',
   min_ms: 'min_ms',

@@ -50,6 +50,41 @@ describe('the Requests page', { skip: skipBrowser }, () => {
         await shot('sheet')
       }))
 
+  test('lists the requests of a session, which is stopped and served again', () =>
+    withDashboard(browser, { url }, async ({ page, open, check }) => {
+      const ask = async (): Promise<number> => {
+        const headers = { 'content-type': 'application/json', 'x-headgate-session': 'dashboard-one' }
+        const answer = await fetch(`${url}/v1/chat/completions`, {
+          method: 'POST',
+          headers,
+          body: JSON.stringify({ ...ECHO, model: 'openai/gpt-5-mini' }),
+        })
+        await answer.text()
+        return answer.status
+      }
+      for (let count = 0; count < 2; count++) assert.equal(await ask(), 200)
+      const find = async () =>
+        Object(await (await fetch(`${url}/admin/api/v1/sessions?name=dashboard-one`)).json()).data[0]
+      let found = await find()
+      for (
+        const end = performance.now() + 120_000;
+        found?.requests !== 2 && performance.now() < end;
+        found = await find()
+      )
+        await page.waitForTimeout(100)
+      await open(`${LIST}?session=${found.id}`)
+      await page.waitForFunction(() => document.querySelectorAll('table.table tbody tr:not(.spacer)').length === 2)
+      await page.locator('.outcome').first().click()
+      await page.getByRole('link', { name: 'All its requests' }).waitFor()
+      await check()
+      await page.getByRole('button', { name: 'Stop', exact: true }).click()
+      await page.getByText(`${found.id} is stopped at all gateways`).waitFor()
+      assert.equal(await ask(), 402)
+      await page.getByRole('button', { name: 'Undo' }).click()
+      await page.getByText(`${found.id} is served again`).waitFor()
+      assert.equal(await ask(), 200)
+    }))
+
   test('is used with the keyboard alone, and the address keeps all of it', () =>
     withDashboard(browser, { url }, async ({ page, open }) => {
       await open(LIST)

@@ -85,6 +85,7 @@ const useFilters = (): readonly Filter[] => {
     { name: 'client', rare: true, label: w.filters.client, options: options('client') },
     { name: 'style', rare: true, label: w.filters.style, options: STYLES },
     { name: 'end_user', rare: true, label: w.filters.end_user, placeholder: w.endUserPlaceholder },
+    { name: 'session', rare: true, label: w.filters.session, placeholder: w.sessionPlaceholder },
     { name: 'tag', rare: true, label: w.filters.tag, placeholder: w.tagPlaceholder },
     {
       name: 'min_ms',

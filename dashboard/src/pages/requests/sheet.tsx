@@ -4,7 +4,7 @@ import { useSignal } from '@preact/signals'
 import type { ComponentChild, ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import type { AttemptEntry, FoundRequest, RequestEntry } from '../../../../src/usage/reading/queries.ts'
-import { placePath, shared } from '../../address.ts'
+import { placePath, shared, toPage, withParam } from '../../address.ts'
 import { type ApiProblem, hasRole, read, useResource, write } from '../../api.ts'
 import { addDollars, count, duration, fullTime, money } from '../../format.ts'
 import { readBodies } from '../../kept-bodies.ts'
@@ -226,10 +226,42 @@ const BlockUser = ({ name }: { readonly name: string }) => (
   </button>
 )
 
+/** Stops or resumes a session at all gateways, with an undo. */
+const setStopped = (id: string, isStopped: boolean): Promise<boolean> =>
+  attempt(async () => {
+    await write('POST', `/sessions/${id}/${isStopped ? 'stop' : 'resume'}`, isStopped ? {} : undefined)
+    toast((isStopped ? w.sessionStopped : w.sessionResumed)(id), { undo: () => void setStopped(id, !isStopped) })
+  })
+
+const SessionLinks = ({ id }: { readonly id: string }) => (
+  <>
+    <a href={placePath(withParam(toPage(current.value, 'requests'), 'session', [id]))}>{w.sessionRequests}</a>{' '}
+    {hasRole('operator', 'all') && (
+      <button type="button" class="button quiet small" onClick={() => void setStopped(id, true)}>
+        {w.stopSession}
+      </button>
+    )}
+  </>
+)
+
 const Facts = ({ request }: { readonly request: RequestEntry & Partial<FoundRequest> }) => {
   const { facts } = w.sheet
-  const { key, team, end_user, tags, cache, client, trace, node, style, stream, received_at, client_request_id } =
-    request
+  const {
+    key,
+    team,
+    end_user,
+    session,
+    agent,
+    tags,
+    cache,
+    client,
+    trace,
+    node,
+    style,
+    stream,
+    received_at,
+    client_request_id,
+  } = request
   const tagText = Object.entries(tags)
     .map(([name, value]) => `${name}:${value}`)
     .join(' ')
@@ -242,6 +274,8 @@ const Facts = ({ request }: { readonly request: RequestEntry & Partial<FoundRequ
     [facts.key, key === null ? w.noKey : `${key.name ?? ''} ${key.id}`.trim()],
     [facts.team, team === null ? null : (team.name ?? team.id)],
     [facts.endUser, end_user, end_user !== null && hasRole('operator', 'all') && <BlockUser name={end_user} />],
+    [facts.session, session, session != null && <SessionLinks id={session} />],
+    [facts.agent, agent],
     [facts.tags, tagText === '' ? null : tagText],
     [facts.cache, cache],
     [facts.trace, trace],

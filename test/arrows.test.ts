@@ -190,6 +190,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'demo',
     'issuers',
     'observe',
+    'observe/otlp',
     'records/entities',
     'records/store',
     'runtime',

@@ -31,6 +31,7 @@ import { auditEvent } from '../observe/live/live-event.ts'
 import { TransitionLog } from '../observe/live/transition-log.ts'
 import { openLog } from '../observe/log.ts'
 import { createMetrics } from '../observe/metrics.ts'
+import { telemetryOptions, telemetryRules } from '../observe/otlp/telemetry-settings.ts'
 import { ProviderMinutes } from '../observe/provider-minutes.ts'
 import { healthReadings, loadReadings, readingsOf } from '../observe/readings.ts'
 import type { BlockedUsers } from '../policy/accounts/blocked-users.ts'
@@ -64,7 +65,6 @@ import { openIncidents } from './incidents.ts'
 import { logControlState, logSnapshotState, logStoreChange } from './log-problems.ts'
 import { type Current, logFormatOf, paint, type Runtime, type StartOptions } from './runtime.ts'
 import { openIssuers } from './signed-tokens.ts'
-import { telemetryOptions, telemetryRules } from './telemetry.ts'
 import { ledgerLog } from './workers/ledger-log.ts'
 
 /** Creates everything that the server needs. */
@@ -337,7 +337,7 @@ const openLedger = (
   return new UsageLedger({
     settings: () => current.config.settings,
     worker: worker && { number: worker.number, bookkeeper: worker.accounts },
-    telemetry: telemetryOptions(settings, version, log),
+    telemetry: telemetryOptions(settings, version, (message) => log.error('telemetry', { message })),
     ...on,
     report: ledgerLog(log, {
       folder: settings.database.url === undefined ? dir : null,

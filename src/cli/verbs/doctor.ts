@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path'
 import { schemaStates } from '../../backup/schemas.ts'
 import { openCatalogue } from '../../config/catalogue/catalogue.ts'
 import { problemLine } from '../../config/problem.ts'
+import { telemetryOptions } from '../../observe/otlp/telemetry-settings.ts'
 import { priceBook } from '../../policy/accounts/price-book.ts'
 import { listModels } from '../../policy/routing/models.ts'
 import { freePort } from '../../runtime/free-port.ts'
@@ -177,6 +178,19 @@ const proxies: Check = async ({ loaded }) => {
   return found.map(({ status, detail }) => finding('proxies', status, detail))
 }
 
+const telemetry: Check = async ({ loaded }, { host }) => {
+  if (!loaded.ok) return [finding('telemetry', 'skipped', 'the configuration is invalid')]
+  const problems: string[] = []
+  const options = telemetryOptions(loaded.config.settings, host.version, (problem) => problems.push(problem))
+  if (problems.length > 0) return problems.map((problem) => finding('telemetry', 'failed', problem))
+  if (!options?.traces) return []
+  const { sendTestSpan } = await import('../../observe/otlp/test-span.ts')
+  const result = await sendTestSpan(options.traces, options)
+  const { host: receiver } = new URL(options.traces.url)
+  if (result.ok && result.refused === 0) return [finding('telemetry', 'ok', `${receiver} accepted a span`)]
+  return [finding('telemetry', 'failed', `${receiver}: ${result.why}`)]
+}
+
 const prices: Check = ({ loaded }, { host }) => {
   if (!loaded.ok) return []
   const catalogue = openCatalogue(() => {}, new URL('data/catalogue.json', host.home))
@@ -211,6 +225,7 @@ const CHECKS: readonly Check[] = [
   sharedSchemas,
   providers,
   proxies,
+  telemetry,
   prices,
 ]
 
@@ -219,7 +234,7 @@ export const define: DefineVerb = (command, cli) => {
     .option('--fix', 'remove the access of other users from files with secrets')
     .addHelpText(
       'after',
-      "\nFetches each provider's model list to check its keys, which is free of charge, and connects once through each proxy.\n\nExample: headgate doctor",
+      "\nFetches each provider's model list to check its keys, which is free of charge, connects once through each proxy, and sends one span to the receiver of telemetry.\n\nExample: headgate doctor",
     )
     .action(async ({ fix }: { fix?: true }) => {
       const { answer, exit, paint } = cli()

@@ -6,7 +6,7 @@ export type OtlpSpan = Parameters<typeof ProtobufTraceSerializer.serializeReques
 export type OtlpResource = OtlpSpan['resource']
 
 /** `SpanKind` and `SpanStatusCode` of `@opentelemetry/api`, whose values the protocol fixes. */
-export const KIND = { server: 1, client: 2 } as const
+export const KIND = { internal: 0, server: 1, client: 2 } as const
 const STATUS = { unset: 0, error: 2 } as const
 
 /** Values by the members of `ATTRIBUTES`. Undefined and null: it is not known. */

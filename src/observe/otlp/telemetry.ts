@@ -2,11 +2,8 @@
 import { randomUUID } from 'node:crypto'
 import {
   JsonMetricsSerializer,
-  JsonTraceSerializer,
   MetricsExporterMetricsHelper,
   ProtobufMetricsSerializer,
-  ProtobufTraceSerializer,
-  TraceExporterMetricsHelper,
 } from '@opentelemetry/otlp-transformer'
 import type { SpanNoted } from '../../core/journal.ts'
 import type { RecordValues } from '../../usage/journal/journal-record.ts'
@@ -16,6 +13,7 @@ import { isExported, requestSpans, type TracedRequest, tracedRequest } from './r
 import { type BatchResult, type QueueLimits, SignalQueue } from './signal-queue.ts'
 import { type OtlpResource, type OtlpSpan, resourceOf, sizeOf, spanOf } from './span.ts'
 import type { Receiver, TelemetryOptions, TelemetryState } from './telemetry-options.ts'
+import { traceClient } from './test-span.ts'
 
 const MAX_WAITING = 10_000
 
@@ -108,11 +106,7 @@ export class Telemetry {
 }
 
 const tracesTo = (receiver: Receiver): Channel<OtlpSpan> => {
-  const client = new OtlpClient(receiver, {
-    serializers: { protobuf: ProtobufTraceSerializer, json: JsonTraceSerializer },
-    helper: TraceExporterMetricsHelper,
-    refused: 'rejectedSpans',
-  })
+  const client = traceClient(receiver)
   const send = (spans: readonly OtlpSpan[]) => client.send([...spans])
   return { queue: new SignalQueue({ limits: LIMITS, send, date: () => Date.now() }), client }
 }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import type { Started } from '../../e2e/support/process.ts'
+import { run, type Started } from '../../e2e/support/process.ts'
 import { bodyFor, stage } from '../../e2e/support/stage.ts'
 import { answerWith, failWith } from '../../support/answers.ts'
 import { type FakeReceiver, startReceiver } from '../../support/otlp.ts'
@@ -109,4 +109,28 @@ test('telemetry: no prompt, answer, header or key is exported', async () => {
   for (const text of [...CANARIES, ...SECRETS]) assert.ok(!sent.includes(text), text)
   assert.equal(otlp.posts[0]?.headers['x-api-key'], 'for receiver')
   assert.doesNotMatch(it.output(), /for receiver|for%20receiver/)
+})
+
+test('telemetry: doctor sends one span, and shows why it is refused', async () => {
+  const otlp = await receiver()
+  const env = { OTEL_EXPORTER_OTLP_ENDPOINT: otlp.url, OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json' }
+  const found = async (more: Readonly<Record<string, string>> = {}) => {
+    const { output, exited } = await run({ args: ['doctor', '--json'], env: { ...env, ...more } })
+    await exited
+    const { data } = JSON.parse(output())
+    const [finding] = data.filter(({ check }: { check: string }) => check === 'telemetry')
+    return [finding?.status, finding?.detail]
+  }
+  const { host } = new URL(otlp.url)
+  assert.deepEqual(await found(), ['ok', `${host} accepted a span`])
+  assert.deepEqual(
+    otlp.spans().map(({ name, kind }) => [name, kind]),
+    [['headgate doctor', 1]],
+  )
+  otlp.answer = () => 401
+  assert.deepEqual(await found(), ['failed', `${host}: The receiver answered 401.`])
+  const [status, detail] = await found({ OTEL_EXPORTER_OTLP_CERTIFICATE: '/nowhere.pem' })
+  assert.equal(status, 'failed')
+  assert.match(String(detail), /OTEL_EXPORTER_OTLP_CERTIFICATE\) cannot be read \(ENOENT\)/)
+  assert.deepEqual(await found({ OTEL_SDK_DISABLED: 'true' }), [undefined, undefined])
 })

@@ -1,9 +1,8 @@
 /** The settings of telemetry, as the gateway and the bookkeeper need them. */
 import { readFileSync } from 'node:fs'
-import type { Settings } from '../core/settings.ts'
-import type { TelemetryRules } from '../gateway/accounts/accounts-state.ts'
-import type { Log } from '../observe/log.ts'
-import type { Receiver, TelemetryOptions } from '../observe/otlp/telemetry-options.ts'
+import type { Settings } from '../../core/settings.ts'
+import type { TelemetryRules } from '../../gateway/accounts/accounts-state.ts'
+import type { Receiver, TelemetryOptions } from './telemetry-options.ts'
 
 type TelemetrySettings = Pick<Settings, 'otel' | 'usage'>
 
@@ -19,8 +18,12 @@ export const telemetryRules = ({ otel, usage }: TelemetrySettings): TelemetryRul
   }
 }
 
-/** Null: nothing is exported. */
-export const telemetryOptions = (settings: TelemetrySettings, version: string, log: Log): TelemetryOptions | null => {
+/** Null: nothing is exported. `onProblem`: receives why, if that is a mistake. */
+export const telemetryOptions = (
+  settings: TelemetrySettings,
+  version: string,
+  onProblem: (problem: string) => void,
+): TelemetryOptions | null => {
   const { otel } = settings
   const rules = telemetryRules(settings)
   if (!rules) return null
@@ -41,8 +44,9 @@ export const telemetryOptions = (settings: TelemetrySettings, version: string, l
     }
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    const message = `Telemetry is not exported: otel.certificate (OTEL_EXPORTER_OTLP_CERTIFICATE) cannot be read (${code ?? 'malformed'}).`
-    log.error('telemetry', { message })
+    onProblem(
+      `Telemetry is not exported: otel.certificate (OTEL_EXPORTER_OTLP_CERTIFICATE) cannot be read (${code ?? 'malformed'}).`,
+    )
     return null
   }
 }

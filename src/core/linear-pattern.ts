@@ -41,3 +41,20 @@ export const patternProblem = (pattern: string): string | null => {
   }
   return null
 }
+
+/** Bound of the UTF-16 units of a match of an accepted expression: all of its alternatives one after the other. */
+export const longestMatch = (pattern: string): number => {
+  let all = 0
+  for (const [atom, repetition = ''] of pattern.matchAll(ATOM)) {
+    const [, least = '1', most = least] = QUANTIFIER.exec(repetition) ?? []
+    if (!/^(?:[|()^$]|\(\?:|\\b)$/i.test(atom.slice(0, atom.length - repetition.length)))
+      all += units(atom) * Number(most)
+  }
+  return all + 1
+}
+
+/** A character, an escape, a class or a sign, with its repetition. */
+const ATOM = /(?:\\(?:[pPu]\{[^}]*\}|x..|u....|c.|.)|\[(?:\\.|[^\]\\])*\]|\(\?:|.)(\{[\d,]*\}|\?)?/gsu
+
+/** All but letters and digits may be two units. */
+const units = (atom: string): number => (/^(?:[\w -]|\\[dw.-])/.test(atom) ? 1 : 2)

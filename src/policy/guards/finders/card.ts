@@ -1,15 +1,20 @@
 /** Finds numbers of payment cards. */
-import type { Finder, FoundSpan } from './finder.ts'
+import { type FoundSpan, matchesFrom, openTail, type Search } from './finder.ts'
 
 /** Digits, also in groups, but no decimals and no hexadecimal numbers such as parts of a UUID. */
-const DIGITS = /(?<!\d\.)(?<!\d)\d(?:[ \u00a0-]?\d)*(?![\da-f])/gi
+const DIGITS = /(?<!\d\.)(?<!\d)(?<!(?<!\w)[\da-f]{0,7}[a-f])\d(?:[ \u00a0-]?\d)*(?![\da-f])/gi
 const GROUP = /\d+/g
 const CARD = { least: 13, most: 19 }
 
 /** Numbers that pass the check of ISO/IEC 7812 (Luhn). */
-export const cards: Finder = (text) => {
+export const cards: Search = {
+  find: (text, from = 0) => cardsIn(text, from),
+  open: openTail(/(?<!\d)\d[\d \u00a0-]*$/, 48),
+}
+
+const cardsIn = (text: string, from: number): readonly FoundSpan[] => {
   const spans: FoundSpan[] = []
-  for (const { 0: run, index } of text.matchAll(DIGITS)) {
+  for (const { 0: run, index } of matchesFrom(text, DIGITS, from)) {
     if (run.length < CARD.least) continue
     const groups = Array.from(run.matchAll(GROUP), (group) => ({ start: index + group.index, digits: group[0] }))
     for (let first = 0; first < groups.length; ) {

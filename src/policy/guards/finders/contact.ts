@@ -1,5 +1,5 @@
 /** Finds e-mail addresses and phone numbers. */
-import { type Finder, type FoundSpan, matchesOf } from './finder.ts'
+import { type FoundSpan, matchesFrom, matchesOf, openTail, runStart, type Search } from './finder.ts'
 
 // ── E-mail ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -10,12 +10,21 @@ const LOCAL_CHAR = /[\p{L}\p{N}._%+'&=~-]/u
 const INVISIBLE = /[\u00ad\u200b-\u200f\u2060\ufeff]/
 const DOMAIN = /[\p{L}\p{N}-]{1,63}(?:\.[\p{L}\p{N}-]{1,63}){1,8}/uy
 const MAX_LOCAL = 256
+/** All of the above. Some letters are two units. */
+const EMAIL_CHAR = /[\p{L}\p{N}\p{Cs}._%+'&=~@\\\u00ad\u200b-\u200f\u2060\ufeff-]/u
+/** Characters of the longest address with its encoded `@`. */
+const LONGEST_EMAIL = MAX_LOCAL + 6 + 8 + 2 * 64 * 9
 
 /** Also such as are encoded, or have invisible characters in them. */
-export const emails: Finder = (text) => {
+export const emails: Search = {
+  find: (text, from = 0) => emailsIn(text, from),
+  open: (text, from) => runStart(text, EMAIL_CHAR, Math.max(from, text.length - LONGEST_EMAIL)),
+}
+
+const emailsIn = (text: string, from: number): readonly FoundSpan[] => {
   const spans: FoundSpan[] = []
-  let before = 0
-  for (const { 0: at, index } of text.matchAll(AT)) {
+  let before = from
+  for (const { 0: at, index } of matchesFrom(text, AT, from)) {
     let after = index + at.length
     while (after < index + at.length + 8 && INVISIBLE.test(text[after] ?? '')) after++
     DOMAIN.lastIndex = after
@@ -45,5 +54,9 @@ const NATIONAL =
   /(?<![\p{L}\p{N}_.,+-])\(?0[1-9]\d{1,4}\)?[ /\u00a0-]{1,3}\d{3,9}(?:[ \u00a0-]\d{2,5}){0,3}(?![\p{L}\p{N}_])/gu
 
 /** Numbers with a country code, and national ones with separators. */
-export const phones: Finder = (text) =>
-  [INTERNATIONAL, ZEROS, AMERICAN, NATIONAL].flatMap((regex) => matchesOf('phone', regex)(text))
+export const phones: Search = {
+  find: (text, from) => PHONES.flatMap((find) => find(text, from)),
+  open: openTail(/(?<![\p{L}\p{N}_])[+(\d][\d+ ()./\u00a0-]*$/u, 64),
+}
+
+const PHONES = [INTERNATIONAL, ZEROS, AMERICAN, NATIONAL].map((regex) => matchesOf('phone', regex))

@@ -1,9 +1,10 @@
 /** Finds personal data, secrets and listed texts. */
 import type { FinderKind } from '../../../core/finder-kinds.ts'
+import { longestMatch } from '../../../core/linear-pattern.ts'
 import { apiKeys } from './api-key.ts'
 import { cards } from './card.ts'
 import { emails, phones } from './contact.ts'
-import { type Finder, type FoundKind, type FoundSpan, matchesOf, type TextRange } from './finder.ts'
+import { type Finder, type FoundKind, type FoundSpan, matchesOf, type Search, type TextRange } from './finder.ts'
 import { ibans } from './iban.ts'
 import { insees, nifs, ninos, ssns, steuerIds } from './person-number.ts'
 import { wordsOf } from './words.ts'
@@ -16,14 +17,28 @@ export type SearchRules = {
 }
 
 /** Creates a search for all that the rules name. Its spans are in order and do not overlap. */
-export const finderOf = ({ kinds, patterns, words }: SearchRules): Finder => {
-  const finders = kinds.map((kind) => FINDERS[kind])
-  for (const pattern of patterns) finders.push(matchesOf('pattern', new RegExp(pattern, 'gu')))
-  if (words.length > 0) finders.push(wordsOf(words))
-  return (text) => merged(finders.flatMap((find) => find(text)))
+export const searchOf = ({ kinds, patterns, words }: SearchRules): Search => {
+  const searches = kinds.map((kind) => SEARCHES[kind])
+  for (const pattern of patterns) searches.push(patternSearch(pattern))
+  if (words.length > 0) searches.push(wordsOf(words))
+  return {
+    find: (text, from) => merged(searches.flatMap(({ find }) => find(text, from))),
+    open: (text, from) => searches.reduce((first, { open }) => Math.min(first, open(text, from)), text.length),
+  }
 }
 
-const FINDERS: { readonly [kind in FinderKind]: Finder } = {
+/** The same for whole texts. */
+export const finderOf = (rules: SearchRules): Finder => searchOf(rules).find
+
+const patternSearch = (pattern: string): Search => {
+  const longest = longestMatch(pattern)
+  return {
+    find: matchesOf('pattern', new RegExp(pattern, 'gu')),
+    open: (text, from) => Math.max(from, text.length - longest),
+  }
+}
+
+const SEARCHES: { readonly [kind in FinderKind]: Search } = {
   apiKey: apiKeys,
   iban: ibans,
   card: cards,
@@ -37,13 +52,16 @@ const FINDERS: { readonly [kind in FinderKind]: Finder } = {
 }
 
 /** The spans in order. Those that overlap become one, of the kind that begins first or, at one position, is longer. */
-export const merged = <T extends TextRange>(spans: readonly T[]): readonly T[] => {
+export const merged = <T extends TextRange & Pick<FoundSpan, 'since'>>(spans: readonly T[]): readonly T[] => {
   if (spans.length < 2) return spans
   const out: T[] = []
   for (const span of spans.toSorted((a, b) => a.start - b.start || b.end - a.end)) {
     const last = out.at(-1)
-    if (last && span.start < last.end) out[out.length - 1] = { ...last, end: Math.max(last.end, span.end) }
-    else out.push(span)
+    if (last && span.start < last.end) {
+      const since = Math.min(last.since ?? last.start, span.since ?? span.start)
+      const end = Math.max(last.end, span.end)
+      out[out.length - 1] = { ...last, end, ...(since < last.start && { since }) }
+    } else out.push(span)
   }
   return out
 }

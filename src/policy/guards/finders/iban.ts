@@ -1,5 +1,5 @@
 /** Finds numbers of bank accounts. */
-import type { Finder, FoundSpan } from './finder.ts'
+import { type FoundSpan, matchesFrom, openTail, type Search } from './finder.ts'
 
 const IBAN_HEAD = /(?<![\p{L}\p{N}])[a-z]{2}\d{2}(?=[ \u00a0-]?[a-z0-9])/giu
 /** Characters of a number by country, of the registry of ISO 13616. */
@@ -13,20 +13,36 @@ const LENGTHS: ReadonlyMap<string, number> = new Map(
 )
 
 /** Numbers with the length of their country that pass the check of ISO 13616 (modulo 97). */
-export const ibans: Finder = (text) => {
+export const ibans: Search = {
+  find: (text, from = 0) => ibansIn(text, from),
+  open: (text, from) => {
+    for (const { index } of matchesFrom(text, IBAN_HEAD, Math.max(from, text.length - LONGEST)))
+      if (ibanEnd(text, index) === OPEN) return index
+    return openHead(text, from)
+  },
+}
+
+/** Characters of the longest number with a space after each. */
+const LONGEST = 68
+const openHead = openTail(/(?<![\p{L}\p{N}])[a-z](?:[a-z]\d{0,2})?$|(?<![\p{L}\p{N}])[a-z]{2}\d{2}[ \u00a0]$/iu, 5)
+
+const ibansIn = (text: string, from: number): readonly FoundSpan[] => {
   const spans: FoundSpan[] = []
-  let before = 0
-  for (const { index } of text.matchAll(IBAN_HEAD)) {
+  let before = from
+  for (const { index } of matchesFrom(text, IBAN_HEAD, from)) {
     if (index < before) continue
     const end = ibanEnd(text, index)
-    if (end === 0) continue
+    if (end <= 0) continue
     spans.push({ start: index, end, kind: 'iban' })
     before = end
   }
   return spans
 }
 
-/** The end of the valid account number at a position; 0: none. */
+/** More text may complete a number. */
+const OPEN = -1
+
+/** The end of the valid account number at a position; 0: none; `OPEN`. */
 const ibanEnd = (text: string, start: number): number => {
   const length = LENGTHS.get(text.slice(start, start + 2).toUpperCase()) ?? 0
   let chars = ''
@@ -40,7 +56,7 @@ const ibanEnd = (text: string, start: number): number => {
     chars += char
     if (chars.length === length) return !/[A-Za-z0-9]/.test(text[at + 1] ?? '') && passesMod97(chars) ? at + 1 : 0
   }
-  return 0
+  return length === 0 ? 0 : OPEN
 }
 
 const passesMod97 = (iban: string): boolean => {

@@ -108,7 +108,10 @@ const sections = {
     .max(MAX_CLAIMS)
     .optional()
     .describe('what must hold of the data policy (`team=health: region in eu; retention=0`): proved at each load'),
-  guards: z.record(z.string().min(1), guardSchema).optional().describe('rules for the texts of requests, by name'),
+  guards: z
+    .record(z.string().min(1), guardSchema)
+    .optional()
+    .describe('rules for the texts of requests and answers, by name'),
   routes: z.record(z.string().min(1), routeSchema).optional().describe('names that clients can send as `model`'),
   teams: z.record(z.string().min(1), TEAM_ENTRY).optional().describe('teams by name: groups of client keys'),
   keys: z.record(z.string().min(1), KEY_ENTRY).optional().describe('client keys by name'),

@@ -1,20 +1,21 @@
-/** The section `guards` of the file: rules for the texts of requests. */
+/** The section `guards` of the file: rules for the texts of requests and answers. */
 import { z } from 'zod'
 import { FINDER_KINDS } from '../core/finder-kinds.ts'
 import type { GuardRule } from '../core/guard.ts'
-import { GUARD_ACTIONS } from '../core/guard-verdict.ts'
+import { GUARD_ACTIONS, GUARD_PHASES } from '../core/guard-verdict.ts'
 import { PATTERNS, WORDS } from '../core/settings.ts'
 import { guardServiceOf, serviceSchema } from './guard-services.ts'
 
 export const guardSchema = z
   .strictObject({
+    on: z.array(z.enum(GUARD_PHASES)).min(1).default(['request']).describe('what it reads: requests, answers, or both'),
     find: z.array(z.enum(FINDER_KINDS)).default([]).describe('kinds of personal data and secrets that it finds'),
     patterns: PATTERNS.describe('regular expressions of further texts; their repetitions have limits'),
     words: WORDS.describe('further words and phrases, in upper and lower case, but not within other words'),
     action: z
       .enum(GUARD_ACTIONS)
       .describe(
-        '`block`: the request is refused; `mask`: providers receive a mask, and the answer has the text again; `flag`: it is only stated; `log`: the same without a response header',
+        '`block`: the request is refused; `mask`: providers receive a mask, and the answer has the text again; a text that is new in an answer becomes a mask for good; `flag`: it is only stated; `log`: the same without a response header',
       ),
     message: z.string().min(1).max(300).optional().describe('what the refusal advises; with `block`'),
     label: z
@@ -23,6 +24,10 @@ export const guardSchema = z
       .optional()
       .describe('name in the masks, instead of that of what was found; with `mask`')
       .meta({ allowed: '1 to 12 capital letters and digits, such as STAFF' }),
+    tools: z
+      .boolean()
+      .default(false)
+      .describe('in answers, it masks also in arguments of tools, which clients execute; else it only counts there'),
     service: serviceSchema.optional(),
     exceptTeams: z.array(z.string().min(1)).default([]).describe('teams whose requests it does not read'),
   })
@@ -31,6 +36,10 @@ export const guardSchema = z
       (service !== undefined) !== find.length + patterns.length + words.length > 0,
     { message: 'at least one of find, patterns and words, or a service' },
   )
+  .refine(({ service, on }) => service === undefined || !on.includes('answer'), {
+    path: ['on'],
+    message: 'request: services do not check answers',
+  })
   .refine(({ service, action }) => service?.kind !== 'moderation' || action !== 'mask', {
     path: ['action'],
     message: 'block, flag or log: a moderation does not say which part of a text it means',

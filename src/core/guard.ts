@@ -8,7 +8,7 @@ import type { DataFacts } from './data-policy.ts'
 import type { TextOrBytes } from './encoded-text.ts'
 import type { Failure } from './failure.ts'
 import type { FinderKind } from './finder-kinds.ts'
-import type { GuardAction, RuleVerdict } from './guard-verdict.ts'
+import type { GuardAction, GuardPhase, RuleVerdict } from './guard-verdict.ts'
 import type { HeaderLookup } from './headers.ts'
 import type { JsonObject } from './json-value.ts'
 import type { AnswerContext } from './protocol.ts'
@@ -31,11 +31,16 @@ export type Guard = {
 }
 
 /** A guard of an operator. `revision` changes with its rules: a cached answer belongs to the revisions that it has passed. */
-export type ChosenGuard = Guard & { readonly revision: string }
+export type ChosenGuard = Guard & {
+  readonly revision: string
+  /** It reads the text of answers, so that no other part of an answer may state the text. */
+  readonly readsAnswer?: boolean
+}
 
-/** A rule of the operator for the texts of requests. */
+/** A rule of the operator for the texts of requests and answers. */
 export type GuardRule = {
   readonly name: string
+  readonly on: readonly GuardPhase[]
   readonly kinds: readonly FinderKind[]
   readonly patterns: readonly string[]
   readonly words: readonly string[]
@@ -44,6 +49,8 @@ export type GuardRule = {
   readonly message: string | null
   /** Null: that of what was found. */
   readonly label: string | null
+  /** In answers, masks are also in arguments of tools. */
+  readonly tools: boolean
   /** Names of teams whose requests are not read. */
   readonly exceptTeams: readonly string[]
   /** Who finds; absent: the rule itself, by its kinds, patterns and words. */

@@ -66,7 +66,15 @@ const given = (guards: ChooseGuards = withMasking()) => {
   return { send, calls: made.world.calls }
 }
 
-const RULE = { patterns: [], words: [], message: null, label: null, exceptTeams: [] }
+const RULE = {
+  on: ['request'],
+  tools: false,
+  patterns: [],
+  words: [],
+  message: null,
+  label: null,
+  exceptTeams: [],
+} as const
 const byRules = operatorGuards({
   rules: () => [
     { ...RULE, name: 'secrets', kinds: ['apiKey'], action: 'block' },

@@ -2,7 +2,7 @@
 
 import type { ChatRequest } from '../../core/chat.ts'
 import type { Config } from '../../core/config.ts'
-import { bad, type Outcome } from '../../core/failure.ts'
+import { bad, type Failure, fail, type Outcome } from '../../core/failure.ts'
 import type { Guard } from '../../core/guard.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
@@ -127,7 +127,25 @@ const planTurn = (
   recorder.account.describeSpan(inbound.request.settings)
   const planned = { ...call, responseWriter, config, plan: plan.value, request, inbound, sent: inbound, turn }
   const guards = guardsOf(planned, parsed, responseWriter !== call.responseWriter)
+  const hidden = refusedBy(guards, request)
+  if (hidden) {
+    writeAndRecordError(planned, hidden, null)
+    return null
+  }
   return guards.length === 0 ? { ...planned, guards } : guarded({ ...planned, guards })
+}
+
+/** Probabilities of tokens have the text of an answer again, which guards that read it would have to change too. */
+const refusedBy = (guards: readonly Guard[], { settings: { logprobs, topLogprobs } }: ChatRequest): Failure | null => {
+  const asked = logprobs?.value === true ? logprobs : (topLogprobs?.value ?? 0) > 0 ? topLogprobs : undefined
+  if (!asked || !guards.some((guard) => 'readsAnswer' in guard && guard.readsAnswer)) return null
+  return fail(
+    'unsupported',
+    `The parameter '${asked.at}' is not available, because a guard reads the answer. Leave it out.`,
+    {
+      param: asked.at,
+    },
+  )
 }
 
 /** `isRecorded`: the answer is recorded for later turns. */

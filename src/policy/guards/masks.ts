@@ -1,12 +1,10 @@
 /** Replaces found texts of one request by masks, and restores them in its answer. */
+import type { TextForm } from './answer-values.ts'
 import { merged } from './finders/find-texts.ts'
 import type { TextRange } from './finders/finder.ts'
 
 /** Ten bytes at least that stand for a text, the same in each process with the same secret. */
 export type MaskDigest = (text: string) => Uint8Array
-
-/** How a text is written: as it is, or within a string of JSON. */
-export type TextForm = 'plain' | 'json'
 
 /** A mask in an answer: models change its case, or escape its brackets, which JSON escapes again. */
 const MASKS: { readonly [form in TextForm]: RegExp } = {

@@ -10,6 +10,8 @@ import type { ServiceVerdict } from './verdict.ts'
 
 const RULE: GuardRule = {
   name: 'pii',
+  on: ['request'],
+  tools: false,
   kinds: ['email'],
   patterns: [],
   words: [],

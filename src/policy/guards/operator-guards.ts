@@ -1,14 +1,16 @@
 /** The guards of an operator: rules which block requests, or mask what they find. */
 import type { ChatEvent } from '../../core/chat.ts'
-import { fail } from '../../core/failure.ts'
 import type { ChooseGuards, ChosenGuard, GuardedCall, GuardRule, GuardVerdict, RequestText } from '../../core/guard.ts'
 import { GUARD_ACTIONS, type RuleVerdict } from '../../core/guard-verdict.ts'
 import { memoizeLast } from '../../core/memoize-last.ts'
-import type { Stage } from '../../core/stage.ts'
+import { chain, type Stage } from '../../core/stage.ts'
 import { atOnce, inTurns, PIECE, type Steps, type TurnScheduler } from '../../core/steps.ts'
-import { finderOf } from './finders/find-texts.ts'
-import type { Finder, FoundKind, FoundSpan, TextRange } from './finders/finder.ts'
+import { AnswerRules } from './answer-rules.ts'
+import { searchOf } from './finders/find-texts.ts'
+import type { TextRange } from './finders/finder.ts'
+import { labelOf, refusalOf } from './guard-labels.ts'
 import { type MaskDigest, Masks, maskedText } from './masks.ts'
+import type { RuleSearch } from './piece-search.ts'
 import { UnmaskingStage } from './unmasking.ts'
 import type { AskService, ServiceOf, ServiceSpan } from './verdict.ts'
 
@@ -27,14 +29,14 @@ export type OperatorGuardDeps = {
 }
 
 /** A rule with its search. */
-type SearchedRule = { readonly rule: GuardRule; readonly find: Finder; readonly revision: string }
+type SearchedRule = RuleSearch<GuardRule> & { readonly revision: string }
 
 /** Chooses the guard of a call: one for all rules that apply to its team. */
 export const operatorGuards = (deps: OperatorGuardDeps): ChooseGuards => {
   const { rules, fingerprint } = deps
   const checksOf = memoizeLast((all: readonly GuardRule[]): readonly SearchedRule[] =>
     all
-      .map((rule) => ({ rule, find: finderOf(rule), revision: fingerprint(JSON.stringify(rule)) }))
+      .map((rule) => ({ rule, search: searchOf(rule), revision: fingerprint(JSON.stringify(rule)) }))
       .toSorted((a, b) => GUARD_ACTIONS.indexOf(a.rule.action) - GUARD_ACTIONS.indexOf(b.rule.action)),
   )
   return (call) => {
@@ -67,7 +69,13 @@ class OperatorGuard implements ChosenGuard {
     this.revision = checks.map(({ revision }) => revision).join()
   }
 
+  /** A rule reads the text of answers, so that no other part of an answer may state it. */
+  get readsAnswer(): boolean {
+    return this.#checks.some(({ rule }) => rule.on.includes('answer'))
+  }
+
   request(texts: () => readonly RequestText[]): GuardVerdict | null | Promise<GuardVerdict | null> {
+    if (!this.#checks.some(({ rule }) => rule.on.includes('request'))) return null
     const all = texts()
     const length = all.reduce((sum, { text }) => sum + text.length, 0)
     const checking = this.#check(new Set(all.map(({ text }) => text)))
@@ -76,16 +84,25 @@ class OperatorGuard implements ChosenGuard {
     return inTurns(checking, this.#deps.turn).then((own) => this.#ask(services, all, own))
   }
 
-  /** Absent if nothing was masked: such an answer passes as without guards. */
+  /**
+   * Absent if no rule reads answers and nothing was masked: such an answer passes as without guards. Rules read an answer before its
+   * masks are restored, so that they do not find what the client has sent.
+   */
   get events(): (() => Stage<ChatEvent, ChatEvent>) | undefined {
-    return this.#masks.size === 0 ? undefined : () => new UnmaskingStage(this.#masks)
+    const rules = this.#checks.filter(({ rule }) => rule.on.includes('answer'))
+    const masks = this.#masks
+    if (rules.length === 0) return masks.size === 0 ? undefined : () => new UnmaskingStage(masks)
+    const options = { rules, note: this.#call.note, now: this.#deps.now }
+    return () =>
+      masks.size === 0 ? new AnswerRules(options) : chain(new AnswerRules(options), new UnmaskingStage(masks))
   }
 
   *#check(texts: ReadonlySet<string>): Steps<GuardVerdict | null> {
     const { now } = this.#deps
     const masked = new Map<string, LabelledSpan[]>()
     let read = 0
-    for (const { rule, find } of this.#checks) {
+    for (const { rule, search } of this.#checks) {
+      if (!rule.on.includes('request')) continue
       const counts: Record<string, number> = {}
       let ms = -now()
       for (const text of texts) {
@@ -96,11 +113,11 @@ class OperatorGuard implements ChosenGuard {
           read = 0
         }
         read += text.length
-        const spans = find(text).map((span) => ({ ...span, label: labelOf(rule, span.kind) }))
+        const spans = search.find(text).map((span) => ({ ...span, label: labelOf(rule, span.kind) }))
         for (const { label } of spans) counts[label] = (counts[label] ?? 0) + 1
         if (spans.length > 0 && rule.action === 'block') {
           this.#note(rule, counts, ms + now())
-          return { refuse: refusalOf(rule, spans) }
+          return { refuse: refusalOf(rule, spans, 'request') }
         }
         if (spans.length > 0 && rule.action === 'mask') masked.set(text, [...(masked.get(text) ?? []), ...spans])
       }
@@ -121,7 +138,9 @@ class OperatorGuard implements ChosenGuard {
 
   #services(): readonly AskService[] {
     const { services } = this.#deps
-    return services ? this.#checks.flatMap(({ rule }) => services(rule) ?? []) : []
+    return services
+      ? this.#checks.flatMap(({ rule }) => (rule.on.includes('request') ? (services(rule) ?? []) : []))
+      : []
   }
 
   /** Asks all services at the same time, about the texts as the rules before them have left them. */
@@ -150,28 +169,4 @@ class OperatorGuard implements ChosenGuard {
     }
     return replace.size === 0 ? null : { replace }
   }
-}
-
-const LABELS: { readonly [kind in FoundKind]: string } = {
-  email: 'EMAIL',
-  phone: 'PHONE',
-  card: 'CARD',
-  iban: 'IBAN',
-  apiKey: 'APIKEY',
-  ssn: 'SSN',
-  nino: 'NINO',
-  nif: 'NIF',
-  steuerid: 'STEUERID',
-  insee: 'INSEE',
-  pattern: 'TEXT',
-  word: 'WORD',
-}
-
-const labelOf = ({ label }: GuardRule, kind: FoundKind): string => label ?? LABELS[kind]
-
-/** It names what was found, and quotes no text. */
-const refusalOf = ({ name, message }: GuardRule, spans: readonly FoundSpan[]) => {
-  const kinds = [...new Set(spans.map(({ kind }) => kind))].join(', ')
-  const remedy = message ?? 'Remove it from the conversation and send the request again.'
-  return fail('guardrail_blocked', `Blocked by the rule ${JSON.stringify(name)}, which found: ${kinds}. ${remedy}`)
 }

@@ -1,11 +1,8 @@
 /** Restores masked texts in an answer. */
-import type { Block, ChatEvent, Citation } from '../../core/chat.ts'
-import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
+import type { Block, ChatEvent } from '../../core/chat.ts'
 import type { Stage } from '../../core/stage.ts'
-import { type Masks, releasableLength, type TextForm } from './masks.ts'
-
-/** A replaced mask: its end in the text as received, and by how much the text became longer. */
-type Shift = { readonly end: number; readonly by: number }
+import { type AnswerChange, changedCitation, changedObject, ShiftedOffsets, type TextForm } from './answer-values.ts'
+import { type Masks, releasableLength } from './masks.ts'
 
 /**
  * Restores masks in texts, refusals, arguments of tools, citations and blocks of one format. Holds back what may be the beginning
@@ -16,12 +13,16 @@ export class UnmaskingStage implements Stage<ChatEvent, ChatEvent> {
   /** Null: the open block is not changed. */
   #form: TextForm | null = 'plain'
   #held = ''
-  /** Length of the block's text so far, as received. */
-  #length = 0
-  #shifts: Shift[] = []
+  #offsets = new ShiftedOffsets()
+
+  readonly #change: AnswerChange
 
   constructor(masks: Masks) {
     this.#masks = masks
+    this.#change = {
+      text: (text, form) => masks.restored(text, form),
+      offset: (offset) => this.#offsets.moved(offset),
+    }
   }
 
   push(event: ChatEvent): readonly ChatEvent[] {
@@ -31,7 +32,7 @@ export class UnmaskingStage implements Stage<ChatEvent, ChatEvent> {
       case 'delta':
         return this.#form === null ? [event] : this.#released(event, this.#form)
       case 'citation':
-        return [{ type: 'citation', citation: this.#citation(event.citation) }]
+        return [{ type: 'citation', citation: changedCitation(event.citation, this.#change) }]
       case 'close':
       case 'finish':
         return [...this.end(), event]
@@ -47,55 +48,23 @@ export class UnmaskingStage implements Stage<ChatEvent, ChatEvent> {
   }
 
   #opened(block: Block): Block {
-    this.#length = 0
-    this.#shifts = []
+    this.#offsets = new ShiftedOffsets()
     this.#form = 'plain'
     if (block.type === 'reasoning') this.#form = null
     if (block.type === 'tool-call' && block.custom !== true) this.#form = 'json'
-    return block.type === 'foreign' ? { ...block, raw: this.#object(block.raw) } : block
+    return block.type === 'foreign' ? { ...block, raw: changedObject(block.raw, this.#change) } : block
   }
 
   #released(event: ChatEvent & { type: 'delta' }, form: TextForm): readonly ChatEvent[] {
     const text = this.#held + event.text
     const length = releasableLength(text)
-    const start = this.#length
     const released = this.#masks.restored(text.slice(0, length), form, (at, before, after) =>
-      this.#shifts.push({ end: start + at + before, by: after - before }),
+      this.#offsets.shift(at + before, after - before),
     )
     this.#held = text.slice(length)
-    this.#length += length
+    this.#offsets.add(length)
     if (released === event.text) return [event]
     // Probabilities belong to the text as received.
     return released === '' ? [] : [{ type: 'delta', text: released }]
-  }
-
-  #citation(citation: Citation): Citation {
-    const { url, title, start, end, raw } = citation
-    return {
-      ...citation,
-      url: this.#masks.restored(url, 'plain'),
-      ...(title !== undefined && { title: this.#masks.restored(title, 'plain') }),
-      ...(start !== undefined && { start: this.#shifted(start) }),
-      ...(end !== undefined && { end: this.#shifted(end) }),
-      ...(raw !== undefined && { raw: this.#json(raw) }),
-    }
-  }
-
-  #shifted(offset: number): number {
-    return this.#shifts.reduce((moved, { end, by }) => (end <= offset ? moved + by : moved), offset)
-  }
-
-  #json(value: Json, name = ''): Json {
-    // Arguments of a hosted tool are JSON within JSON.
-    if (typeof value === 'string') return this.#masks.restored(value, name === 'arguments' ? 'json' : 'plain')
-    if (typeof value === 'number') return name === 'start_index' || name === 'end_index' ? this.#shifted(value) : value
-    if (isList(value)) return value.map((item) => this.#json(item, name))
-    return isObject(value) ? this.#object(value) : value
-  }
-
-  #object(object: JsonObject): JsonObject {
-    return Object.fromEntries(
-      Object.entries(object).map(([name, value]) => [name, value === undefined ? value : this.#json(value, name)]),
-    )
   }
 }

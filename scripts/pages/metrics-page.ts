@@ -20,7 +20,7 @@ type Row = { readonly kind: string; readonly help: string; readonly labels: read
 const PARTS: readonly (readonly [title: string, names: RegExp])[] = [
   [
     'Requests and answers',
-    /^headgate_(?:requests|stream_interrupted|client_aborts|shared_answers|dropped|dropped_events|guard_errors|loops|errors)_total$|_ttft_|_overhead_/,
+    /^headgate_(?:requests|stream_interrupted|client_aborts|shared_answers|dropped|dropped_events|guard_errors|loops|errors)_total$|_ttft_|_overhead_|_guard_(?:verdicts|seconds)/,
   ],
   [
     'Attempts, providers and keys',
@@ -138,7 +138,8 @@ scrape_configs:
 | \`why\` of shed requests | \`concurrent\`, \`connections\`, \`address\`, \`buffered\`, \`share\`, \`unread\`, \`event_loop\`, \`heap\`, or the code of the error (\`draining\`) |
 | \`how\` | \`joined\` or \`stored\` (the same \`Idempotency-Key\`), \`coalesced\`, \`cache\`, \`left\` |
 | \`what\` | the kind of circuit: \`deployment\` (a key at a model), \`model\`, \`endpoint\` (a base URL), \`proxy\`, \`answers\` (a model that answers without content), or \`provider\` for a rest that an operator began or ended |
-| \`phase\` | \`waiting\` (before the first content), \`content\` |
+| \`phase\` | of disconnects \`waiting\` (before the first content) or \`content\`; of guards \`request\` or \`answer\` |
+| \`action\` | what a [guard](guards.md) did: \`block\`, \`mask\`, \`flag\`, \`log\`; \`error\`: its service did not answer |
 | \`type\` | \`input\`, \`output\`, \`cache_read\`, \`cache_write\`, \`reasoning\` |
 | \`result\` of alerts | \`sent\`, \`failed\`, \`dropped\` |
 

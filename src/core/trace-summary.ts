@@ -77,6 +77,8 @@ export type TraceSummary = {
   readonly cache: CacheOutcome | undefined
   /** Usage that an answer from the cache did not need again. */
   readonly saved: SavedUsage | undefined
+  /** Verdicts of rules. */
+  readonly verdicts: readonly RuleVerdict[]
   readonly trail: string
 }
 
@@ -323,6 +325,7 @@ export const summarize = (trace: Trace): TraceSummary => {
     shared: shared && { how: shared.how, with: shared.with },
     cache: cache?.result,
     saved: shared?.saved,
+    verdicts: verdictsIn(trace),
     trail: trailOf(trace, attempts, ended),
   }
 }

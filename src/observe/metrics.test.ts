@@ -24,6 +24,7 @@ const answered: Trace = [
   { type: 'attempt', at: 53, provider: 'groq', model: 'llama', key: '09be' },
   { type: 'committed', at: 96, attempt: 1, status: 200 },
   { type: 'dropped', paths: ['logprobs'] },
+  { type: 'guard', verdict: { guard: 'pii', phase: 'answer', action: 'mask', counts: { EMAIL: 2 }, ms: 2 } },
   { type: 'usage', usage: { input: 9, output: 58, cacheRead: 4 } },
   { type: 'ended', at: 412, how: 'answered', status: 200, cost: 250_000_000 },
 ]
@@ -79,6 +80,8 @@ test('metrics: a request that was answered after a fallback', () => {
     'headgate_tokens_total{provider="groq",model="llama",type="cache_read"} 4',
     'headgate_cost_dollars_total{provider="groq",model="llama"} 0.25',
     'headgate_dropped_total{style="chat"} 1',
+    'headgate_guard_verdicts_total{guard="pii",phase="answer",action="mask"} 1',
+    'headgate_guard_seconds_sum{guard="pii"} 0.002',
     'headgate_ttft_seconds_bucket{provider="groq",model="llama",le="0.08"} 0',
     'headgate_ttft_seconds_bucket{provider="groq",model="llama",le="0.16"} 1',
     'headgate_ttft_seconds_bucket{provider="groq",model="llama",le="+Inf"} 1',

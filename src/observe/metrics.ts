@@ -185,6 +185,17 @@ export const createInstruments = (registry: Registry) => {
       'Unreadable events dropped from plain-text answers.',
       ['style'],
     ),
+    verdicts: registry.counter(
+      'headgate_guard_verdicts_total',
+      'Requests and answers in which a guard found something, by what it did; `error`: its service did not answer.',
+      ['guard', 'phase', 'action'],
+    ),
+    guards: registry.histogram(
+      'headgate_guard_seconds',
+      'Time of a guard for a request or an answer in which it found something.',
+      ['guard'],
+      OVERHEAD,
+    ),
     tokens: registry.counter('headgate_tokens_total', 'Tokens, as counted by upstreams.', [...target, 'type']),
     cost: registry.counter(
       'headgate_cost_dollars_total',
@@ -409,6 +420,7 @@ class GatewayMetrics implements Metrics {
     const dollars = usage && summary.cost !== undefined ? summary.cost / 1e9 : undefined
     this.#accounts.count(summary, model, dollars !== undefined)
     const { interrupted, aborts, shed, hedges, skipped, shared, dropped, droppedEvents } = this.#instruments
+    this.#countVerdicts(summary)
     if (outcome === 'interrupted') interrupted.add({ provider, model, reason: series.reason })
     if (outcome === 'client_gone') aborts.add({ phase: summary.committed ? 'content' : 'waiting' })
     if (failure && (failure.kind === 'busy' || failure.kind === 'draining')) shed.add({ why: series.reason })
@@ -438,6 +450,13 @@ class GatewayMetrics implements Metrics {
       series.counted.output().record(output)
     }
     if (dollars !== undefined) series.cost().add(dollars)
+  }
+
+  #countVerdicts({ verdicts }: TraceSummary): void {
+    for (const { guard, phase, action, ms } of verdicts) {
+      this.#instruments.verdicts.add({ guard, phase, action })
+      this.#instruments.guards.record({ guard }, ms / 1000)
+    }
   }
 
   #countCache(summary: TraceSummary): void {

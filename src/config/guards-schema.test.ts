@@ -12,7 +12,17 @@ test('guards: rules are read in their order, with defaults', () => {
   staff: { words: [ Nightjar ], patterns: [ "EMP-\\\\d{6}" ], action: mask, label: STAFF, exceptTeams: [ legal ] }
 `,
   }).config
-  const none = { kinds: [], patterns: [], words: [], message: null, label: null, exceptTeams: [] }
+  const scope = { exceptTeams: [], onlyTeams: null, onlyRoutes: null, optionalTeams: [] }
+  const none = {
+    on: ['request'],
+    kinds: [],
+    patterns: [],
+    words: [],
+    message: null,
+    label: null,
+    tools: false,
+    ...scope,
+  }
   assert.deepEqual(guards, [
     { ...none, name: 'secrets', kinds: ['apiKey'], action: 'block', message: 'Take it out.' },
     {

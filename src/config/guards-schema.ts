@@ -6,6 +6,8 @@ import { GUARD_ACTIONS, GUARD_PHASES } from '../core/guard-verdict.ts'
 import { PATTERNS, WORDS } from '../core/settings.ts'
 import { guardServiceOf, serviceSchema } from './guard-services.ts'
 
+const NAMES = z.array(z.string().min(1))
+
 export const guardSchema = z
   .strictObject({
     on: z.array(z.enum(GUARD_PHASES)).min(1).default(['request']).describe('what it reads: requests, answers, or both'),
@@ -29,7 +31,18 @@ export const guardSchema = z
       .default(false)
       .describe('in answers, it masks also in arguments of tools, which clients execute; else it only counts there'),
     service: serviceSchema.optional(),
-    exceptTeams: z.array(z.string().min(1)).default([]).describe('teams whose requests it does not read'),
+    exceptTeams: NAMES.default([]).describe('teams whose calls it does not read'),
+    onlyTeams: NAMES.nullable()
+      .default(null)
+      .describe(
+        'teams to which alone it applies; to all if one of them does not exist. `[]`: only to requests that add it',
+      ),
+    onlyRoutes: NAMES.nullable()
+      .default(null)
+      .describe('routes to which alone it applies; to all calls if one of them does not exist'),
+    optionalTeams: NAMES.default([]).describe(
+      'teams whose requests may leave it out by the header `x-headgate-guards: -name`; `*`: all teams',
+    ),
   })
   .refine(
     ({ find, patterns, words, service }) =>

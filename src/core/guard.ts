@@ -37,6 +37,9 @@ export type ChosenGuard = Guard & {
   readonly readsAnswer?: boolean
 }
 
+/** Names of the rules of a request and their results: `+strict, -pii` in a request, `pii=mask:2` in its answer. */
+export const GUARDS_HEADER = 'x-headgate-guards'
+
 /** A rule of the operator for the texts of requests and answers. */
 export type GuardRule = {
   readonly name: string
@@ -51,10 +54,15 @@ export type GuardRule = {
   readonly label: string | null
   /** In answers, masks are also in arguments of tools. */
   readonly tools: boolean
-  /** Names of teams whose requests are not read. */
+  /** Names of teams to whose calls it does not apply. */
   readonly exceptTeams: readonly string[]
   /** Who finds; absent: the rule itself, by its kinds, patterns and words. */
   readonly service?: GuardService
+  /** Names of the teams and of the routes to which alone it applies; null: all. */
+  readonly onlyTeams: readonly string[] | null
+  readonly onlyRoutes: readonly string[] | null
+  /** Names of teams whose requests may leave it out; `*`: all. */
+  readonly optionalTeams: readonly string[]
 }
 
 /** A service that decides about texts, and how it is called. */

@@ -185,23 +185,13 @@ export const createInstruments = (registry: Registry) => {
       'Unreadable events dropped from plain-text answers.',
       ['style'],
     ),
-    verdicts: registry.counter(
-      'headgate_guard_verdicts_total',
-      'Requests and answers in which a guard found something, by what it did; `error`: its service did not answer.',
-      ['guard', 'phase', 'action'],
-    ),
-    guards: registry.histogram(
-      'headgate_guard_seconds',
-      'Time of a guard for a request or an answer in which it found something.',
-      ['guard'],
-      OVERHEAD,
-    ),
     tokens: registry.counter('headgate_tokens_total', 'Tokens, as counted by upstreams.', [...target, 'type']),
     cost: registry.counter(
       'headgate_cost_dollars_total',
       'Cost of all attempts, by the target that answered, where the price is known.',
       target,
     ),
+    ...guardInstruments(registry),
     alerts: registry.counter('headgate_alerts_total', 'Alerts, by result.', ['rule', 'result']),
     stores: storeTimes(registry),
     ...checkInstruments(registry),
@@ -245,6 +235,20 @@ const relayedTelemetry = (registry: Registry) =>
     'Requests with telemetry of Claude Code, by what became of them for each receiver.',
     ['signal', 'result'],
   )
+
+const guardInstruments = (registry: Registry) => ({
+  verdicts: registry.counter(
+    'headgate_guard_verdicts_total',
+    'Requests and answers in which a guard found something, by what it did; `error`: its service did not answer.',
+    ['guard', 'phase', 'action'],
+  ),
+  guards: registry.histogram(
+    'headgate_guard_seconds',
+    'Time of a guard for a request or an answer in which it found something.',
+    ['guard'],
+    OVERHEAD,
+  ),
+})
 
 type Instruments = ReturnType<typeof createInstruments>
 

@@ -146,7 +146,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     catalogue,
     prices,
     config: () => current.config,
-    guards: guardsOf(current, world, emit),
+    guards: guardsOf({ current, keys }, world, emit),
     lists: () => lists.all,
     responses,
     accounts: openAccounts(
@@ -273,7 +273,8 @@ const clientsOf =
   }
 
 /** Without a pepper the masks of this process are its own: a restart costs the caches of providers. */
-const guardsOf = (current: Current, world: World, emit: Gateway['emit']) => {
+const guardsOf = ({ current, keys }: Pick<Runtime, 'current' | 'keys'>, world: World, emit: Gateway['emit']) => {
+  const teamsOf = memoizeLast(({ teams }: Directory) => new Set(Array.from(teams.values(), ({ name }) => name)))
   const secret = randomBytes(32)
   return operatorGuards({
     services: serviceRules({ ...world, onError: (error) => emit({ event: 'guard_error', ...error }) }),
@@ -285,6 +286,10 @@ const guardsOf = (current: Current, world: World, emit: Gateway['emit']) => {
     fingerprint,
     turn,
     now: () => performance.now(),
+    names: {
+      team: (name) => teamsOf(keys.directory()).has(name),
+      route: (name) => current.config.routes.has(name),
+    },
   })
 }
 

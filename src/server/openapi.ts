@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import type { ClientProtocolName } from '../core/chat.ts'
 import { REQUIRE_HEADER } from '../core/data-policy.ts'
+import { GUARDS_HEADER } from '../core/guard.ts'
 import { isList, isObject, type Json, type JsonObject, list, object } from '../core/json.ts'
 import type { ClientProtocol } from '../core/protocol.ts'
 import { RELAY_ROWS, RELAYS, type RelayName, type RelayRow } from '../core/relay.ts'
@@ -395,6 +396,15 @@ const REQUIRE: JsonObject = {
   schema: { type: 'string', examples: ['region=eu,local; retention=0; training=no'] },
 }
 
+const GUARDS: JsonObject = {
+  name: GUARDS_HEADER,
+  in: 'header',
+  required: false,
+  description:
+    'Guards of the operator that apply to this request too (`+name`), or do not (`-name`), where the operator permits it.',
+  schema: { type: 'string', examples: ['+strict, -shield'] },
+}
+
 const anyObject = (): JsonObject => ({ 'application/json': { schema: { type: 'object' } } })
 
 /** The body of a relayed endpoint: the members that the gateway reads, and those of the provider. */
@@ -459,6 +469,7 @@ const allParameters = (name: RouteName, path: string): readonly JsonObject[] => 
   ...(SHARED.has(name) ? [KEY] : []),
   ...(statesCost(name) ? [METADATA] : []),
   ...(ROUTES[name].model || PLANNED.has(name) ? [REQUIRE] : []),
+  ...(ROUTES[name].model ? [GUARDS] : []),
 ]
 
 const operation = (name: RouteName, path: string): JsonObject => {

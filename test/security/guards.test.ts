@@ -1,4 +1,5 @@
 /** A guard sees every request that reaches a model: on every route, in every place of a body. */
+
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
@@ -14,6 +15,7 @@ import { protocols } from '../../src/protocols/index.ts'
 import { handlersFor } from '../../src/server/handlers.ts'
 import { handlerOf, ROUTES, type RouteName, type RouteRow } from '../../src/server/routes.ts'
 import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from '../support/gateway.ts'
+import { NO_RULE } from '../support/guard-rule.ts'
 import { FORBIDDEN, SECRET, withMasking } from '../support/masking-guard.ts'
 
 const rows: Readonly<Record<string, RouteRow>> = ROUTES
@@ -66,24 +68,16 @@ const given = (guards: ChooseGuards = withMasking()) => {
   return { send, calls: made.world.calls }
 }
 
-const RULE = {
-  on: ['request'],
-  tools: false,
-  patterns: [],
-  words: [],
-  message: null,
-  label: null,
-  exceptTeams: [],
-} as const
 const byRules = operatorGuards({
   rules: () => [
-    { ...RULE, name: 'secrets', kinds: ['apiKey'], action: 'block' },
-    { ...RULE, name: 'pii', kinds: FINDER_KINDS, action: 'mask' },
+    { ...NO_RULE, name: 'secrets', kinds: ['apiKey'], action: 'block' },
+    { ...NO_RULE, name: 'pii', kinds: FINDER_KINDS, action: 'mask' },
   ],
   digest: (text) => createHash('sha256').update(text).digest(),
   fingerprint: (text) => text,
   turn: (run) => run(),
   now: () => 0,
+  names: { team: () => true, route: () => true },
 })
 
 /** Each with a part that must not leave the gateway. */

@@ -1,4 +1,5 @@
 /** Calls through a gateway with guards, without sockets: requests of all styles, answers in each format, and what a client decodes. */
+
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { ANONYMOUS, type Client } from '../../src/core/accounts.ts'
@@ -13,6 +14,7 @@ import { operatorGuards } from '../../src/policy/guards/operator-guards.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { type AnswerContent, answerBody, piecesOf } from './answers.ts'
 import { CapturedReply, gatewayHarness, instance, respondWith, type SettingsInput } from './gateway.ts'
+import { NO_RULE } from './guard-rule.ts'
 import { SECRET, withMasking } from './masking-guard.ts'
 import type { ScriptedCall } from './still-world.ts'
 import type { UpstreamRequest } from './upstream.ts'
@@ -38,19 +40,9 @@ export const rulesOf = (
     fingerprint: (text) => text,
     turn: (run) => run(),
     now: () => 0,
+    names: { team: () => true, route: () => true },
   })
 }
-
-const NO_RULE = {
-  on: ['request'],
-  kinds: [],
-  patterns: [],
-  words: [],
-  message: null,
-  label: null,
-  tools: false,
-  exceptTeams: [],
-} as const
 
 export const asked = (call: ScriptedCall): UpstreamRequest => {
   const json = parseObject(call.body ?? '') ?? {}

@@ -111,7 +111,14 @@ for (const style of STYLES)
       })
       const gateway = { ...made.gateway, guards: rulesOf(CARDS) }
       const reply = new CapturedReply()
-      const received = { id: 'req_a', method: 'POST', path: '/v1/x', query: '', headers: () => undefined, client: CACHED }
+      const received = {
+        id: 'req_a',
+        method: 'POST',
+        path: '/v1/x',
+        query: '',
+        headers: () => undefined,
+        client: CACHED,
+      }
       const body = { text: JSON.stringify({ ...ASK[style], model: 'anything', stream }) }
       const served =
         style === 'openai-responses'

@@ -117,6 +117,9 @@ const RULE = {
   message: null,
   label: null,
   exceptTeams: ['free'],
+  onlyTeams: null,
+  onlyRoutes: null,
+  optionalTeams: [],
 } as const
 const RULES: readonly GuardRule[] = [
   { ...RULE, name: 'wörter', words: [SECRET], action: 'mask', label: 'SECRET' },
@@ -129,6 +132,7 @@ const byRules = operatorGuards({
   fingerprint: (text) => text,
   turn: (run) => run(),
   now: () => 0,
+  names: { team: () => true, route: () => true },
 })
 const OWN_MASK = new Masks((text) => digest(`${ANONYMOUS.id} ${text}`)).maskOf('SECRET', SECRET)
 
@@ -194,6 +198,7 @@ test('guards: all texts of a large request are read, in turns', async () => {
     digest,
     fingerprint: (text) => text,
     now: () => 0,
+    names: { team: () => true, route: () => true },
     turn(run) {
       turns++
       run()

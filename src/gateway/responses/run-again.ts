@@ -4,6 +4,7 @@
  */
 import { REQUIRE_HEADER } from '../../core/data-policy.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
+import { GUARDS_HEADER } from '../../core/guard.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { type JsonObject, parseObject } from '../../core/json.ts'
@@ -23,7 +24,7 @@ import { turnDeps } from './turn-deps.ts'
 const { 'openai-responses': openaiResponses } = protocols
 
 /** Headers that are stored: what a call reads of its client, and never a credential. */
-const KEPT = ['openai-beta', 'traceparent', 'user-agent', REQUIRE_HEADER, ...SESSION_HEADERS]
+const KEPT = ['openai-beta', 'traceparent', 'user-agent', REQUIRE_HEADER, GUARDS_HEADER, ...SESSION_HEADERS]
 
 /** The first line of a stored request; its body follows. */
 type StoredHead = {

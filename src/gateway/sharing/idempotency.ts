@@ -9,6 +9,7 @@
 import type { Config } from '../../core/config.ts'
 import { REQUIRE_HEADER } from '../../core/data-policy.ts'
 import { type Failure, fail } from '../../core/failure.ts'
+import { GUARDS_HEADER } from '../../core/guard.ts'
 import type { IncomingRequest, RequestBody, ResponseWriter } from '../../core/http-exchange.ts'
 import { type JsonObject, parseObject, text } from '../../core/json.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
@@ -334,9 +335,11 @@ class ResponseSharing<Deps extends SharingDeps> {
   }
 }
 
-/** What distinguishes two requests with the same body: only one that requires the same of its data may have the answer. */
+/** What distinguishes two requests with the same body: only one that requires the same of its data and has the same guards may have the answer. */
 const placeOf = (style: string, { path, query, headers }: ShareableCall['received']): readonly unknown[] => {
   const require = headers(REQUIRE_HEADER)
+  const guards = headers(GUARDS_HEADER)
+  if (guards !== undefined) return [style, path, query, { require, guards }]
   return require === undefined ? [style, path, query] : [style, path, query, { require }]
 }
 

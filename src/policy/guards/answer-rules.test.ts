@@ -1,6 +1,8 @@
 /** Rules on answers: the stage, at every cut, equals the same rules on the whole text. */
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { NO_RULE } from '../../../test/support/guard-rule.ts'
 import type { Block, ChatEvent } from '../../core/chat.ts'
 import type { GuardRule } from '../../core/guard.ts'
 import { type RuleVerdict, summedVerdicts } from '../../core/guard-verdict.ts'
@@ -9,16 +11,11 @@ import { AnswerRules } from './answer-rules.ts'
 import { searchOf } from './finders/find-texts.ts'
 
 const RULE: GuardRule = {
+  ...NO_RULE,
   name: 'pii',
   on: ['answer'],
   kinds: ['email', 'phone', 'card', 'iban', 'apiKey'],
-  patterns: [],
-  words: [],
   action: 'mask',
-  message: null,
-  label: null,
-  tools: false,
-  exceptTeams: [],
 }
 const TEXT: Block = { type: 'text' }
 const CALL: Block = { type: 'tool-call', id: 'c', name: 'save' }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
+import { NO_RULE } from '../../../test/support/guard-rule.ts'
 import { ANONYMOUS } from '../../core/accounts.ts'
 import { fail } from '../../core/failure.ts'
 import type { GuardRule } from '../../core/guard.ts'
@@ -8,18 +9,7 @@ import { type RuleVerdict, verdictHeader } from '../../core/guard-verdict.ts'
 import { operatorGuards } from './operator-guards.ts'
 import type { ServiceVerdict } from './verdict.ts'
 
-const RULE: GuardRule = {
-  name: 'pii',
-  on: ['request'],
-  tools: false,
-  kinds: ['email'],
-  patterns: [],
-  words: [],
-  action: 'mask',
-  message: null,
-  label: null,
-  exceptTeams: [],
-}
+const RULE: GuardRule = { ...NO_RULE, name: 'pii', kinds: ['email'], action: 'mask' }
 const SERVICE: GuardRule = { ...RULE, name: 'shield', kinds: [], action: 'block' }
 
 /** What rules and a service do with one text. */
@@ -36,6 +26,7 @@ const checked = async (
     fingerprint: (name) => name,
     turn: (run) => run(),
     now: () => 0,
+    names: { team: () => true, route: () => true },
     services: (rule) =>
       rule.name !== 'shield'
         ? null

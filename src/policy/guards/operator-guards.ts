@@ -1,11 +1,20 @@
 /** The guards of an operator: rules which block requests, or mask what they find. */
 import type { ChatEvent } from '../../core/chat.ts'
-import type { ChooseGuards, ChosenGuard, GuardedCall, GuardRule, GuardVerdict, RequestText } from '../../core/guard.ts'
+import {
+  type ChooseGuards,
+  type ChosenGuard,
+  GUARDS_HEADER,
+  type GuardedCall,
+  type GuardRule,
+  type GuardVerdict,
+  type RequestText,
+} from '../../core/guard.ts'
 import { GUARD_ACTIONS, type RuleVerdict } from '../../core/guard-verdict.ts'
 import { memoizeLast } from '../../core/memoize-last.ts'
 import { chain, type Stage } from '../../core/stage.ts'
 import { atOnce, inTurns, PIECE, type Steps, type TurnScheduler } from '../../core/steps.ts'
 import { AnswerRules } from './answer-rules.ts'
+import { appliedRules, type ExistingNames } from './applied-rules.ts'
 import { searchOf } from './finders/find-texts.ts'
 import type { TextRange } from './finders/finder.ts'
 import { labelOf, refusalOf } from './guard-labels.ts'
@@ -22,6 +31,7 @@ export type OperatorGuardDeps = {
   /** Stands for a text of any length. */
   readonly fingerprint: (text: string) => string
   readonly turn: TurnScheduler
+  readonly names: ExistingNames
   /** In ms, of the monotonic clock. */
   readonly now: () => number
   /** Absent: no rule has a service. */
@@ -31,7 +41,7 @@ export type OperatorGuardDeps = {
 /** A rule with its search. */
 type SearchedRule = RuleSearch<GuardRule> & { readonly revision: string }
 
-/** Chooses the guard of a call: one for all rules that apply to its team. */
+/** Chooses the guard of a call: one for all rules that apply to it. */
 export const operatorGuards = (deps: OperatorGuardDeps): ChooseGuards => {
   const { rules, fingerprint } = deps
   const checksOf = memoizeLast((all: readonly GuardRule[]): readonly SearchedRule[] =>
@@ -41,13 +51,17 @@ export const operatorGuards = (deps: OperatorGuardDeps): ChooseGuards => {
   )
   return (call) => {
     const all = rules()
-    if (all === undefined) return NO_GUARDS
-    const checks = checksOf(all).filter(({ rule }) => !rule.exceptTeams.includes(call.client.team.name))
+    const header = call.headers(GUARDS_HEADER)
+    if (all === undefined && header === undefined) return NO_GUARDS
+    const ruled = { team: call.client.team.name, route: call.plan.route, header }
+    const checks = appliedRules(checksOf(all ?? NO_RULES), ruled, deps.names)
+    if ('kind' in checks) return [{ revision: '', request: () => ({ refuse: checks }) }]
     return checks.length === 0 ? NO_GUARDS : [new OperatorGuard(checks, call, deps)]
   }
 }
 
 const NO_GUARDS: readonly ChosenGuard[] = []
+const NO_RULES: readonly GuardRule[] = []
 
 /** What a rule has found in a text. */
 type LabelledSpan = TextRange & { readonly label: string }

@@ -19,7 +19,7 @@ export type AnswerRulesOptions = {
 
 type Rules = readonly RuleSearch<GuardRule>[]
 type Spans = readonly RuleSpan<GuardRule>[]
-type Piece = DecidedPiece<GuardRule>
+type AnswerPiece = DecidedPiece<GuardRule>
 
 /** `hold`: rules that refuse or change such a block, so that its text is held back. `watch`: those that only state what they find. */
 type BlockRules = { readonly hold: Rules; readonly watch: Rules }
@@ -127,7 +127,7 @@ export class AnswerRules implements Stage<ChatEvent, ChatEvent> {
     return piece.text === '' ? [] : this.#written(piece, started)
   }
 
-  #written(piece: Piece, started: number): readonly ChatEvent[] {
+  #written(piece: AnswerPiece, started: number): readonly ChatEvent[] {
     const { text, spans, received } = piece
     if (spans.length === 0) {
       this.#offsets.add(received)

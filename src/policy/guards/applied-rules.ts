@@ -15,9 +15,9 @@ export type RuledCall = {
 export type ExistingNames = { readonly team: (name: string) => boolean; readonly route: (name: string) => boolean }
 
 /** The rules which the request adds and leaves out. */
-type Choice = { readonly added: ReadonlySet<string>; readonly left: ReadonlySet<string> }
+type RuleChoice = { readonly added: ReadonlySet<string>; readonly left: ReadonlySet<string> }
 
-const NO_CHOICE: Choice = { added: new Set(), left: new Set() }
+const NO_CHOICE: RuleChoice = { added: new Set(), left: new Set() }
 
 /** The rules of a call in their order, or why its header is refused. */
 export const appliedRules = <Rule extends { readonly rule: GuardRule }>(
@@ -42,7 +42,11 @@ const applies = (
   (onlyTeams === null || onlyTeams.includes(team) || !onlyTeams.every(names.team)) &&
   (onlyRoutes === null || (route !== undefined && onlyRoutes.includes(route)) || !onlyRoutes.every(names.route))
 
-const choiceOf = (rules: readonly { readonly rule: GuardRule }[], header: string, team: string): Choice | Failure => {
+const choiceOf = (
+  rules: readonly { readonly rule: GuardRule }[],
+  header: string,
+  team: string,
+): RuleChoice | Failure => {
   const added = new Set<string>()
   const left = new Set<string>()
   for (const entry of header.split(',').map((one) => one.trim())) {

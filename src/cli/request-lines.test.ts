@@ -68,6 +68,8 @@ const REQUEST: ShownRequest = {
   require: null,
   session: null,
   agent: null,
+  guards: [],
+  more_guards: 0,
   trace: null,
   decision: null,
   attempts: [FIRST, attempt(1, {})],

@@ -106,10 +106,20 @@ export const waterfall = (request: ShownRequest, paint: Paint): readonly string[
     ].join(' · '),
     ...lines,
     ...decisionLines(request).map(([name, value]) => plain(`  ${name}: ${value}`)),
+    ...guardLines(request),
     // The trail also lists the targets that were skipped, with the reason.
     ...(trail === null ? [] : [plain(`  trail: ${trail}`)]),
   ]
 }
+
+/** `guard: pii mask request: 2 EMAIL`. */
+const guardLines = ({ guards, more_guards: more }: ShownRequest): readonly string[] => [
+  ...guards.map(({ guard, phase, action, counts }) => {
+    const found = Object.entries(counts).map(([label, count]) => `${count} ${label}`)
+    return plain(`  guard: ${guard} ${action} ${phase}${found.length > 0 ? `: ${found.join(', ')}` : ''}`)
+  }),
+  ...(more > 0 ? [`  guards: ${more} more`] : []),
+]
 
 const RESOLVED: { readonly [by: string]: string } = {
   route: 'the name of a route',

@@ -37,7 +37,75 @@ export const summedVerdicts = (a: RuleVerdict, b: RuleVerdict): RuleVerdict => {
 export const verdictHeader = (verdicts: readonly RuleVerdict[]): string =>
   verdicts
     .filter(({ action }) => action !== 'log')
-    .map((one) => `${encodeURIComponent(one.guard)}=${one.action}:${total(one)}`)
+    .map((one) => `${encoded(one.guard)}=${one.action}:${total(one)}`)
     .join(', ')
 
+/** Half a surrogate pair cannot be encoded. */
+const encoded = (name: string): string => encodeURIComponent(name.toWellFormed())
+
 const total = ({ counts }: RuleVerdict): number => Object.values(counts).reduce((sum, count) => sum + count, 0)
+
+// ── The ledger ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Characters of the column, all of ASCII. */
+const MAX_COLUMN = 500
+
+/**
+ * The verdicts for the ledger, the strictest first: `pii/request/mask/EMAIL:2+PHONE:1,shield/answer/flag/`, with `,+3` for those
+ * that are too many. Null: there are none.
+ */
+export const verdictColumn = (verdicts: readonly RuleVerdict[]): string | null => {
+  if (verdicts.length === 0) return null
+  const entries = verdicts.toSorted((a, b) => strictness(a) - strictness(b)).map(entryOf)
+  let column = ''
+  for (const [at, entry] of entries.entries()) {
+    const next = column === '' ? entry : `${column},${entry}`
+    const rest = entries.length - at - 1
+    if (next.length + (rest > 0 ? `,+${rest}`.length : 0) > MAX_COLUMN)
+      return column === '' ? `+${rest + 1}` : `${column},+${rest + 1}`
+    column = next
+  }
+  return column
+}
+
+const strictness = ({ action }: RuleVerdict): number => [...GUARD_ACTIONS, 'error'].indexOf(action)
+
+const entryOf = ({ guard, phase, action, counts }: RuleVerdict): string => {
+  const counted = Object.entries(counts).map(([label, count]) => `${encoded(label)}:${count}`)
+  return `${encoded(guard)}/${phase}/${action}/${counted.join('+')}`
+}
+
+/** A verdict as the ledger has it. */
+export type StoredVerdict = Omit<RuleVerdict, 'ms'>
+
+/** The verdicts of a column, and the number of those that it leaves out. Entries of a later version are left out too. */
+export const columnVerdicts = (
+  column: string | null,
+): { readonly verdicts: readonly StoredVerdict[]; readonly more: number } => {
+  const verdicts: StoredVerdict[] = []
+  let more = 0
+  for (const entry of column === null ? [] : column.split(',')) {
+    const verdict = entry.startsWith('+') ? Number(entry.slice(1)) || 0 : verdictOf(entry)
+    if (typeof verdict === 'number') more += verdict
+    else verdicts.push(verdict)
+  }
+  return { verdicts, more }
+}
+
+/** 1: the entry cannot be read. */
+const verdictOf = (entry: string): StoredVerdict | 1 => {
+  const [guard = '', phase, action, counted = ''] = entry.split('/')
+  const knownPhase = GUARD_PHASES.find((one) => one === phase)
+  const knownAction = action === 'error' ? action : GUARD_ACTIONS.find((one) => one === action)
+  if (!knownPhase || !knownAction) return 1
+  const counts = counted === '' ? [] : counted.split('+').map((one) => one.split(':'))
+  return {
+    guard: decodeURIComponent(guard),
+    phase: knownPhase,
+    action: knownAction,
+    counts: Object.fromEntries(counts.map(([label = '', count]) => [decodeURIComponent(label), Number(count) || 0])),
+  }
+}
+
+/** The beginning of a verdict of this guard in a column that has a comma before it. */
+export const columnMark = (guard: string): string => `,${encoded(guard)}/`

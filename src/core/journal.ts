@@ -143,6 +143,8 @@ export type RequestEnded = CallNumber & {
   readonly agent: string | null
   /** The session as the client names it; null: it is guessed, or there is none. */
   readonly sessionName: string | null
+  /** Verdicts of guards (`verdictColumn`). */
+  readonly guards: string | null
   /** `traceparent` of the request. */
   readonly trace: string | null
   /** The kind of client (`clientOf`). */

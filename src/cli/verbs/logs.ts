@@ -17,6 +17,7 @@ type RequestLogOptions = {
   readonly model?: string
   readonly endUser?: string
   readonly session?: string
+  readonly guard?: string
   readonly text?: string
   readonly status?: string
   readonly slow?: string
@@ -58,6 +59,7 @@ type RowFilter = {
   readonly any_model: string | undefined
   readonly end_user: string | undefined
   readonly session: string | undefined
+  readonly guard: string | undefined
   readonly q: string | undefined
   readonly status: readonly string[]
   readonly min_ms: number | undefined
@@ -173,6 +175,7 @@ export const define: DefineVerb = (command, cli) => {
     .option('--model <model>', 'only requests for this model or route, or answered by this model')
     .option('--end-user <user>', 'only requests of this end user')
     .option('--session <id>', 'only requests of this session')
+    .option('--guard <name>', 'only requests in which this guard found something')
     .option('--text <text>', 'only requests with this text in an error, model, trail or ID')
     .option('--status <code>', 'only this status, such as 404 or 5xx; several with commas')
     .option('--slow <duration>', 'only requests that took at least this long, such as 5s')
@@ -183,7 +186,7 @@ export const define: DefineVerb = (command, cli) => {
       '\nExample: headgate logs -f --status 5xx\nExample: headgate logs --key search-prod --text "rate limit"',
     )
     .action(async (options: RequestLogOptions) => {
-      const { model, endUser, session, text: q } = options
+      const { model, endUser, session, guard, text: q } = options
       const min_ms = slowMs(options.slow)
       const gateway = await gatewayOf(cli())
       const records = throughGateway(gateway)
@@ -195,6 +198,7 @@ export const define: DefineVerb = (command, cli) => {
         any_model: model,
         end_user: endUser,
         session,
+        guard,
         q,
         status: statusesOf(options.status),
         min_ms,

@@ -1,6 +1,7 @@
 /** The records of a call in the journal. */
 import type { Client } from '../../core/accounts.ts'
 import type { Failure } from '../../core/failure.ts'
+import { verdictColumn } from '../../core/guard-verdict.ts'
 import {
   type AttemptClosed,
   type AttemptOpened,
@@ -133,6 +134,7 @@ export const endedRecord = (
     session: session?.id ?? null,
     agent,
     sessionName: session?.name ?? null,
+    guards: verdictColumn(summary.verdicts),
     trace: parent,
     client: program,
     clientRequestId,

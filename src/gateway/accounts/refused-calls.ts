@@ -116,6 +116,7 @@ const recordOf = (call: RefusedCall, number: number, at: number, unlisted: numbe
     session: null,
     agent: null,
     sessionName: null,
+    guards: null,
     trace: traceParent(headers?.('traceparent')),
     client: programOf(headers?.('user-agent') ?? '').family,
     clientRequestId: ownId === undefined ? null : id,

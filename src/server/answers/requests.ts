@@ -1,5 +1,6 @@
 /** Requests of the ledger with their attempts, and kept bodies. */
 import { z } from 'zod'
+import { GUARD_ACTIONS, GUARD_PHASES } from '../../core/guard-verdict.ts'
 import { dollars, time } from '../../records/entities/shown.ts'
 import { count, listOf, named, searchedUntil } from './fields.ts'
 
@@ -48,6 +49,13 @@ const decision = z
   })
   .meta({ id: 'RoutingDecision' })
 /** A request in a list. */
+export const VERDICT = z.object({
+  guard: z.string(),
+  phase: z.enum(GUARD_PHASES),
+  action: z.enum([...GUARD_ACTIONS, 'error']).describe('`error`: its service did not answer'),
+  counts: z.record(z.string(), z.number()).describe('number of found texts by label'),
+})
+
 export const REQUEST = z
   .strictObject({
     object: z.literal('request'),
@@ -87,6 +95,8 @@ export const REQUEST = z
     require: z.string().nullable().describe('what was required of its data: `region=eu; retention=0`; null: nothing'),
     session: z.string().nullable().describe('the ID of its session: `ses_…`, or `gss_…` if it is guessed; null: none'),
     agent: z.string().nullable().describe('its agent in the session; null: the main one'),
+    guards: z.array(VERDICT).describe('verdicts of guards, the strictest first; never with a text'),
+    more_guards: z.number().describe('verdicts that the list leaves out'),
     trace: z.string().nullable(),
     node: z.string().optional(),
     decision: decision.nullable(),
@@ -104,6 +114,8 @@ export const ENDED_REQUEST = REQUEST.omit({ attempts: true }).partial({
   require: true,
   session: true,
   agent: true,
+  guards: true,
+  more_guards: true,
   trace: true,
   decision: true,
 })
@@ -236,6 +248,8 @@ export const REQUEST_EXAMPLE = {
   require: null,
   session: null,
   agent: null,
+  guards: [{ guard: 'pii', phase: 'request', action: 'mask', counts: { EMAIL: 2 } }],
+  more_guards: 0,
   trace: null,
   node: 'local',
   decision: {

@@ -409,4 +409,5 @@ const UNKNOWN_END: NotOpened = {
   require: null,
   session: null,
   agent: null,
+  guards: null,
 }

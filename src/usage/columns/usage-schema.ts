@@ -66,6 +66,8 @@ export type EndedRow = {
   /** The ID of its session, and its agent in it. */
   readonly session: string | null
   readonly agent: string | null
+  /** Verdicts of guards, at most 500 characters (`verdictColumn`). */
+  readonly guards: string | null
   readonly trace: string | null
 }
 
@@ -172,6 +174,7 @@ export const ENDED_COLUMNS = columnsOf<EndedRow>()([
   'require',
   'session',
   'agent',
+  'guards',
   'trace',
 ])
 
@@ -421,7 +424,7 @@ const requestTable = ({ text, integer }: SqlTypes, rest: string): string => `CRE
     asked ${text} NOT NULL, route ${text}, provider ${text}, model ${text},
     key ${text}, team ${text}, person ${text}, end_user ${text}, client ${text}, tags ${text}, tag ${text},
     outcome ${text} NOT NULL, status ${integer} NOT NULL, code ${text}, message ${text}, trail ${text}, decision ${text}, cache ${text} NOT NULL,
-    first_content_ms ${integer}, total_ms ${integer}, overhead_us ${integer}, saved ${integer} NOT NULL, require ${text}, session ${text}, agent ${text}, trace ${text}, node ${text} NOT NULL,
+    first_content_ms ${integer}, total_ms ${integer}, overhead_us ${integer}, saved ${integer} NOT NULL, require ${text}, session ${text}, agent ${text}, guards ${text}, trace ${text}, node ${text} NOT NULL,
     attempts ${integer} NOT NULL, failed_attempts ${integer} NOT NULL, input ${integer} NOT NULL, output ${integer} NOT NULL,
     cache_read ${integer} NOT NULL, cache_write ${integer} NOT NULL, reasoning ${integer} NOT NULL, usage_source ${text} NOT NULL,
     cost ${integer}, charged ${integer} NOT NULL, attempt_list ${text},

@@ -86,6 +86,7 @@ test('journal record: a request that ends has its row and those of its attempts'
     require: 'region=eu; retention=0',
     session: 'ses_kdvbwqhzmrtc',
     agent: 'agent_f',
+    guards: 'pii/request/mask/EMAIL:2',
     trace: '00-f',
   })
   assert.deepEqual(named(LISTED, attempts[0]), {

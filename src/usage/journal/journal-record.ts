@@ -31,6 +31,7 @@ const MAX_TEXT = 512
 const MAX_TAGS = 1_024
 const MAX_DECISION = 8_192
 const MAX_REQUIRE = 100
+const MAX_GUARDS = 500
 /** Names of an incident, and characters of each. */
 const MAX_LISTED = 50
 const MAX_NAME = 100
@@ -268,6 +269,7 @@ const endedList = (record: RequestEnded) => [
   optional(record.require, MAX_REQUIRE),
   optional(record.session),
   optional(record.agent),
+  optional(record.guards, MAX_GUARDS),
   optional(record.trace),
 ]
 
@@ -465,7 +467,7 @@ const decodeSpan = ([, at, request, attempt, facts]: readonly unknown[]): SpanNo
  * text is stored as it is: the writer is this program.
  */
 const LISTED_KINDS = 'idDtttitTITIaaaaaaaataAatT'
-const ENDED_KINDS = 'tTdDtitTTTTTTTTTTtiTTTTtIIIaTTTT'
+const ENDED_KINDS = 'tTdDtitTTTTTTTTTTtiTTTTtIIIaTTTTT'
 
 /** The range of JavaScript's dates (ECMA-262, section 21.4.1.1). */
 const LATEST = 8.64e15

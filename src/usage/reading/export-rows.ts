@@ -55,7 +55,7 @@ const COLUMNS = {
     ...['id', 'received', 'ended', 'style', 'stream', 'asked', 'route', 'provider', 'model', 'key', 'team', 'person'],
     ...['end_user', 'client', 'tags', 'outcome', 'status', 'code', 'message', 'attempts', 'trail', 'decision', 'cache'],
     ...['first_content_ms', 'total_ms', 'overhead_us', 'input', 'output', 'cache_read', 'cache_write', 'reasoning'],
-    ...['usage_source', 'cost', 'saved', 'require', 'session', 'agent', 'trace', 'node', 'client_request_id'],
+    ...['usage_source', 'cost', 'saved', 'require', 'session', 'agent', 'guards', 'trace', 'node', 'client_request_id'],
   ].map(exported),
   attempt: [
     ...[

@@ -1,5 +1,6 @@
 /** Conditions of queries, for kysely. */
 import { type Expression, type ExpressionBuilder, type SqlBool, sql } from 'kysely'
+import { columnMark } from '../../core/guard-verdict.ts'
 import { DEMO } from '../../core/provider.ts'
 import type { RequestRow, UsageTables } from '../columns/usage-schema.ts'
 import { type RequestFilter, type ResultName, ROW_DIMENSIONS, type UsageFilter } from './queries.ts'
@@ -41,7 +42,7 @@ type Requests = ExpressionBuilder<UsageTables, 'request'>
 export const requestCondition =
   (filter: RequestFilter) =>
   (eb: Requests): Expression<SqlBool> => {
-    const { any_model, request_id, status, result, tag, fell_back, demo, min_ms, min_cost, q } = filter
+    const { any_model, request_id, status, result, tag, guard, fell_back, demo, min_ms, min_cost, q } = filter
     const conditions: readonly Condition[] = [
       ...FILTERED_COLUMNS.map((column) => anyOf(eb, column, filter[column])),
       request_id && eb.or([eb('id', 'in', request_id), eb('client_request_id', 'in', request_id)]),
@@ -49,6 +50,7 @@ export const requestCondition =
       status && eb.or(status.map((one) => statusIs(eb, one))),
       result && eb.or(result.map((one) => RESULT[one])),
       tag && eb.or(tag.map(hasTag)),
+      guard && eb.or(guard.map(hasGuard)),
       fell_back === undefined ? undefined : fell_back ? FELL_BACK : eb.not(FELL_BACK),
       demo === false ? NOT_DEMO : undefined,
       min_ms === undefined ? undefined : eb('total_ms', '>=', min_ms),
@@ -94,6 +96,10 @@ const hasTag = (tag: string): Expression<SqlBool> => {
   // A function that both databases have, and that distinguishes cases.
   return sql<SqlBool>`(tags IS NOT NULL AND replace(tags, ${pair}, '') <> tags)`
 }
+
+/** A guard has a verdict: its name is after a comma and before a slash, which names have encoded. */
+const hasGuard = (name: string): Expression<SqlBool> =>
+  sql<SqlBool>`(guards IS NOT NULL AND replace(',' || guards, ${columnMark(name)}, '') <> ',' || guards)`
 
 /** Letters of ASCII are equal in both cases. SQLite's `LIKE` ignores the case, that of Postgres does not. */
 const contains = (column: string, text: string): Expression<SqlBool> => {

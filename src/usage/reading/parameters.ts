@@ -136,6 +136,7 @@ const REQUEST_FILTER = {
   end_user: TEXTS.optional(),
   session: TEXTS.optional().describe('IDs of sessions'),
   agent: TEXTS.optional().describe('agents of sessions'),
+  guard: TEXTS.optional().describe('names of guards that found something'),
   client: CLIENT,
   outcome: anyOf(z.enum(['answered', 'refused', 'interrupted', 'client_gone', 'unknown'])).optional(),
   code: TEXTS.optional(),

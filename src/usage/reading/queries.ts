@@ -2,6 +2,7 @@
  * Queries of the usage ledger and their results, all plain JSON. Times of queries are ms since 1970, ranges are half open;
  * results have the shapes of the admin API: ISO 8601 times and decimal amounts in US dollars.
  */
+import type { StoredVerdict } from '../../core/guard-verdict.ts'
 import type { NodeIncident } from '../../core/incident.ts'
 import type { RoutingDecision } from '../../core/journal.ts'
 
@@ -68,6 +69,8 @@ export type RequestFilter = {
   /** IDs of sessions. */
   readonly session?: readonly string[]
   readonly agent?: readonly string[]
+  /** Names of guards that found something. */
+  readonly guard?: readonly string[]
   readonly client?: readonly string[]
   readonly outcome?: readonly string[]
   readonly code?: readonly string[]
@@ -326,6 +329,9 @@ export type RequestEntry = {
   /** The ID of its session, and its agent in it; null: none, and the main one. */
   readonly session: string | null
   readonly agent: string | null
+  /** `more`: number of verdicts that the row has no place for. */
+  readonly guards: readonly StoredVerdict[]
+  readonly more_guards: number
   readonly trace: string | null
   readonly node?: string
   /** Null: nothing was planned and nothing failed. */

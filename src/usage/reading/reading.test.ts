@@ -384,6 +384,8 @@ onEachEngine((engine) => {
       require: null,
       session: null,
       agent: null,
+      guards: [],
+      more_guards: 0,
       first_content_ms: 31,
       total_ms: 3_421,
       overhead_us: 120,

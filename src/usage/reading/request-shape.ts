@@ -1,4 +1,5 @@
 /** Rows of requests and attempts as the admin API shows them. */
+import { columnVerdicts } from '../../core/guard-verdict.ts'
 import type { RoutingDecision } from '../../core/journal.ts'
 import { formatDollars } from '../../core/money.ts'
 import { LISTED, type RequestRow, type StoredEnd } from '../columns/usage-schema.ts'
@@ -47,11 +48,17 @@ export const requestEntry = (row: RequestRow, full = true): RequestEntry => ({
   require: row.require,
   session: row.session,
   agent: row.agent,
+  ...guardsOf(row.guards),
   trace: row.trace,
   ...(full && { node: row.node }),
   decision: decisionOf(row.decision, full),
   attempts: attemptsOf(row).map((attempt) => attemptEntry(attempt, row.received, full)),
 })
+
+const guardsOf = (column: string | null): Pick<RequestEntry, 'guards' | 'more_guards'> => {
+  const { verdicts, more } = columnVerdicts(column)
+  return { guards: verdicts, more_guards: more }
+}
 
 /** Attempts of one request in a result. */
 const ATTEMPTS = 64

@@ -43,6 +43,7 @@ export const VERBS: readonly VerbRow[] = [
   { name: 'sign-ins', summary: 'list and end sign-ins of programs', load: () => import('./verbs/sign-ins.ts') },
   { name: 'claude', summary: 'show settings of Claude Code', load: () => import('./verbs/claude.ts') },
   { name: 'jwt', summary: 'check a signed token', load: () => import('./verbs/jwt.ts') },
+  { name: 'guards', summary: 'list the guards, and try them on a text', load: () => import('./verbs/guards.ts') },
   { name: 'incidents', summary: 'list the outages of providers', load: () => import('./verbs/incidents.ts') },
   { name: 'logs', summary: 'show requests', load: () => import('./verbs/logs.ts') },
   { name: 'replay', summary: 'send a request again', load: () => import('./verbs/replay.ts') },

@@ -111,6 +111,8 @@ const ROWS: readonly Row[] = [
   ['sign-ins end', 'sgn_aaaaaaaaaaaa', 6, 'object'],
   ['claude policy', 'usr_aaaaaaaaaaaa', 6, 'object'],
   ['jwt check', 'eyJ.a.b', 1, 'object'],
+  ['guards', '', 0, 'object'],
+  ['guards test', 'litellm.yaml', 0, 'object'],
   ['incidents', '--provider demo --sort lost', 0, 'object'],
   ['logs', '', 0, 'lines'],
   ['replay', '$request', 0, 'object'],

@@ -18,6 +18,7 @@ import { configRows } from './rows/config.ts'
 import { correctionRows } from './rows/corrections.ts'
 import { endUserRows } from './rows/end-users.ts'
 import { explainRows } from './rows/explain.ts'
+import { guardRows } from './rows/guards.ts'
 import { identityRows } from './rows/identities.ts'
 import { incidentRows } from './rows/incidents.ts'
 import { liveRows } from './rows/live.ts'
@@ -55,6 +56,7 @@ const rows: readonly AdminRow[] = [
   ...providerRows,
   ...explainRows,
   ...policyRows,
+  ...guardRows,
   ...configRows,
   ...systemRows,
   ...liveRows,

@@ -572,6 +572,17 @@ export type ExportPage = {
 /** A line without its end and the columns of names, which the reader adds. */
 export type ExportLine = { readonly text: string; readonly team: string | null; readonly key: string | null }
 
+// ── Guards ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+export type GuardHitsQuery = TimeRange
+
+/** `requests`: with such a verdict. `found`: texts in them. */
+export type GuardHit = Pick<StoredVerdict, 'guard' | 'phase' | 'action'> & {
+  readonly requests: number
+  readonly found: number
+}
+export type GuardHits = Searched & { readonly data: readonly GuardHit[] }
+
 // ── All queries ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 type Reads = {
@@ -579,6 +590,7 @@ type Reads = {
   readonly requests: readonly [RequestsQuery, RequestsPage]
   readonly request: readonly [RequestQuery, FoundRequest | null]
   readonly facets: readonly [FacetsQuery, Facets]
+  readonly guard_hits: readonly [GuardHitsQuery, GuardHits]
   readonly end_users: readonly [EndUsersQuery, EndUserReport]
   readonly sessions: readonly [SessionsQuery, SessionsPage]
   readonly session: readonly [SessionQuery, SessionWithAgents | null]

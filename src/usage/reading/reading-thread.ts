@@ -7,6 +7,7 @@ import { BucketMemory } from './bucket-memory.ts'
 import { endUserReport } from './end-user-report.ts'
 import { exportPage } from './export-rows.ts'
 import { forecastsOf } from './forecast.ts'
+import { guardHitsOf } from './guard-hits.ts'
 import { incidentsOf } from './incident-list.ts'
 import { lanesOf } from './lanes.ts'
 import { type LedgerReads, LedgerSource, QUERY_CANCELED, TooSlow } from './ledger-source.ts'
@@ -68,6 +69,8 @@ const run = (reads: LedgerReads, { name, query }: NamedQuery): Promise<ReadResul
       return oneRequest(reads, query)
     case 'facets':
       return facetsOf(reads, query)
+    case 'guard_hits':
+      return guardHitsOf(reads, query)
     case 'end_users':
       return endUserReport(reads, query)
     case 'sessions':

@@ -17,6 +17,8 @@ import type {
   Forecast,
   ForecastsQuery,
   FoundRequest,
+  GuardHits,
+  GuardHitsQuery,
   IncidentsQuery,
   Lanes,
   LanesQuery,
@@ -109,6 +111,10 @@ export class UsageReader {
 
   facets(query: FacetsQuery): Promise<Outcome<Facets>> {
     return this.#read('facets', query)
+  }
+
+  guardHits(query: GuardHitsQuery): Promise<Outcome<GuardHits>> {
+    return this.#read('guard_hits', query)
   }
 
   endUsers(query: EndUsersQuery): Promise<Outcome<EndUserReport>> {

@@ -22,7 +22,7 @@ const MEMBERS = {
 >
 
 /** Of all kinds. */
-const COMMON = ['kind', 'headers', 'timeout', 'onError', 'facts']
+const COMMON = ['kind', 'headers', 'timeout', 'onError', 'answers', 'facts']
 
 const text = z.string().min(1).max(2_048)
 const score = z.number().min(0).max(1)
@@ -39,6 +39,12 @@ export const serviceSchema = z
       .enum(['block', 'allow'])
       .default('block')
       .describe('a request that cannot be checked: `block` refuses it (503), `allow` lets it pass'),
+    answers: z
+      .enum(['hold', 'watch'])
+      .optional()
+      .describe(
+        '`hold`: an answer is held back until it is checked; `watch`: it is checked each 2,000 characters while it is sent. Default: hold to block and mask, watch to flag and log',
+      ),
     facts: z.strictObject(facts).optional().describe('where and how it keeps texts, for the data policy'),
     secret: text.optional().describe('signs requests, as specified by Standard Webhooks; with headgate'),
     parameters: z
@@ -90,6 +96,7 @@ export const guardServiceOf = (entry: ServiceEntry): GuardService => {
     ),
     timeout,
     onError,
+    answers: entry.answers ?? null,
     facts: entry.facts ?? null,
   }
   switch (entry.kind) {

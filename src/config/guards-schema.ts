@@ -49,9 +49,9 @@ export const guardSchema = z
       (service !== undefined) !== find.length + patterns.length + words.length > 0,
     { message: 'at least one of find, patterns and words, or a service' },
   )
-  .refine(({ service, on }) => service === undefined || !on.includes('answer'), {
-    path: ['on'],
-    message: 'request: services do not check answers',
+  .refine(({ service, action }) => service?.answers !== 'watch' || action !== 'mask', {
+    path: ['service'],
+    message: 'hold: an answer that is sent while it is checked cannot be changed',
   })
   .refine(({ service, action }) => service?.kind !== 'moderation' || action !== 'mask', {
     path: ['action'],

@@ -26,6 +26,8 @@ export type Guard = {
    * event ends the answer, and the upstream is cancelled. An answer that passes stages is encoded, never passed through.
    */
   readonly events?: (() => Stage<ChatEvent, ChatEvent>) | undefined
+  /** Checks the texts of the answer before its stages, and may take its time. It is read after the request has passed. */
+  readonly answer?: TextCheck | undefined
   /** Follows the answer as it is written. Null: this one is not followed. */
   readonly written?: (answer: WrittenAnswer) => AnswerFollower | null
 }
@@ -76,6 +78,8 @@ export type GuardService = {
   readonly timeout: number
   /** What happens to a request that cannot be checked. */
   readonly onError: 'block' | 'allow'
+  /** Answers are held back until they are checked, or checked while they are sent; null: by the action of the rule. */
+  readonly answers: 'hold' | 'watch' | null
   /** Where and how it keeps texts; null: unknown. */
   readonly facts: DataFacts | null
 } & (
@@ -106,6 +110,20 @@ export type RequestText = {
   /** `arguments`: a value in the arguments of a tool call. `result`: what a tool returned. `tools`: in a declaration of a tool or a schema. */
   readonly kind: 'text' | 'arguments' | 'result' | 'tools'
 }
+
+/** Checks an answer by its texts, in their order: those of its choices, and of their blocks. */
+export type TextCheck = {
+  /** The answer is held back until the verdict; false: it is checked while it is sent. */
+  readonly holds: boolean
+  /** `final`: the answer is complete. Null: it passes. Never rejects. */
+  readonly read: (texts: readonly RequestText[], final: boolean) => Promise<AnswerVerdict | null>
+}
+
+/** Edits are made only in an answer that is held. */
+export type AnswerVerdict = { readonly refuse: Failure } | { readonly edits: readonly AnswerEdit[] }
+
+/** A change of the text with this index, from `start` to before `end`, for good. */
+export type AnswerEdit = { readonly index: number; readonly start: number; readonly end: number; readonly text: string }
 
 /** What a guard does with a request. */
 export type GuardVerdict =

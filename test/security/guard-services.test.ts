@@ -362,3 +362,186 @@ test('guard services: many requests wait for a slow service at once, and none is
   await until('all calls', () => callsOf(provider).length === 40)
   assert.equal(callsOf(service).length, 40)
 })
+
+// ── Answers ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** A gateway whose rule asks a service about answers, and a provider with this answer. */
+const answering = async (
+  rule: { readonly action: string; readonly service?: object },
+  answer: (canary: string) => string,
+) => {
+  const canary = randomText()
+  const provider = await on.upstream((request) => answerWith(request, { text: answer(canary) }))
+  const service = await on.upstream(() => ALLOW)
+  const gateway = await on.gateway({
+    providers: { up: { baseUrl: `${provider.url}/v1`, styles: ['chat'] } },
+    fallback: 'none',
+    keepAlive: { interval: 100 },
+    guards: {
+      shield: {
+        on: ['answer'],
+        action: rule.action,
+        service: { kind: 'headgate', url: `${service.url}/check`, timeout: 3_000, ...rule.service },
+      },
+    },
+  })
+  return { canary, provider, service, gateway, watch: witness(gateway) }
+}
+
+/** Blocks or masks a text in all texts. */
+const deciding =
+  (action: 'block' | 'mask' | 'flag', canary: string): Script =>
+  ({ json: body }) => {
+    const spans = (body as unknown as { texts: Texts }).texts.flatMap(({ i, text }) => {
+      const start = text.indexOf(canary)
+      return start === -1 ? [] : [{ i, start, end: start + canary.length, label: 'PERSON' }]
+    })
+    return json(spans.length === 0 ? { action: 'allow' } : { action, spans })
+  }
+
+test('guard services: answers are held, masked and blocked in all styles, whole and streamed', async (context) => {
+  const { canary, service, provider, watch } = await answering({ action: 'mask' }, () => '')
+  for (const style of STYLES)
+    for (const stream of [false, true])
+      await context.test(`${style}, stream: ${stream}`, async () => {
+        // A text that was blocked is remembered.
+        const send = (text = `Ask ${canary} now`) => {
+          provider.play((request) => answerWith(request, { text }))
+          return watch.post(PATHS[style], { ...bodyOf(style, 'who?'), stream })
+        }
+        service.play(() => ALLOW)
+        const allowed = await send()
+        assert.equal(allowed.status, 200)
+        assert.ok(joinedText(allowed.text).includes(canary), allowed.text)
+        const asked = callsOf(service).at(-1)?.json
+        assert.deepEqual([asked?.phase, asked?.final], ['answer', true])
+        assert.deepEqual(
+          textsIn(service).map(({ text, role }) => [role, text]),
+          [['assistant', `Ask ${canary} now`]],
+        )
+
+        service.play(deciding('mask', canary))
+        const masked = await send()
+        assert.equal(masked.status, 200)
+        assert.ok(!joinedText(masked.text).includes(canary), masked.text)
+        assert.ok(joinedText(masked.text).includes('Ask[PERSON]now'), masked.text)
+
+        service.play(deciding('block', canary))
+        const calls = callsOf(provider).length
+        const blocked = await send(`Never say ${canary} by ${style}, ${stream}`)
+        assert.equal(blocked.status, stream ? 200 : 400)
+        assert.match(blocked.text, /Blocked by the rule \\"shield\\"/)
+        assert.ok(!joinedText(blocked.text).includes(canary), blocked.text)
+        // No other target is tried.
+        assert.equal(callsOf(provider).length, calls + 1)
+        assert.ok(
+          !/"finish_reason":"|"stop_reason":"end|response\.completed|message_stop/.test(blocked.text),
+          blocked.text,
+        )
+      })
+})
+
+/** The text of an answer whose pieces are in several events, without blanks. */
+const joinedText = (text: string): string =>
+  [...text.matchAll(/"(?:text|content|delta)":\s*"((?:[^"\\]|\\.)*)"/g)]
+    .map(([, part = '']) => part)
+    .join('')
+    .replaceAll(' ', '')
+
+test('guard services: an answer is held until the verdict, while keep-alives flow', async () => {
+  const { canary, service, gateway, provider } = await answering({ action: 'block' }, (text) => `Ask ${text} now`)
+  provider.play((request) => answerWith(request, { text: `Ask ${canary} now` }, { gap: 150 }))
+  service.play(() => ({ ...ALLOW, after: 400 }))
+  const response = await fetch(gateway.url + PATHS.chat, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ ...bodyOf('chat', 'who?'), stream: true }),
+    signal: AbortSignal.timeout(20_000),
+  })
+  let text = ''
+  let before = ''
+  const decoder = new TextDecoder()
+  for await (const chunk of response.body ?? []) {
+    text += decoder.decode(chunk, { stream: true })
+    if (callsOf(service).length === 0) before = text
+  }
+  assert.match(before, /^:/m)
+  assert.ok(!before.includes('"content":"Ask'), before)
+  assert.ok(joinedText(text).includes(canary))
+  assert.match(text, /data: \[DONE\]\s*$/)
+})
+
+test('guard services: an answer that is watched is cut off when something is found', async () => {
+  const { canary, service, gateway, provider } = await answering(
+    { action: 'block', service: { answers: 'watch' } },
+    (text) => text,
+  )
+  const pieces = Array.from({ length: 40 }, (_, n) => (n === 10 ? ` ${canary} ` : 'lorem ipsum '.repeat(25)))
+  provider.play((request) => {
+    const chunk = (delta: object, finish: string | null = null) =>
+      `data: ${JSON.stringify({ id: 'x', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`
+    if (!request.stream) return answerWith(request, { text: pieces.join('') })
+    return {
+      do: 'stream',
+      headers: { 'content-type': 'text/event-stream' },
+      pieces: [...pieces.map((content) => chunk({ content })), chunk({}, 'stop'), 'data: [DONE]\n\n'],
+      gap: 40,
+    }
+  })
+  service.play(deciding('block', canary))
+  const send = (stream: boolean) => witness(gateway).post(PATHS.chat, { ...bodyOf('chat', 'who?'), stream })
+  const cut = await send(true)
+  assert.match(cut.text, /Blocked by the rule \\"shield\\"/)
+  const received = cut.text.split('lorem ipsum').length
+  assert.ok(received > 10 * 25 && received < 39 * 25, String(received))
+  assert.ok(!/"finish_reason":"stop"/.test(cut.text))
+  const first = callsOf(service)[0]?.json
+  assert.equal(first?.final, false)
+  // What is found at the very end is an error too, in place of the finish.
+  pieces.splice(0, pieces.length, `short ${canary}`)
+  const short = await send(true)
+  assert.match(short.text, /Blocked by the rule/)
+  assert.ok(!/"finish_reason":"stop"/.test(short.text))
+  assert.equal((await send(false)).status, 400)
+  // A text that was blocked is remembered.
+  pieces.splice(0, pieces.length, 'fine')
+  const whole = await send(true)
+  assert.match(whole.text, /"finish_reason":"stop"[\s\S]*\[DONE\]/)
+})
+
+test('guard services: an answer that cannot be checked, by onError', async () => {
+  for (const onError of ['block', 'allow'] as const) {
+    const { canary, service, watch } = await answering(
+      { action: 'block', service: { timeout: 200, onError } },
+      (text) => text,
+    )
+    for (const act of [{ do: 'hang' }, json({ action: 'allow' }, 500), json({})] as const)
+      for (const stream of [false, true]) {
+        service.play(() => act)
+        const { status, text, headers } = await watch.post(PATHS.chat, { ...bodyOf('chat', 'who?'), stream })
+        assert.equal(joinedText(text).includes(canary), onError === 'allow', text)
+        if (onError === 'block') assert.equal(codeIn(text), 'guard_unavailable', text)
+        if (onError === 'block' && !stream) assert.deepEqual([status, headers.get('retry-after')], [503, '2'])
+        service.play(() => ALLOW)
+        assert.equal((await watch.post(PATHS.chat, bodyOf('chat', 'x'))).status, 200)
+      }
+  }
+})
+
+test('guard services: a client that leaves while an answer is held ends the call', async () => {
+  const { service, gateway } = await answering({ action: 'block' }, (text) => text)
+  service.play(() => ({ ...ALLOW, after: 600 }))
+  for (const stream of [false, true]) {
+    const left = fetch(gateway.url + PATHS.chat, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ ...bodyOf('chat', 'who?'), stream }),
+      signal: AbortSignal.timeout(300),
+    }).then((response) => response.text())
+    await assert.rejects(left)
+  }
+  await until('an idle gateway', () => callsOf(service).length === 2)
+  await new Promise((resolve) => setTimeout(resolve, 800))
+  const { text } = await witness(gateway).ask('/metrics')
+  assert.match(text, /headgate_in_flight(?:_requests)? 0\n|headgate_in_flight\{?[^\n]*\}? 0\n/)
+})

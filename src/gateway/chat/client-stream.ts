@@ -10,7 +10,7 @@ import type { Sink } from '../../core/stage.ts'
 import type { World } from '../../core/world.ts'
 import type { CallDeps } from '../call/call-lifecycle.ts'
 import { type ActiveCalls, Cancellation, DRAIN } from '../call/cancellation.ts'
-import { type MakeStages, pipeThrough } from '../guards/guarded-answer.ts'
+import { type AnswerGuards, pipeThrough } from '../guards/guarded-answer.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
 import { ClientWriter } from './client-writer.ts'
 
@@ -41,8 +41,8 @@ export type ClientStreamOptions = {
 export type StreamedAnswer = {
   readonly writer: StreamWriter
   readonly answerStream: AnswerStream
-  /** Creates the stages of guards which the answer passes; null: there are none. */
-  readonly makeStages: MakeStages | null
+  /** Null: no guard reads the answer. */
+  readonly guards: AnswerGuards | null
   readonly headers: Readonly<Record<string, string>>
   readonly listener: StreamListener
 }
@@ -100,12 +100,12 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   }
 
   /** Sends an answer. If a keep-alive has already sent the header block, a comment carries the headers instead. */
-  send({ writer, answerStream, makeStages, headers, listener }: StreamedAnswer): void {
+  send({ writer, answerStream, guards, headers, listener }: StreamedAnswer): void {
     if (this.#over) return listener.ended(fail('client_gone', 'The client disconnected before the answer began.'))
     this.#answer = { answerStream, listener }
     this.#start(writer, headers)
     // Writing the header block may have revealed that the client disconnected.
-    if (!this.#over) pipeThrough(makeStages, answerStream, this)
+    if (!this.#over) pipeThrough(guards, answerStream, this)
   }
 
   /** Writes a comment between two events. */

@@ -14,7 +14,7 @@ import type { RunningCall } from '../call/call-lifecycle.ts'
 import { writeAndRecordError } from '../call/recorder.ts'
 import { asReceived, type ChatParsing, chatWithTexts, passGuards } from '../guards/check-request.ts'
 import { guardsFor, revisionsOf } from '../guards/choose-guards.ts'
-import { stagesOf } from '../guards/guarded-answer.ts'
+import { answerGuardsOf } from '../guards/guarded-answer.ts'
 import { type ModelCallDeps, planFor } from '../routing/planner.ts'
 import { type CacheDeps, cacheGuard } from '../sharing/cached-call.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
@@ -190,7 +190,7 @@ const guarded = async (call: PlannedCall): Promise<PlannedCall | null> => {
     reply: call,
     change: (replace) => sentWith(call, own, { replace, parsing }),
   })
-  return sent && { ...call, sent: stagesOf(guards) ? { ...sent, hasGuardedAnswer: true } : sent }
+  return sent && { ...call, sent: answerGuardsOf(guards) ? { ...sent, hasGuardedAnswer: true } : sent }
 }
 
 /** What targets receive. A stored turn keeps the texts that the client knows. */

@@ -1,7 +1,7 @@
 /** Serves one chat call, from the received request to the end of its answer: parse, plan, route, answer, record. */
 
 import { type ChatEvent, fold } from '../../core/chat.ts'
-import type { Failure } from '../../core/failure.ts'
+import { type Failure, fail } from '../../core/failure.ts'
 import type { AnswerFollower } from '../../core/guard.ts'
 import type { AnswerContext, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { ownTurn, PIECE } from '../../core/steps.ts'
@@ -16,7 +16,7 @@ import type { Cancellation } from '../call/cancellation.ts'
 import { randomLetters } from '../call/ids.ts'
 import { type Recorder, recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../call/recorder.ts'
 import { complete, discard, FollowedWriter, followed, followersOf, NO_FOLLOWERS } from '../guards/followed-answer.ts'
-import { type MakeStages, pipeThrough, stagesOf } from '../guards/guarded-answer.ts'
+import { type AnswerGuards, answerGuardsOf, pipeThrough } from '../guards/guarded-answer.ts'
 import type { AttemptPermit } from '../health/upstream-health.ts'
 import { keyOrder } from '../routing/planner.ts'
 import { type RouteContext, routeContextOf } from '../routing/route-context.ts'
@@ -59,7 +59,7 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
         opening: () => call.protocol.encodeStream(answerContextFor(planned, null, { inputCount, stream: null })),
       })
     : null
-  const makeStages = stagesOf(guards)
+  const answerGuards = answerGuardsOf(guards)
   const resources: CallResources = { cancellation, stream, routed: null, followers: NO_FOLLOWERS }
   let ongoing = false
   try {
@@ -75,7 +75,8 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
     if (routed.ok) resources.routed = { answerStream: routed.answerStream, permit: routed.permit }
     const large = routed.ok && !stream && lengthOf(routed.answerStream) > PIECE
     if (large) await ownTurn(world.turn, true)
-    if (cancellation.reason?.kind === 'client_gone') return abandon(planned, stream, routed, cancellation.reason)
+    const left = clientGone(cancellation)
+    if (left) return abandon(planned, stream, routed, left)
     const answerContext = answerContextFor(planned, routed.ok ? routed.target.candidate : null, { inputCount, stream })
     if (!routed.ok) return refuse(planned, stream, routed, answerContext)
     recorder.answeredBy(routed)
@@ -84,26 +85,32 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
     const followers = followersOf(guards, answer)
     resources.followers = followers
     if (!stream) {
-      const read = readOnce(routed.answerStream, makeStages)
-      const refusal = makeStages && read().failure
+      const checked = answerGuards?.check ? await readAnswer(routed.answerStream, answerGuards) : null
+      const leftSince = clientGone(cancellation)
+      if (leftSince) return abandon(planned, stream, routed, leftSince)
+      const read = checked ? () => checked : readOnce(routed.answerStream, answerGuards)
+      const refusal = answerGuards && read().failure
       if (refusal) return refuseAnswer(planned, routed, refusal)
-      const own = bodyOf(routed, inbound, answerContext, { read, isGuarded: makeStages !== null })
+      const own = bodyOf(routed, inbound, answerContext, { read, isGuarded: answerGuards !== null })
       const body = followed(followers, own, () => read().steps.flatMap(({ events }) => events))
       if (large) await ownTurn(world.turn, true)
       return sendWhole(planned, routed, body, followers)
     }
     const continued = continuable(gateway, { routeContext, inbound: planned.sent, turn, recorder, stream }, routed)
-    const passes = continued === null && makeStages === null
+    const passes = continued === null && answerGuards === null
     const writer = writerFor(inbound, routed, passes, answerContext)
     if (!turn && received.body.text.length <= COUNT_AT_ONCE) inputCount.count()
     const streaming = new StreamingCall(routed, { continued, stream, cancellation, inputCount, recorder, followers })
-    streaming.begin(followers.length === 0 ? writer : new FollowedWriter(writer, followers), makeStages)
+    streaming.begin(followers.length === 0 ? writer : new FollowedWriter(writer, followers), answerGuards)
     ongoing = true
     return streaming
   } finally {
     if (!ongoing) release(resources)
   }
 }
+
+/** Why nothing is sent any more; null: the client waits. */
+const clientGone = ({ reason }: Cancellation): Failure | null => (reason?.kind === 'client_gone' ? reason : null)
 
 const routeContextFor = (call: PlannedCall): RouteContext => {
   const { gateway, received, config, plan, inbound, turn, recorder } = call
@@ -268,7 +275,7 @@ class StreamingCall implements StreamListener, OngoingAnswer {
     this.#followers = followers
   }
 
-  begin(writer: StreamWriter, makeStages: MakeStages | null): void {
+  begin(writer: StreamWriter, guards: AnswerGuards | null): void {
     const recorder = this.#recorder
     this.#cancellation.onCancel((reason) => {
       if (reason.kind !== 'client_gone') return this.#answer.failWith(reason)
@@ -278,7 +285,7 @@ class StreamingCall implements StreamListener, OngoingAnswer {
     recorder.responseStarted = true
     const headers = recorder.successHeaders()
     recorder.releaseDetails()
-    this.#stream.send({ writer, answerStream: this.#answer, makeStages, headers, listener: this })
+    this.#stream.send({ writer, answerStream: this.#answer, guards, headers, listener: this })
   }
 
   get #answer(): AnswerStream {
@@ -359,29 +366,37 @@ const bodyOf = (
 /** The steps of an answer that was received whole, and the failure with which a guard has ended it. */
 type WholeSteps = { readonly steps: readonly StreamStep[]; readonly failure: Failure | undefined }
 
-/** Reads the answer on first use. */
-const readOnce = (answerStream: AnswerStream, makeStages: MakeStages | null): (() => WholeSteps) => {
+/** Reads the answer on first use, if no guard takes its time. */
+const readOnce = (answerStream: AnswerStream, guards: AnswerGuards | null): (() => WholeSteps) => {
   let known: WholeSteps | undefined
   return () => {
-    known ??= readAnswer(answerStream, makeStages)
-    return known
+    if (!known)
+      readInto(answerStream, guards, (read) => {
+        known = read
+      })
+    // A sink without a check ends within `pipeTo`, since the answer is complete.
+    return known ?? NOTHING_READ
   }
 }
 
-const readAnswer = (answerStream: AnswerStream, makeStages: MakeStages | null): WholeSteps => {
+const NOTHING_READ: WholeSteps = {
+  steps: [],
+  failure: fail('internal', 'Internal gateway error: this answer could not be read.'),
+}
+
+/** Reads the answer after the verdicts of all guards. */
+const readAnswer = (answerStream: AnswerStream, guards: AnswerGuards): Promise<WholeSteps> =>
+  new Promise((resolve) => readInto(answerStream, guards, resolve))
+
+const readInto = (answerStream: AnswerStream, guards: AnswerGuards | null, done: (read: WholeSteps) => void): void => {
   const steps: StreamStep[] = []
-  let failure: Failure | undefined
-  const sink = {
+  pipeThrough(guards, answerStream, {
     push: (more: readonly StreamStep[]) => {
       append(steps, more)
       return true
     },
-    end: (why?: Failure) => {
-      failure = why
-    },
-  }
-  pipeThrough(makeStages, answerStream, sink)
-  return { steps, failure }
+    end: (failure?: Failure) => done({ steps, failure }),
+  })
 }
 
 /** The events of each choice, in the order of their indexes. Empty: the answer has one choice. */

@@ -1,24 +1,52 @@
 /** Passes an answer through the stages of guards, between its decoder and its encoder. */
 import type { ChatEvent } from '../../core/chat.ts'
 import type { Failure } from '../../core/failure.ts'
-import type { Guard } from '../../core/guard.ts'
+import type { Guard, TextCheck } from '../../core/guard.ts'
 import type { ChoiceEvents, StreamStep } from '../../core/protocol.ts'
 import type { Sink, Stage } from '../../core/stage.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
+import { type CheckedAnswer, HeldAnswer, WatchedAnswer } from './checked-answer.ts'
 
-/** Creates the stages of one choice. */
-export type MakeStages = () => readonly Stage<ChatEvent, ChatEvent>[]
+/** Creates the stages of a choice. */
+type MakeStages = (choice: number) => readonly Stage<ChatEvent, ChatEvent>[]
 
-/** The guards' stages for the events of an answer. Null: no guard has one. */
-export const stagesOf = (guards: readonly Guard[]): MakeStages | null =>
-  guards.some(({ events }) => events) ? () => guards.flatMap(({ events }) => events?.() ?? []) : null
+/** How an answer passes the guards. */
+export type AnswerGuards = {
+  /** Before the stages; null: no guard checks answers. */
+  readonly check: TextCheck | null
+  /** Creates the stages of one choice. */
+  readonly stages: () => readonly Stage<ChatEvent, ChatEvent>[]
+}
 
-/** Pushes the steps of an answer into the sink, through the stages if there are any. */
+/** How an answer passes these guards. Null: none of them reads it. */
+export const answerGuardsOf = (guards: readonly Guard[]): AnswerGuards | null => {
+  const check = guards.find(({ answer }) => answer)?.answer ?? null
+  if (!check && !guards.some(({ events }) => events)) return null
+  return { check, stages: () => guards.flatMap(({ events }) => events?.() ?? []) }
+}
+
+/** Pushes the steps of an answer into the sink, through its guards if there are any. */
 export const pipeThrough = (
-  makeStages: MakeStages | null,
+  guards: AnswerGuards | null,
   answer: Pick<AnswerStream, 'pipeTo' | 'abort'>,
   sink: Sink<readonly StreamStep[]>,
-): void => answer.pipeTo(makeStages ? new GuardedSink(makeStages, sink, () => answer.abort()) : sink)
+): void => {
+  if (!guards) return answer.pipeTo(sink)
+  const { check, stages } = guards
+  const cancel = () => answer.abort()
+  if (!check) return answer.pipeTo(new GuardedSink(stages, sink, cancel))
+  const checked: CheckedAnswer = {
+    check,
+    cancel,
+    sink: (changed) =>
+      new GuardedSink(
+        (choice) => [...(changed ? [changed.texts.changed(changed.edits, choice)] : []), ...stages()],
+        sink,
+        cancel,
+      ),
+  }
+  answer.pipeTo(check.holds ? new HeldAnswer(checked) : new WatchedAnswer(checked))
+}
 
 /** A sink of the guarded answer. Its steps have no frames: only their events have passed the guards. */
 class GuardedSink implements Sink<readonly StreamStep[]> {
@@ -70,7 +98,7 @@ class GuardedSink implements Sink<readonly StreamStep[]> {
   #stagesOf(index: number): ChoiceStages {
     const known = this.#choices[index]
     if (known) return known
-    const made = new ChoiceStages(this.#make())
+    const made = new ChoiceStages(this.#make(index))
     this.#choices[index] = made
     return made
   }

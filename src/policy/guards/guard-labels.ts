@@ -21,7 +21,8 @@ const LABELS: { readonly [kind in FoundKind]: string } = {
 
 export const labelOf = ({ label }: Pick<GuardRule, 'label'>, kind: FoundKind): string => label ?? LABELS[kind]
 
-const REMEDIES: { readonly [phase in GuardPhase]: string } = {
+/** What refusals advise if the rule does not. */
+export const REMEDIES: { readonly [phase in GuardPhase]: string } = {
   request: 'Remove it from the conversation and send the request again.',
   answer: 'Change the request so that the answer does not contain it.',
 }

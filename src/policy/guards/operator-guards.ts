@@ -8,12 +8,14 @@ import {
   type GuardRule,
   type GuardVerdict,
   type RequestText,
+  type TextCheck,
 } from '../../core/guard.ts'
-import { GUARD_ACTIONS, type RuleVerdict } from '../../core/guard-verdict.ts'
+import { GUARD_ACTIONS, type GuardPhase, type RuleVerdict } from '../../core/guard-verdict.ts'
 import { memoizeLast } from '../../core/memoize-last.ts'
 import { chain, type Stage } from '../../core/stage.ts'
 import { atOnce, inTurns, PIECE, type Steps, type TurnScheduler } from '../../core/steps.ts'
 import { AnswerRules } from './answer-rules.ts'
+import { type AskedService, answerCheck } from './answer-services.ts'
 import { appliedRules, type ExistingNames } from './applied-rules.ts'
 import { searchOf } from './finders/find-texts.ts'
 import type { TextRange } from './finders/finder.ts'
@@ -61,6 +63,7 @@ export const operatorGuards = (deps: OperatorGuardDeps): ChooseGuards => {
 }
 
 const NO_GUARDS: readonly ChosenGuard[] = []
+const NO_SERVICES: readonly AskedService[] = []
 const NO_RULES: readonly GuardRule[] = []
 
 /** What a rule has found in a text. */
@@ -93,7 +96,7 @@ class OperatorGuard implements ChosenGuard {
     const all = texts()
     const length = all.reduce((sum, { text }) => sum + text.length, 0)
     const checking = this.#check(new Set(all.map(({ text }) => text)))
-    const services = this.#services()
+    const services = this.#servicesOn('request').map(({ ask }) => ask)
     if (services.length === 0) return length > PIECE ? inTurns(checking, this.#deps.turn) : atOnce(checking)
     return inTurns(checking, this.#deps.turn).then((own) => this.#ask(services, all, own))
   }
@@ -103,7 +106,7 @@ class OperatorGuard implements ChosenGuard {
    * masks are restored, so that they do not find what the client has sent.
    */
   get events(): (() => Stage<ChatEvent, ChatEvent>) | undefined {
-    const rules = this.#checks.filter(({ rule }) => rule.on.includes('answer'))
+    const rules = this.#checks.filter(({ rule }) => rule.on.includes('answer') && !rule.service)
     const masks = this.#masks
     if (rules.length === 0) return masks.size === 0 ? undefined : () => new UnmaskingStage(masks)
     const options = { rules, note: this.#call.note, now: this.#deps.now }
@@ -150,11 +153,19 @@ class OperatorGuard implements ChosenGuard {
 
   // ── Services ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  #services(): readonly AskService[] {
+  /** Absent if no service checks answers. It reads an answer before the masks of the request are restored. */
+  get answer(): TextCheck | undefined {
+    const services = this.#servicesOn('answer')
+    return services.length === 0 ? undefined : answerCheck(services, this.#call)
+  }
+
+  #servicesOn(phase: GuardPhase): readonly AskedService[] {
     const { services } = this.#deps
-    return services
-      ? this.#checks.flatMap(({ rule }) => (rule.on.includes('request') ? (services(rule) ?? []) : []))
-      : []
+    if (!services) return NO_SERVICES
+    return this.#checks.flatMap(({ rule }) => {
+      const ask = rule.on.includes(phase) ? services(rule) : null
+      return ask ? { rule, ask } : []
+    })
   }
 
   /** Asks all services at the same time, about the texts as the rules before them have left them. */
@@ -166,7 +177,8 @@ class OperatorGuard implements ChosenGuard {
     if (own && !('replace' in own)) return own
     const masked = own?.replace ?? new Map<string, string>()
     const shown = texts.map((one) => ({ ...one, text: masked.get(one.text) ?? one.text }))
-    const answers = await Promise.all(services.map((ask) => ask(shown, this.#call)))
+    const about = { phase: 'request', final: true } as const
+    const answers = await Promise.all(services.map((ask) => ask(shown, this.#call, about)))
     const spans = new Map<string, ServiceSpan[]>()
     for (const { verdict, spans: found = [] } of answers) {
       if (verdict) this.#call.note(verdict)

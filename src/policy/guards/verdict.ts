@@ -1,13 +1,17 @@
 /** The seam for rules that a service answers. They are called after the rules that search here, and receive masked texts. */
 import type { Failure } from '../../core/failure.ts'
 import type { GuardedCall, GuardRule, RequestText } from '../../core/guard.ts'
-import type { RuleVerdict } from '../../core/guard-verdict.ts'
+import type { GuardPhase, RuleVerdict } from '../../core/guard-verdict.ts'
 
 /**
- * Asks the service of a rule about the texts of a request. Always resolves: a service that does not answer is a verdict too, with
+ * Asks the service of a rule about the texts of a request or an answer. Always resolves: a service that does not answer is a verdict too, with
  * the failure `guard_unavailable` or the action `error`.
  */
-export type AskService = (texts: readonly RequestText[], call: GuardedCall) => Promise<ServiceVerdict>
+export type AskService = (
+  texts: readonly RequestText[],
+  call: GuardedCall,
+  about: { readonly phase: GuardPhase; readonly final: boolean },
+) => Promise<ServiceVerdict>
 
 /** Returns the call of the service of a rule; null: the rule has none. */
 export type ServiceOf = (rule: GuardRule) => AskService | null

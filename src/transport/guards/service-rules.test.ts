@@ -12,6 +12,7 @@ const ruleIn = (rule: string): GuardRule => {
   return one
 }
 const asking = (url: string): GuardRule => ruleIn(`service: { kind: litellm, url: "${url}" }`)
+const REQUEST = { phase: 'request', final: true } as const
 const CALL = {
   ...{ id: 'req_1', client: ANONYMOUS, style: 'chat', headers: () => undefined, note: () => {} },
   plan: { by: 'route', route: 'fast', candidates: [], skipped: [] },
@@ -49,7 +50,7 @@ test('service rules: the path follows the address, unless it has it already', as
     [`http://g:1${path}/`, `http://g:1${path}`],
   ] as const) {
     const { calls, errors, of } = given()
-    assert.deepEqual(await of(asking(url))?.(texts('hello'), CALL), { verdict: null })
+    assert.deepEqual(await of(asking(url))?.(texts('hello'), CALL, REQUEST), { verdict: null })
     assert.deepEqual([calls.map((call) => call.url), errors], [[expected], []])
   }
 })
@@ -57,9 +58,9 @@ test('service rules: the path follows the address, unless it has it already', as
 test('service rules: texts without letters are not sent, and large ones are written in turns', async () => {
   const { calls, of } = given()
   const ask = of(asking('http://g'))
-  await ask?.(texts('', ' \n'), CALL)
+  await ask?.(texts('', ' \n'), CALL, REQUEST)
   assert.equal(calls.length, 0)
   const large = 'lorem "ipsum" '.repeat(50_000)
-  await ask?.(texts(large, 'x'), CALL)
+  await ask?.(texts(large, 'x'), CALL, REQUEST)
   assert.deepEqual(JSON.parse(String(calls[0]?.body)).texts, [large, 'x'])
 })

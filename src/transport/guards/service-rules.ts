@@ -16,10 +16,10 @@ export const serviceRules = (options: ServiceClientOptions): ServiceOf => {
   return (rule) => {
     const { service } = rule
     if (!service) return null
-    return async (texts, call) => {
+    return async (texts, call, about) => {
       const client = clients.get(service) ?? open(service)
       clients.set(service, client)
-      return (await client).ask({ rule, call, texts, phase: 'request', final: true })
+      return (await client).ask({ rule, call, texts, ...about })
     }
   }
 }

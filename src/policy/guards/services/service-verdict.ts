@@ -2,6 +2,7 @@
 import { fail } from '../../../core/failure.ts'
 import type { GuardRule, RequestText } from '../../../core/guard.ts'
 import type { GuardPhase, VerdictAction } from '../../../core/guard-verdict.ts'
+import { REMEDIES } from '../guard-labels.ts'
 import type { ServiceSpan, ServiceVerdict } from '../verdict.ts'
 import { type FoundPart, maskLabel, type ServiceFinding } from './service-call.ts'
 
@@ -43,7 +44,7 @@ export const serviceVerdict = (asked: AskedRule, finding: ServiceFinding): Servi
   // All that was found are masks of this gateway.
   if (finding.action === 'mask' && spans.length === 0) return NOTHING
   const verdict = { guard: rule.name, phase, action, counts: countsOf(rule, finding.labels, spans), ms }
-  if (action === 'block') return { verdict, refuse: refusalOf(rule, finding) }
+  if (action === 'block') return { verdict, refuse: refusalOf(asked, finding) }
   return action === 'mask' ? { verdict, ...masksOf(rule, texts, spans) } : { verdict }
 }
 
@@ -63,9 +64,11 @@ export const unavailable = ({ name }: GuardRule, reason: string) =>
   })
 
 /** It quotes no text: the message is what a service of the own contract has written for the client. */
-const refusalOf = ({ name, message }: GuardRule, finding: ServiceFinding) => {
-  const kinds = finding.labels.length === 0 ? '' : `, which found: ${finding.labels.slice(0, MAX_NAMED).join(', ')}`
-  const remedy = message ?? finding.message ?? 'Remove it from the conversation and send the request again.'
+const refusalOf = ({ rule: { name, message }, phase }: AskedRule, finding: ServiceFinding) => {
+  const where = phase === 'answer' ? ' in the answer' : ''
+  const named = finding.labels.slice(0, MAX_NAMED).join(', ')
+  const kinds = named === '' ? where : `, which found${where}: ${named}`
+  const remedy = message ?? finding.message ?? REMEDIES[phase]
   return fail('guardrail_blocked', `Blocked by the rule ${JSON.stringify(name)}${kinds}. ${remedy}`)
 }
 

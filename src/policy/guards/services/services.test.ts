@@ -12,6 +12,7 @@ const COMMON = {
   headers: {},
   timeout: 800,
   onError: 'block',
+  answers: null,
   facts: null,
 } as const
 

@@ -200,7 +200,6 @@ export const LEFT_OUT: Readonly<Record<string, Reasons>> = {
     salt_key: 'keys are stored as digests; see `auth.pepper`',
   },
   '': {
-    guardrails: 'guards are written by hand; see docs/guards.md',
     mcp_servers: 'there is no gateway for MCP servers',
     vector_store_registry: 'there are no vector stores',
     include: 'included files are not read; import each of them',

@@ -456,6 +456,83 @@ credential_list:
     ],
   ],
   [
+    'guards with services',
+    `${gpt}
+guardrails:
+  - guardrail_name: shield
+    litellm_params:
+      guardrail: generic_guardrail_api
+      mode: [pre_call, post_call]
+      api_base: "https://guard.example/x"
+      api_key: os.environ/GUARD_KEY
+      unreachable_fallback: fail_open
+      additional_provider_specific_params: { threshold: 0.8 }
+      default_on: true
+  - guardrail_name: pii
+    litellm_params:
+      guardrail: presidio
+      mode: pre_call
+      presidio_analyzer_api_base: "http://presidio:3000"
+      pii_entities_config: { EMAIL_ADDRESS: MASK, PERSON: MASK, US_SSN: BLOCK }
+      default_on: true
+  - guardrail_name: aws
+    litellm_params: { guardrail: bedrock, mode: during_call, guardrailIdentifier: gr1abc, guardrailVersion: "3", aws_region_name: eu-west-1 }
+  - guardrail_name: harm
+    litellm_params: { guardrail: openai_moderation, mode: pre_call, api_key: os.environ/MODERATION_KEY, model: omni-moderation-latest }
+  - guardrail_name: lakera
+    litellm_params: { guardrail: lakera_v2, mode: pre_call }`,
+    {
+      guards: {
+        shield: {
+          on: ['request', 'answer'],
+          action: 'mask',
+          service: {
+            kind: 'litellm',
+            url: 'https://guard.example/x',
+            headers: { 'x-api-key': '${GUARD_KEY}' },
+            parameters: { threshold: 0.8 },
+            onError: 'allow',
+          },
+        },
+        pii: {
+          on: ['request'],
+          action: 'mask',
+          service: { kind: 'presidio', url: 'http://presidio:3000', entities: ['EMAIL_ADDRESS', 'PERSON'] },
+        },
+        'pii-block': {
+          on: ['request'],
+          action: 'block',
+          service: { kind: 'presidio', url: 'http://presidio:3000', entities: ['US_SSN'] },
+        },
+        aws: {
+          on: ['request'],
+          action: 'mask',
+          service: { kind: 'bedrock', guardrail: 'gr1abc', version: '3', region: 'eu-west-1' },
+          onlyTeams: [],
+        },
+        harm: {
+          on: ['request'],
+          action: 'block',
+          service: {
+            kind: 'moderation',
+            model: 'omni-moderation-latest',
+            headers: { authorization: 'Bearer ${MODERATION_KEY}' },
+          },
+          onlyTeams: [],
+        },
+      },
+    },
+    [
+      'taken guardrails[0].guardrail_name',
+      'taken guardrails[0].litellm_params.api_base',
+      'changed guardrails[0].litellm_params.unreachable_fallback',
+      'taken guardrails[1].litellm_params.pii_entities_config',
+      'changed guardrails[2].litellm_params.mode',
+      'taken guardrails[3].litellm_params.api_key',
+      'left out guardrails[4].guardrail_name',
+    ],
+  ],
+  [
     'variables of the file',
     'environment_variables: { USED: canary-0123456789, OTHER: canary-2 }\nmodel_list: [{ model_name: a, litellm_params: { model: groq/x, api_key: os.environ/USED } }]',
     { providers: { groq: { keys: ['${USED}'], models: ['x'] } } },

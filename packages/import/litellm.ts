@@ -9,6 +9,7 @@ import {
   withFallbacks,
 } from './deployments.ts'
 import { type Imported, LiteralSecrets, RowCollector, variableIn } from './imported.ts'
+import { readGuards } from './litellm-guards.ts'
 import {
   ENTRY_MEMBERS,
   INFO_MEMBERS,
@@ -151,6 +152,7 @@ export const importLitellm = (source: ImportSource, reserved: ReadonlySet<string
   const reach = readFallbacks(lists, routes, rows)
   const { settings, cache } = readSettings(sections, { rows, secrets, reach })
   const jwt = readTokens(sections.general_settings, rows)
+  const guards = readGuards(root.guardrails, { rows, secrets })
   for (const [section, reasons] of Object.entries(LEFT_OUT))
     for (const [name, why] of Object.entries(reasons)) {
       const of = section === '' ? root : sectionOf(root, section)
@@ -164,6 +166,7 @@ export const importLitellm = (source: ImportSource, reserved: ReadonlySet<string
     providers: providerEntries(drafts),
     ...(routes.size > 0 && { routes: routeEntries(routes, cache) }),
     ...(prices.length > 0 && { prices }),
+    ...(Object.keys(guards).length > 0 && { guards }),
     // As in LiteLLM: a request stays with the models of its name and their fallbacks.
     fallback: 'same-model',
     unknownModel: hasWildcardName(root.model_list) ? 'route' : 'reject',

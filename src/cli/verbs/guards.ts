@@ -10,11 +10,11 @@ import { gatewayOf } from '../gateway-client.ts'
 import { answerList, type ListingOptions, withListing } from '../listing.ts'
 import type { Cell } from '../table.ts'
 
-type Guard = Shown<typeof GUARD>
+type ListedGuard = Shown<typeof GUARD>
 
 const HEADINGS = ['NAME', 'ON', 'ACTION', 'FINDS', 'APPLIES TO', 'REQUESTS', 'FOUND']
 
-const findsOf = ({ find, patterns, words, service }: Guard): string =>
+const findsOf = ({ find, patterns, words, service }: ListedGuard): string =>
   [
     ...find,
     ...(patterns > 0 ? [`patterns: ${patterns}`] : []),
@@ -22,7 +22,7 @@ const findsOf = ({ find, patterns, words, service }: Guard): string =>
     ...(service === null ? [] : [`service: ${service}`]),
   ].join(', ')
 
-const scopeOf = ({ except_teams, only_teams, only_routes }: Guard): string => {
+const scopeOf = ({ except_teams, only_teams, only_routes }: ListedGuard): string => {
   const parts = [
     ...(only_teams === null
       ? []
@@ -33,7 +33,7 @@ const scopeOf = ({ except_teams, only_teams, only_routes }: Guard): string => {
   return parts.length === 0 ? 'all' : parts.join('; ')
 }
 
-const cells = (guard: Guard): readonly Cell[] => {
+const cells = (guard: ListedGuard): readonly Cell[] => {
   const sum = (of: 'requests' | 'found') => String(guard.hits.reduce((total, hit) => total + hit[of], 0))
   return [guard.name, guard.on.join(', '), guard.action, findsOf(guard), scopeOf(guard), sum('requests'), sum('found')]
 }

@@ -10,6 +10,7 @@ import { summaryOf } from '../core/trace-summary.ts'
 import type { World } from '../core/world.ts'
 import { demoUpstream } from '../demo/demo.ts'
 import { Accounts, type AccountsOptions } from '../gateway/accounts/accounts.ts'
+import type { AccountRules } from '../gateway/accounts/accounts-state.ts'
 import type { ReservationRules } from '../gateway/accounts/reservations.ts'
 import { ActiveCalls } from '../gateway/call/cancellation.ts'
 import type { Gateway } from '../gateway/gateway.ts'
@@ -565,10 +566,8 @@ const openCache = async (
 
 const cacheBytes = ({ settings }: Config): number => settings.cache.maxMegabytes * 1024 * 1024
 
-/** Made once for each configuration: every call reads it. */
-const rulesOfTelemetry = memoizeLast(telemetryRules)
-
-const accountRules = (config: Config) => {
+/** Made once for each configuration: every call reads them, several times. */
+const accountRules = memoizeLast((config: Config): AccountRules => {
   const { budget, usage, sessions } = config.settings
   return {
     maxOutput: budget.maxOutput,
@@ -577,9 +576,9 @@ const accountRules = (config: Config) => {
     rollupTag: usage.rollupTag,
     endUser: usage.endUser,
     guessSessions: sessions.guess,
-    telemetry: rulesOfTelemetry(config.settings),
+    telemetry: telemetryRules(config.settings),
   }
-}
+})
 
 /** Without records there is no earlier usage. */
 const whenUnknown = ({ settings: { budget, usage } }: Config): 'refuse' | 'serve' =>

@@ -16,6 +16,7 @@ import { handlersFor } from '../../src/server/handlers.ts'
 import { handlerOf, ROUTES, type RouteName, type RouteRow } from '../../src/server/routes.ts'
 import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from '../support/gateway.ts'
 import { NO_RULE } from '../support/guard-rule.ts'
+import { rulesOf } from '../support/guarded-gateway.ts'
 import { FORBIDDEN, SECRET, withMasking } from '../support/masking-guard.ts'
 
 const rows: Readonly<Record<string, RouteRow>> = ROUTES
@@ -131,6 +132,9 @@ for (const [route, row] of CALLS) {
   })
 }
 
+/** A rule of an operator for the word, which answers have too. */
+const byWord = rulesOf({ name: 'word', on: ['request', 'answer'], words: [SECRET], action: 'mask' })
+
 /** Places of a request in each format in which a text reaches the model, besides those of the unit tests. */
 const PLACES: readonly (readonly [route: string, body: JsonObject])[] = [
   ['chat', { messages: [{ role: 'developer', content: [{ type: 'text', text: SECRET }] }] }],
@@ -205,8 +209,10 @@ const PLACES: readonly (readonly [route: string, body: JsonObject])[] = [
 ]
 for (const [at, [route, body]] of PLACES.entries())
   test(`a guard is bypassed: a masked word by its place, ${route} ${at}`, async () => {
-    const { send, calls } = given()
-    const reply = await send(route, JSON.stringify({ model: 'm', ...body }))
-    assert.ok(calls.length > 0, reply.text)
-    for (const { body: sent = '' } of calls) assert.ok(!sent.includes('ter2'), sent)
+    for (const guards of [withMasking(), byWord]) {
+      const { send, calls } = given(guards)
+      const reply = await send(route, JSON.stringify({ model: 'm', ...body }))
+      assert.ok(calls.length > 0, reply.text)
+      for (const { body: sent = '' } of calls) assert.ok(!sent.includes('ter2'), sent)
+    }
   })

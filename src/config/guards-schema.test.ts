@@ -21,6 +21,7 @@ test('guards: rules are read in their order, with defaults', () => {
     message: null,
     label: null,
     tools: false,
+    media: false,
     ...scope,
   }
   assert.deepEqual(guards, [
@@ -40,9 +41,10 @@ test('guards: rules are read in their order, with defaults', () => {
 
 test('guards: a rule that finds nothing, or that would be slow, is refused', () => {
   for (const [rule, problem] of [
-    ['{ action: mask }', /find, patterns and words/],
+    ['{ action: mask }', /find, patterns, words and media/],
     ['{ find: [ mail ], action: mask }', /email/],
     ['{ find: [ email ] }', /action/],
+    ['{ media: true, action: mask }', /media cannot be masked/],
     ['{ patterns: [ "a+" ], action: block }', /a limit such as \{1,64\}/],
     ['{ find: [ email ], action: mask, label: e-mail }', /capital letters/],
   ] as const)

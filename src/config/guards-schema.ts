@@ -30,6 +30,10 @@ export const guardSchema = z
       .boolean()
       .default(false)
       .describe('in answers, it masks also in arguments of tools, which clients execute; else it only counts there'),
+    media: z
+      .boolean()
+      .default(false)
+      .describe('it finds images, audio, videos and files in requests, which no rule reads'),
     service: serviceSchema.optional(),
     exceptTeams: NAMES.default([]).describe('teams whose calls it does not read'),
     onlyTeams: NAMES.nullable()
@@ -45,13 +49,17 @@ export const guardSchema = z
     ),
   })
   .refine(
-    ({ find, patterns, words, service }) =>
-      (service !== undefined) !== find.length + patterns.length + words.length > 0,
-    { message: 'at least one of find, patterns and words, or a service' },
+    ({ find, patterns, words, media, service }) =>
+      (service !== undefined) !== (media || find.length + patterns.length + words.length > 0),
+    { message: 'at least one of find, patterns, words and media, or a service' },
   )
   .refine(({ service, action }) => service?.answers !== 'watch' || action !== 'mask', {
     path: ['service'],
     message: 'hold: an answer that is sent while it is checked cannot be changed',
+  })
+  .refine(({ media, action, on }) => !media || (action !== 'mask' && on.includes('request')), {
+    path: ['media'],
+    message: 'only with block, flag or log, on requests: media cannot be masked',
   })
   .refine(({ service, action }) => service?.kind !== 'moderation' || action !== 'mask', {
     path: ['action'],

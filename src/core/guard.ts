@@ -20,7 +20,11 @@ import type { Trace } from './trace.ts'
 /** A member of the list. It belongs to one call; absent functions cost nothing. */
 export type Guard = {
   /** Checks the request before the response cache and the choice of a target. Null: it goes on unchanged. */
-  readonly request?: (texts: () => readonly RequestText[]) => GuardVerdict | null | Promise<GuardVerdict | null>
+  readonly request?: (
+    texts: () => readonly RequestText[],
+    /** A label for each image, recording and file, which no guard reads. */
+    media: () => readonly string[],
+  ) => GuardVerdict | null | Promise<GuardVerdict | null>
   /**
    * Checks or changes the answer: a stage for each choice. It is read after the request has passed. Text may be held back until `close`, `finish` or `end`. A `failure`
    * event ends the answer, and the upstream is cancelled. An answer that passes stages is encoded, never passed through.
@@ -56,6 +60,8 @@ export type GuardRule = {
   readonly label: string | null
   /** In answers, masks are also in arguments of tools. */
   readonly tools: boolean
+  /** It finds images, audio, videos and files in requests, whatever they contain. */
+  readonly media: boolean
   /** Names of teams to whose calls it does not apply. */
   readonly exceptTeams: readonly string[]
   /** Who finds; absent: the rule itself, by its kinds, patterns and words. */

@@ -9,6 +9,7 @@ export const NO_RULE: Omit<GuardRule, 'name' | 'action'> = {
   message: null,
   label: null,
   tools: false,
+  media: false,
   exceptTeams: [],
   onlyTeams: null,
   onlyRoutes: null,

@@ -33,7 +33,9 @@ export const withMasking =
   (later = false): ChooseGuards =>
   () => {
     const guard = maskingGuard()
-    return [later ? { ...guard, request: async (texts) => (await guard.request?.(texts)) ?? null } : guard]
+    return [
+      later ? { ...guard, request: async (texts, media) => (await guard.request?.(texts, media)) ?? null } : guard,
+    ]
   }
 
 /** The words that may be cut between two deltas. */

@@ -14,9 +14,10 @@ type ListedGuard = Shown<typeof GUARD>
 
 const HEADINGS = ['NAME', 'ON', 'ACTION', 'FINDS', 'APPLIES TO', 'REQUESTS', 'FOUND']
 
-const findsOf = ({ find, patterns, words, service }: ListedGuard): string =>
+const findsOf = ({ find, patterns, words, media, service }: ListedGuard): string =>
   [
     ...find,
+    ...(media ? ['media'] : []),
     ...(patterns > 0 ? [`patterns: ${patterns}`] : []),
     ...(words > 0 ? [`words: ${words}`] : []),
     ...(service === null ? [] : [`service: ${service}`]),

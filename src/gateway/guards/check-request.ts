@@ -8,6 +8,7 @@ import type { ClientProtocol } from '../../core/protocol.ts'
 import { inTurns, PIECE, type TurnScheduler } from '../../core/steps.ts'
 import { hasDuplicateMembers } from '../../policy/idempotency-key.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
+import { mediaIn } from '../../protocols/shared/request-media.ts'
 import { changedTexts } from '../../protocols/shared/request-texts.ts'
 import { type Eventual, whenKnown } from '../accounts/authority.ts'
 import { type RecordedReply, writeAndRecordError } from '../call/recorder.ts'
@@ -15,7 +16,12 @@ import type { InboundRequest } from '../upstream/outbound-request.ts'
 import { parseInTurns, readInTurns } from '../upstream/parse-request.ts'
 
 /** The client's body as text and parsed. */
-type OwnBody = { readonly source: EncodedText; readonly body: JsonObject }
+type OwnBody = {
+  readonly source: EncodedText
+  readonly body: JsonObject
+  /** Media beside the body, such as the file of a form. */
+  readonly media?: readonly string[]
+}
 
 /** A request as the list receives it. */
 type Checked<T> = {
@@ -48,7 +54,7 @@ export const passGuards = async <T>({ guards, request, own, reply, change }: Che
  * answers decides. A body that a provider may read otherwise than the guards is written again, even if no text is replaced.
  */
 export const checkRequest = (guards: readonly Guard[], own: OwnBody): Eventual<GuardVerdict | null> =>
-  whenKnown(checkFrom(guards, 0, new CheckedTexts(own.body)), (verdict) => {
+  whenKnown(checkFrom(guards, 0, new CheckedTexts(own)), (verdict) => {
     const isChecked = guards.some((guard) => 'revision' in guard)
     return verdict ?? (isChecked && isAmbiguous(own) ? { replace: NOTHING } : null)
   })
@@ -61,7 +67,7 @@ const isAmbiguous = ({ source, body }: OwnBody): boolean =>
 
 const checkFrom = (guards: readonly Guard[], first: number, texts: CheckedTexts): Eventual<GuardVerdict | null> => {
   for (let at = first; at < guards.length; at++) {
-    const verdict = guards[at]?.request?.(texts.read) ?? null
+    const verdict = guards[at]?.request?.(texts.read, texts.media) ?? null
     if (verdict instanceof Promise)
       return verdict.then((later) => (later && texts.take(later)) ?? checkFrom(guards, at + 1, texts))
     const final = verdict && texts.take(verdict)
@@ -73,12 +79,16 @@ const checkFrom = (guards: readonly Guard[], first: number, texts: CheckedTexts)
 /** The texts of a request while guards replace some of them. They are searched when a guard first asks for them. */
 class CheckedTexts {
   readonly #body: JsonObject
+  readonly #media: readonly string[]
   #originals: readonly RequestText[] | null = null
   #texts: readonly RequestText[] = []
 
-  constructor(body: JsonObject) {
+  constructor({ body, media = [] }: OwnBody) {
     this.#body = body
+    this.#media = media
   }
+
+  readonly media = (): readonly string[] => [...this.#media, ...mediaIn(this.#body)]
 
   readonly read = (): readonly RequestText[] => {
     if (this.#originals) return this.#texts

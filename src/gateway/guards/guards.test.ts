@@ -116,6 +116,7 @@ const RULE = {
   patterns: [],
   message: null,
   label: null,
+  media: false,
   exceptTeams: ['free'],
   onlyTeams: null,
   onlyRoutes: null,
@@ -466,9 +467,9 @@ test('guards: a request is checked once for all of its targets', async () => {
   const counting: ChooseGuards = () => [
     {
       ...guard,
-      request: (texts) => {
+      request: (texts, media) => {
         checks++
-        return guard.request?.(texts) ?? null
+        return guard.request?.(texts, media) ?? null
       },
     },
   ]

@@ -114,7 +114,10 @@ const guarded = (
 ): Eventual<RelayRequest | null> => {
   const guards = guardsFor(gateway, { received, plan, style: name, recorder: call.recorder })
   if (guards.length === 0) return parsed
-  return passGuards({ guards, request: parsed, own: parsed, reply: call, change: parsed.withTexts })
+  // The file of a form is audio.
+  const row: RelayRow = RELAYS[name]
+  const own = row.body === 'multipart' ? { ...parsed, media: ['AUDIO'] } : parsed
+  return passGuards({ guards, request: parsed, own, reply: call, change: parsed.withTexts })
 }
 
 const sendWhole = (

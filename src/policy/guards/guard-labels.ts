@@ -17,6 +17,7 @@ const LABELS: { readonly [kind in FoundKind]: string } = {
   insee: 'INSEE',
   pattern: 'TEXT',
   word: 'WORD',
+  media: 'FILE',
 }
 
 export const labelOf = ({ label }: Pick<GuardRule, 'label'>, kind: FoundKind): string => label ?? LABELS[kind]
@@ -30,7 +31,7 @@ export const REMEDIES: { readonly [phase in GuardPhase]: string } = {
 /** It names what was found, and quotes no text. */
 export const refusalOf = (
   { name, message }: Pick<GuardRule, 'name' | 'message'>,
-  spans: readonly FoundSpan[],
+  spans: readonly Pick<FoundSpan, 'kind'>[],
   phase: GuardPhase,
 ): Failure => {
   const kinds = [...new Set(spans.map(({ kind }) => kind))].join(', ')

@@ -17,6 +17,7 @@ const checked = async (
   text: string,
   rules: readonly GuardRule[],
   answer: (text: string) => ServiceVerdict = () => ({ verdict: null }),
+  media: readonly string[] = [],
 ) => {
   const notes: RuleVerdict[] = []
   const shown: string[] = []
@@ -44,7 +45,10 @@ const checked = async (
     note: (verdict) => notes.push(verdict),
   })
   assert.ok(guard)
-  const verdict = await guard.request?.(() => [{ text, role: 'user', kind: 'text' }])
+  const verdict = await guard.request?.(
+    () => [{ text, role: 'user', kind: 'text' }],
+    () => media,
+  )
   const replaced = verdict && 'replace' in verdict ? (verdict.replace.get(text) ?? text) : text
   const restored = (answerText: string) =>
     (guard.events?.().push({ type: 'delta', text: answerText }) ?? [])
@@ -110,4 +114,18 @@ test('guards: a service replaces a text for good, or refuses the request', async
 test('guards: no service receives a request that a rule refuses', async () => {
   const { shown } = await checked('a@b.example', [{ ...RULE, action: 'block' }, SERVICE])
   assert.deepEqual(shown, [])
+})
+
+test('guards: media are blocked or flagged, whatever they contain', async () => {
+  const found = (action: GuardRule['action']) =>
+    checked('hello', [{ ...NO_RULE, name: 'files', media: true, action }], undefined, ['IMAGE', 'FILE', 'IMAGE'])
+  const blocked = await found('block')
+  assert.ok(blocked.verdict && 'refuse' in blocked.verdict)
+  assert.match(blocked.verdict.refuse.message, /^Blocked by the rule "files", which found: media\./)
+  assert.deepEqual(blocked.notes[0]?.counts, { IMAGE: 2, FILE: 1 })
+  const flagged = await found('flag')
+  assert.equal(flagged.verdict, null)
+  assert.deepEqual(flagged.notes[0]?.counts, { IMAGE: 2, FILE: 1 })
+  const none = await checked('hello', [{ ...NO_RULE, name: 'files', media: true, action: 'block' }])
+  assert.equal(none.verdict, null)
 })

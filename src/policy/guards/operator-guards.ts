@@ -91,8 +91,13 @@ class OperatorGuard implements ChosenGuard {
     return this.#checks.some(({ rule }) => rule.on.includes('answer'))
   }
 
-  request(texts: () => readonly RequestText[]): GuardVerdict | null | Promise<GuardVerdict | null> {
+  request(
+    texts: () => readonly RequestText[],
+    media: () => readonly string[],
+  ): GuardVerdict | null | Promise<GuardVerdict | null> {
     if (!this.#checks.some(({ rule }) => rule.on.includes('request'))) return null
+    const refused = this.#checkMedia(media)
+    if (refused) return refused
     const all = texts()
     const length = all.reduce((sum, { text }) => sum + text.length, 0)
     const checking = this.#check(new Set(all.map(({ text }) => text)))
@@ -112,6 +117,20 @@ class OperatorGuard implements ChosenGuard {
     const options = { rules, note: this.#call.note, now: this.#deps.now }
     return () =>
       masks.size === 0 ? new AnswerRules(options) : chain(new AnswerRules(options), new UnmaskingStage(masks))
+  }
+
+  /** The strictest first, as for texts. */
+  #checkMedia(media: () => readonly string[]): GuardVerdict | null {
+    const rules = this.#checks.filter(({ rule }) => rule.media)
+    const found = rules.length === 0 ? [] : media()
+    if (found.length === 0) return null
+    const counts: Record<string, number> = {}
+    for (const label of found) counts[label] = (counts[label] ?? 0) + 1
+    for (const { rule } of rules) {
+      this.#note(rule, counts, 0)
+      if (rule.action === 'block') return { refuse: refusalOf(rule, [{ kind: 'media' }], 'request') }
+    }
+    return null
   }
 
   *#check(texts: ReadonlySet<string>): Steps<GuardVerdict | null> {

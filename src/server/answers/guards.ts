@@ -19,6 +19,7 @@ export const GUARD = z
     service: z.string().nullable().describe('the kind of its service'),
     label: z.string().nullable(),
     tools: z.boolean(),
+    media: z.boolean(),
     except_teams: names,
     only_teams: names.nullable(),
     only_routes: names.nullable(),

@@ -1,8 +1,8 @@
 /** A search for one kind of text. Every search takes time linear in the length of the text. */
 import type { FinderKind } from '../../../core/finder-kinds.ts'
 
-/** The kind of a found text. `pattern` and `word`: what an operator has listed. */
-export type FoundKind = FinderKind | 'pattern' | 'word'
+/** The kind of a found text. `pattern` and `word`: what an operator has listed; `media`: an image, a recording or a file. */
+export type FoundKind = FinderKind | 'pattern' | 'word' | 'media'
 
 /** A part of a text, from `start` to before `end`. */
 export type TextRange = { readonly start: number; readonly end: number }

@@ -52,6 +52,11 @@ const dependenciesIn = (manifest: string): readonly string[] =>
 /** The package of the dashboard's manifest that builds it, and is no part of the pages. */
 const BUILDER = 'rolldown'
 
+/** Dependencies of bundled packages of which the bundle has nothing: only their types, or code that is not called, is named. */
+const UNBUNDLED = ['resources', 'sdk-logs', 'sdk-trace', 'semantic-conventions'].map((name) => `@opentelemetry/${name}`)
+
+const isUnbundled = (ref: string): boolean => UNBUNDLED.some((name) => ref.startsWith(purlOf(name, '')))
+
 /** Packages of a lockfile with the same use. */
 type Part = readonly [use: Use, lockfile: string, names: readonly string[]]
 
@@ -89,9 +94,9 @@ const billOf = <Other extends OtherComponent>(parts: readonly Part[], others: re
     for (const locked of closureOf(lockfile, names)) {
       const ref = refOf(locked)
       if (names.includes(locked.name)) direct.add(ref)
-      if (components.has(ref)) continue
+      if (components.has(ref) || isUnbundled(ref)) continue
       components.set(ref, componentOf(locked, use))
-      nodes.set(ref, { ref, dependsOn: [...locked.dependsOn].sort() })
+      nodes.set(ref, { ref, dependsOn: locked.dependsOn.filter((other) => !isUnbundled(other)).sort() })
     }
   const self = purlOf(name, version)
   return {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { isBuiltin } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import { after, before, test } from 'node:test'
@@ -170,7 +171,7 @@ test('declares each package that the bundle imports, and nothing else', () => {
       return [...matches].map(([, fixed, loaded]) => fixed ?? loaded ?? '')
     }),
   )
-  const packages = [...imported].filter((name) => !/^[./]|^node:/.test(name))
+  const packages = [...imported].filter((name) => !/^[./]/.test(name) && !isBuiltin(name))
   const declared = [...Object.keys(manifest.dependencies), ...Object.keys(manifest.peerDependencies)]
   assert.deepEqual(packages.sort(), declared.sort())
   assert.deepEqual(JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')), manifest)

@@ -11,7 +11,8 @@ import { closureOf, type Locked, purlOf, refOf } from './locked.ts'
 const ROOT = join(import.meta.dirname, '..')
 
 /** How the package uses a component: as part of its files, as a dependency, or as one that users install if they need it. */
-type Use = 'bundled' | 'dependency' | 'optional'
+/** `unused`: a clone has it installed, and nothing of it is part of the bundle. */
+type Use = 'bundled' | 'dependency' | 'optional' | 'unused'
 
 type Component = {
   readonly type: 'library'
@@ -19,13 +20,16 @@ type Component = {
   readonly group?: string
   readonly name: string
   readonly version: string
-  readonly scope: 'required' | 'optional'
+  readonly scope: 'required' | 'optional' | 'excluded'
   readonly hashes: readonly { readonly alg: 'SHA-512'; readonly content: string }[]
   readonly licenses: readonly ({ readonly license: { readonly id: string } } | { readonly expression: string })[]
   readonly purl: string
   readonly properties: readonly { readonly name: 'headgate:use'; readonly value: Use }[]
 }
 type Node = { readonly ref: string; readonly dependsOn: readonly string[] }
+
+/** As CycloneDX names them. */
+const SCOPES = { bundled: 'required', dependency: 'required', optional: 'optional', unused: 'excluded' } as const
 
 const componentOf = (locked: Locked, use: Use): Component => {
   const { name, entry } = locked
@@ -38,7 +42,7 @@ const componentOf = (locked: Locked, use: Use): Component => {
     ...(group !== undefined && { group }),
     name: short ?? name,
     version: text(entry.version) ?? '',
-    scope: use === 'optional' ? 'optional' : 'required',
+    scope: SCOPES[use],
     hashes: [{ alg: 'SHA-512', content: Buffer.from(digest, 'base64').toString('hex') }],
     licenses: [/[ (]/.test(licence) ? { expression: licence } : { license: { id: licence } }],
     purl: refOf(locked),
@@ -94,9 +98,9 @@ const billOf = <Other extends OtherComponent>(parts: readonly Part[], others: re
     for (const locked of closureOf(lockfile, names)) {
       const ref = refOf(locked)
       if (names.includes(locked.name)) direct.add(ref)
-      if (components.has(ref) || isUnbundled(ref)) continue
-      components.set(ref, componentOf(locked, use))
-      nodes.set(ref, { ref, dependsOn: locked.dependsOn.filter((other) => !isUnbundled(other)).sort() })
+      if (components.has(ref)) continue
+      components.set(ref, componentOf(locked, isUnbundled(ref) ? 'unused' : use))
+      nodes.set(ref, { ref, dependsOn: [...locked.dependsOn].sort() })
     }
   const self = purlOf(name, version)
   return {

@@ -1,5 +1,6 @@
 /** Base URLs that contain too much or too little: the gateway adds the path of a call, and no version. */
 import type { Provider } from '../core/provider.ts'
+import { withoutSlashes } from '../core/trailing-slashes.ts'
 import { embeddingsProtocols } from '../protocols/embeddings/index.ts'
 import { upstreamProtocols } from '../protocols/index.ts'
 import { quote } from './problem.ts'
@@ -24,7 +25,7 @@ const pathOf = ({ baseUrl, basePath, normalizeBaseUrl }: Provider): string => {
 
 /** What is probably wrong with a valid base URL, with the corrected value; null: nothing. */
 export const baseUrlProblem = (url: URL, provider: Provider): string | null => {
-  const path = url.pathname.replace(/\/+$/, '')
+  const path = withoutSlashes(url.pathname)
   const call = CALLS.map((pattern) => pattern.exec(path)?.[0]).find((found) => found !== undefined)
   const bare = call === undefined ? path : path.slice(0, -call.length)
   const expected = pathOf(provider)

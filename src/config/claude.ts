@@ -2,6 +2,7 @@
 import { type ClaudeReceiver, type ClaudeSettings, SIGNALS } from '../core/claude.ts'
 import { parseObject } from '../core/json.ts'
 import { Secret } from '../core/secret.ts'
+import { withoutSlashes } from '../core/trailing-slashes.ts'
 import type { AccountReport, Path } from './account-report.ts'
 import type { ClaudeEntry } from './claude-schema.ts'
 import { quote } from './problem.ts'
@@ -47,7 +48,7 @@ const receiverFrom = (
     if (!HEADER_NAME.test(name) || RESERVED.includes(name.toLowerCase()) || !/^[\t\x20-\x7e]*$/.test(value))
       report.refuse([...path, 'headers', name], quote(name), 'a header that the gateway does not set itself', 'name')
   return {
-    url: url.replace(/\/+$/, ''),
+    url: withoutSlashes(url),
     headers: Object.fromEntries(
       Object.entries(headers).map(([name, value]) => [name.toLowerCase(), new Secret(value)]),
     ),

@@ -1,6 +1,7 @@
 /** Single sign-on of the file: checked, and converted to settings. */
 import { Secret } from '../core/secret.ts'
 import type { IdentityProvider, SignInSettings } from '../core/sign-in.ts'
+import { withoutSlashes } from '../core/trailing-slashes.ts'
 import { isLoopbackOrigin } from '../policy/access.ts'
 import type { AccountReport, Path } from './account-report.ts'
 import { oneOf } from './named-accounts.ts'
@@ -52,7 +53,7 @@ export const signInFrom = (entry: SsoEntry, report: AccountReport): SignInSettin
     return { group: group ?? null, provider: provider ?? null }
   }
   return {
-    publicUrl: address.replace(/\/+$/, ''),
+    publicUrl: withoutSlashes(address),
     secrets: [entry.secret ?? []].flat().map((one) => new Secret(one)),
     providers: providers.map(([name, one]) => providerFrom(name, one, report)),
     roles: entry.roles.map((one, index) => ({ ...rule('roles', index, one), role: one.role, team: one.team ?? null })),

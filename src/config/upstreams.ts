@@ -7,6 +7,7 @@ import type { DeclaredFacts } from '../core/data-policy.ts'
 import { nearest } from '../core/nearest.ts'
 import type { Instance, ModelLimits, ProtocolSupport, Provider, Providers, Variables } from '../core/provider.ts'
 import { Secret } from '../core/secret.ts'
+import { withoutSlashes } from '../core/trailing-slashes.ts'
 import { upstreamProtocols } from '../protocols/index.ts'
 import {
   envPrefix,
@@ -295,10 +296,10 @@ const readBaseUrl = (
     Number(url.port || (url.protocol === 'http:' ? 80 : 443)) === ownPort
   )
     return refuse(`${quote(value)}, the address of this gateway itself`, 'the address of another server')
-  const bare = url.href.replace(/\/+$/, '')
+  const bare = withoutSlashes(url.href)
   const problem = baseUrlProblem(url, provider)
   return {
-    url: (provider.normalizeBaseUrl?.(bare) ?? bare).replace(/\/+$/, ''),
+    url: withoutSlashes(provider.normalizeBaseUrl?.(bare) ?? bare),
     warning: problem === null ? null : `${from}: ${problem}`,
   }
 }

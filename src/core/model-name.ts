@@ -2,6 +2,7 @@
  * The names of a model, for comparisons: in routing, access lists, budgets and prices. Clients may write the same model in many
  * ways. What is sent to a provider keeps the spelling of the client or of the configuration.
  */
+import { withoutSlashes } from './trailing-slashes.ts'
 
 /** Names in normal form. */
 export type ModelNames = {
@@ -93,13 +94,6 @@ const kinOf = (name: string, base: string | undefined): readonly string[] => {
   const plain = undated(placed)
   for (const one of [base, placed.replace(MAKER, ''), plain.replace(MAKER, '')]) if (one !== undefined) add(one)
   return [...kin]
-}
-
-/** A name without slashes at its end. */
-const withoutSlashes = (name: string): string => {
-  let end = name.length
-  while (end > 0 && name[end - 1] === '/') end--
-  return name.slice(0, end)
 }
 
 /** The model from which another was tuned; undefined: the name is not that of a tuned model. */

@@ -3,12 +3,13 @@ import type { ErrorTable } from '../core/error-table.ts'
 import { isObject, type JsonObject, number, text } from '../core/json.ts'
 import { withoutMember } from '../core/json-edit.ts'
 import type { Provider } from '../core/provider.ts'
+import { withoutSlashes } from '../core/trailing-slashes.ts'
 import { thoughtBeforeCalls } from './quirks/claude.ts'
 import { inOrder, type RequestQuirk } from './quirks/request.ts'
 
 /** Anthropic's own tools omit `/v1` from the base URL; others include it. */
 const withVersion = (url: string): string => {
-  const bare = url.replace(/\/+$/, '')
+  const bare = withoutSlashes(url)
   return bare.endsWith('/v1') ? bare : `${bare}/v1`
 }
 

@@ -1,12 +1,13 @@
 import { pathSegment } from '../core/path-segment.ts'
 import type { Provider, Variables } from '../core/provider.ts'
+import { withoutSlashes } from '../core/trailing-slashes.ts'
 import { EMBEDDINGS_LIMITS } from './quirks/limits.ts'
 import { BREAKPOINTS, CHAT, compatibleMembers, RESPONSES } from './quirks/openai.ts'
 import { encryptedReasoningModels } from './quirks/request.ts'
 
 /** The address ends in `/openai`; the version follows from whether an API version is set. */
 const untilVersion = (url: string): string => {
-  const bare = url.replace(/\/+$/, '')
+  const bare = withoutSlashes(url)
   if (bare.endsWith('/v1')) return bare.slice(0, -3)
   return /^[a-z]+:\/\/[^/]+$/i.test(bare) ? `${bare}/openai` : bare
 }

@@ -1,5 +1,6 @@
 import type { ErrorTable } from '../core/error-table.ts'
 import type { PricedAs, Provider, Variables } from '../core/provider.ts'
+import { withoutSlashes } from '../core/trailing-slashes.ts'
 import { CLAUDE_IN_REGION, REGIONAL } from './quirks/regional-prices.ts'
 import { encryptedReasoningModels, onlyResponses, type RequestQuirk, reasoningModels } from './quirks/request.ts'
 
@@ -55,7 +56,7 @@ const openaiQuirks: RequestQuirk = (body, model, lost, protocol) =>
   reasoningModels(body, model.slice(model.indexOf('openai.') + 'openai.'.length), lost, protocol)
 
 /** The address ends before any version; a base URL of the compatible endpoint is accepted too. */
-const hostOnly = (url: string): string => url.replace(/\/+$/, '').replace(/\/openai\/v1$/, '')
+const hostOnly = (url: string): string => withoutSlashes(url).replace(/\/openai\/v1$/, '')
 
 /** The global inference profile of a model, also by its ARN. Every other one, and none, is a region (BerriAI/litellm#42679). */
 const GLOBAL = /(?:^|\/)global\./

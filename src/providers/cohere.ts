@@ -2,10 +2,11 @@ import type { ErrorTable } from '../core/error-table.ts'
 import { isObject, type Json, list, object, text } from '../core/json.ts'
 import { withoutMember } from '../core/json-edit.ts'
 import type { Provider } from '../core/provider.ts'
+import { withoutSlashes } from '../core/trailing-slashes.ts'
 import { inOrder, olderChat, onlyChat, type RequestQuirk } from './quirks/request.ts'
 
 /** Each API style has its own version segment, so the address ends before it. */
-const withoutVersion = (url: string): string => url.replace(/\/+$/, '').replace(/(?:\/compatibility)?\/v[12]$/, '')
+const withoutVersion = (url: string): string => withoutSlashes(url).replace(/(?:\/compatibility)?\/v[12]$/, '')
 
 /** Unsupported members, as listed on Cohere's page on its compatible endpoint. */
 const UNSUPPORTED = [

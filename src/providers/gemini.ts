@@ -1,11 +1,12 @@
 import type { ErrorTable } from '../core/error-table.ts'
 import { type Json, list, object, text } from '../core/json.ts'
 import type { Provider } from '../core/provider.ts'
+import { withoutSlashes } from '../core/trailing-slashes.ts'
 import { chatIds } from './quirks/model-list.ts'
 import { olderChat } from './quirks/request.ts'
 
 /** The address ends in the version; a base URL of the compatible endpoint, one segment longer, is accepted too. */
-const versionOnly = (url: string): string => url.replace(/\/+$/, '').replace(/\/openai$/, '')
+const versionOnly = (url: string): string => withoutSlashes(url).replace(/\/openai$/, '')
 
 /** A model name without the prefix `models/`, which its list and many clients use. */
 const bareName = (name: string): string => name.replace(/^models\//, '')

@@ -1,9 +1,10 @@
 import type { ErrorTable } from '../core/error-table.ts'
 import type { Provider } from '../core/provider.ts'
+import { withoutSlashes } from '../core/trailing-slashes.ts'
 import { olderChat } from './quirks/request.ts'
 
 /** The address has no version; base URLs of the compatible endpoint and of the native API are accepted too. */
-const hostOnly = (url: string): string => url.replace(/\/+$/, '').replace(/\/(?:v1|api)$/, '')
+const hostOnly = (url: string): string => withoutSlashes(url).replace(/\/(?:v1|api)$/, '')
 
 const errors: ErrorTable = {
   checked: '2026-11-21',

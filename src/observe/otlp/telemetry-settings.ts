@@ -1,6 +1,7 @@
 /** The settings of telemetry, as the gateway and the bookkeeper need them. */
 import { readFileSync } from 'node:fs'
 import type { Settings } from '../../core/settings.ts'
+import { withoutSlashes } from '../../core/trailing-slashes.ts'
 import type { TelemetryRules } from '../../gateway/accounts/accounts-state.ts'
 import type { Receiver, TelemetryOptions } from './telemetry-options.ts'
 
@@ -56,7 +57,7 @@ type OtelSettings = Settings['otel']
 const urlOf = ({ disabled, endpoint, ...signals }: OtelSettings, signal: 'traces' | 'metrics'): string | null => {
   const own = signals[signal]
   if (disabled || own.exporter === 'none') return null
-  return own.endpoint ?? (endpoint === undefined ? null : `${endpoint.replace(/\/+$/, '')}/v1/${signal}`)
+  return own.endpoint ?? (endpoint === undefined ? null : `${withoutSlashes(endpoint)}/v1/${signal}`)
 }
 
 /** Throws if the certificate cannot be read. */

@@ -7,6 +7,7 @@ import type { GuardPhase } from '../../core/guard-verdict.ts'
 import { type JsonObject, readJson } from '../../core/json.ts'
 import { writeLarge } from '../../core/large-write.ts'
 import { inTurns, PIECE, type TurnScheduler } from '../../core/steps.ts'
+import { withoutSlashes } from '../../core/trailing-slashes.ts'
 import type { Dial, UpstreamCall } from '../../core/world.ts'
 import { lackIn } from '../../policy/accounts/data-policy.ts'
 import { serviceCalls } from '../../policy/guards/services/calls.ts'
@@ -199,7 +200,7 @@ const addressOf = (url: string, path: string): string => {
   const at = url.indexOf('?')
   const [base, query] = at === -1 ? [url, ''] : [url.slice(0, at), url.slice(at)]
   if (path === '') return url
-  const bare = base.replace(/\/+$/, '')
+  const bare = withoutSlashes(base)
   return `${bare.endsWith(path) ? bare : bare + path}${query}`
 }
 

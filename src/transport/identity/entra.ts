@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Env } from '../../config/env.ts'
 import { bad, good, type Outcome } from '../../core/failure.ts'
 import { type JsonObject, number, text } from '../../core/json.ts'
+import { withoutSlashes } from '../../core/trailing-slashes.ts'
 import type { Dial, UpstreamCall } from '../../core/world.ts'
 import type { Fetched } from './credential-cache.ts'
 import {
@@ -112,7 +113,7 @@ const fromAuthority = (
   { env, tenant, client, scope }: Application,
   credential: Readonly<Record<string, string>>,
 ): Prepared => {
-  const authority = (env.AZURE_AUTHORITY_HOST || AUTHORITY).replace(/\/+$/, '')
+  const authority = withoutSlashes(env.AZURE_AUTHORITY_HOST || AUTHORITY)
   if (!isSafe(authority)) return { ok: false, why: 'AZURE_AUTHORITY_HOST is not an https URL', detail: 'not requested' }
   return {
     ok: true,
@@ -145,7 +146,7 @@ const fromMachine = (env: Env, client: string | undefined, scope: string): Prepa
   if (endpoint)
     return { ok: false, why: 'IDENTITY_ENDPOINT is set without IDENTITY_HEADER', detail: 'Azure Arc is not supported' }
   // Virtual machines, AKS: https://learn.microsoft.com/entra/identity/managed-identities-azure-resources/how-to-use-vm-token
-  const host = (env.AZURE_POD_IDENTITY_AUTHORITY_HOST || IMDS).replace(/\/+$/, '')
+  const host = withoutSlashes(env.AZURE_POD_IDENTITY_AUTHORITY_HOST || IMDS)
   return get(`${host}/metadata/identity/oauth2/token?api-version=2018-02-01&${query}`, { metadata: 'true' })
 }
 

@@ -55,6 +55,9 @@ const VALUES: Readonly<Record<string, string>> = {
   'database.url': `postgres://headgate:${SECRET}@db/headgate`,
   'database.readUrl': `postgres://headgate:${SECRET}@replica/headgate`,
   'redis.url': `redis://:${SECRET}@cache:6379`,
+  'otel.headers': `authorization=${SECRET}`,
+  'otel.traces.headers': `authorization=${SECRET}`,
+  'otel.metrics.headers': `authorization=${SECRET}`,
 }
 
 for (const { name, env, path } of settingRows.filter(({ secret }) => secret))

@@ -56,9 +56,12 @@ const parameters: readonly (readonly [string, readonly string[]])[] = [
   ['GET /v1/usage', Object.keys(parametersIn(CLIENT_USAGE_PARAMETERS)?.shape ?? {}).map((name) => `query ${name}`)],
   ['GET /v1/models', ['header x-headgate-require']],
   ['POST /v1/route', ['query style', 'header x-headgate-require']],
-  ['POST /v1/chat/completions', ['header Idempotency-Key', 'header x-headgate-metadata', 'header x-headgate-require']],
-  ['POST /v1/embeddings', ['header Idempotency-Key', 'header x-headgate-require']],
-  ['POST /v1/messages/count_tokens', ['header x-headgate-require']],
+  [
+    'POST /v1/chat/completions',
+    ['header Idempotency-Key', 'header x-headgate-metadata', 'header x-headgate-require', 'header x-headgate-guards'],
+  ],
+  ['POST /v1/embeddings', ['header Idempotency-Key', 'header x-headgate-require', 'header x-headgate-guards']],
+  ['POST /v1/messages/count_tokens', ['header x-headgate-require', 'header x-headgate-guards']],
 ]
 for (const [name, expected] of parameters)
   test(`openapi: the parameters of ${name}`, () => {

@@ -19,7 +19,8 @@ export const publishedSchema = (): string => {
 }
 
 /** A keyword that other readers of JSON Schema do not know. */
-const isOurs = (name: string, value: unknown): boolean => name === 'allowed' && typeof value === 'string'
+const isOurs = (name: string, value: unknown): boolean =>
+  (name === 'allowed' || name === 'env') && typeof value === 'string'
 
 const defaultOf = ({ schema }: SettingRow): string => {
   const { default: value } = schema

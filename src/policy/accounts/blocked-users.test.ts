@@ -37,3 +37,29 @@ test('blocked users: the names of a request, in the order in which they count', 
   for (const none of [{}, { user: 7 }, { user: '' }, { metadata: 'c' }, { metadata: {} }])
     assert.deepEqual(namedUsers(none), [])
 })
+
+test('end users: each session of Claude Code is of the same person', () => {
+  const [account, device] = ['0d5b7c3a-8f7e-4d6b-9c55-0b6f3a2d1e47', 'ab12'.repeat(16)]
+  const sessions = ['0c6a3bd4-58b7-4b0e-9f3e-7a5d2c1b0e9f', 'f3b1c2d4-1a2b-4c3d-8e4f-5a6b7c8d9e0f']
+  const names = (id: (session: string) => string) => [
+    ...new Set(sessions.flatMap((session) => namedUsers({ metadata: { user_id: id(session) } }))),
+  ]
+  const json = (account_uuid: string) => (session_id: string) =>
+    JSON.stringify({ device_id: device, account_uuid, session_id })
+  assert.deepEqual(names(json(account)), [account])
+  assert.deepEqual(names(json('')), [device])
+  assert.deepEqual(
+    names((session) => `user_${device}_account__session_${session}`),
+    [`user_${device}_account_`],
+  )
+  assert.deepEqual(
+    names((session) => JSON.stringify({ session_id: session })),
+    [],
+  )
+  // Names of other programs stay as they are.
+  for (const id of ['ann', '{"team":"a"}', 'user_1_session_2'])
+    assert.deepEqual(
+      names(() => id),
+      [id],
+    )
+})

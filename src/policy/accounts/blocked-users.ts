@@ -1,5 +1,6 @@
 /** End users: their names in requests, and those that an operator has blocked for one team or for all. Names are compared exactly. */
 import { type JsonObject, object, text } from '../../core/json.ts'
+import { claudeUser } from '../sessions/claude-user.ts'
 
 /** `until`: ms since 1970. */
 export type BlockedUser = { readonly team: string | null; readonly user: string; readonly until: number | null }
@@ -27,11 +28,19 @@ export const isBlockedUser = (
 /** Characters of an end user's name. */
 const MAX_NAME = 256
 
-/** The names of the end user, as OpenAI's and Anthropic's requests give them: the first one counts in budgets. */
+/**
+ * The names of the end user, as OpenAI's and Anthropic's requests give them: the first one counts in budgets. Claude Code adds its
+ * session to the name, which is left out: otherwise each session would be another end user, with a budget of its own.
+ */
 export const namedUsers = ({ user, safety_identifier, metadata }: JsonObject): readonly string[] => {
-  const names = [text(safety_identifier), text(user), text(object(metadata)?.user_id)]
+  const names = [text(safety_identifier), text(user), personIn(text(object(metadata)?.user_id))]
   if (names.every((name) => name === undefined)) return NO_USERS
   return names.flatMap((name) => (name ? [name.slice(0, MAX_NAME)] : []))
+}
+
+const personIn = (id: string | undefined): string | undefined => {
+  const named = id === undefined ? undefined : claudeUser(id)
+  return named ? named.user : id
 }
 
 const NO_USERS: readonly string[] = []

@@ -1,6 +1,7 @@
 /** The session that a request names in its headers or its body. Measured with Claude Code 2.1.328, Codex 0.169.0, opencode 1.18.33. */
 import type { HeaderLookup } from '../../core/headers.ts'
-import { type JsonObject, object, parseObject, text } from '../../core/json.ts'
+import { type JsonObject, object, text } from '../../core/json.ts'
+import { claudeUser } from './claude-user.ts'
 
 /** `value`: 1 to 128 visible ASCII characters. `agent`: the agent within the session; null: the main one. */
 export type NamedSession = { readonly value: string; readonly agent: string | null }
@@ -61,13 +62,6 @@ const inBody = ({ metadata, client_metadata, session_id, conversation }: JsonObj
   return { value, agent: valid(thread) && thread !== value ? thread : null }
 }
 
-/** Earlier versions of Claude Code write `user_…_account_…_session_…`. */
-const EARLIER = /^user_[0-9a-f]*_account_[0-9a-f-]*_session_([0-9a-f-]{36})$/
-
 /** The session in Claude Code's `metadata.user_id`. Proxies drop its header (yvgude/lean-ctx#1730). */
-const ofUser = (user: string | undefined): string | undefined => {
-  if (user === undefined) return undefined
-  if (!user.startsWith('{')) return EARLIER.exec(user)?.[1]
-  return user.length > MAX_USER ? undefined : text(parseObject(user)?.session_id)
-}
-const MAX_USER = 1_024
+const ofUser = (user: string | undefined): string | undefined =>
+  user === undefined ? undefined : claudeUser(user)?.session

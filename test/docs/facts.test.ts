@@ -315,7 +315,7 @@ const FEATURES: readonly (readonly [name: string, words: RegExp, has: boolean])[
   ['embeddings', /\bembeddings\b/, hasPath('/v1/embeddings')],
   ['OIDC', /\bOIDC\b/, 'providers' in ssoSchema.shape],
   ['OTLP', /\bOTLP\b/, hasSetting('otel.endpoint')],
-  ['guardrails', /\bguardrails\b/, hasSetting('guardrails')],
+  ['guardrails', /\bguardrails\b/, existsSync(join(ROOT, 'docs/guards.md'))],
   ['rerank', /\brerank\b/, hasPath('/v1/rerank')],
   ['images', /\bimages\b/, hasPath('/v1/images/generations')],
   ['audio', /\baudio\b/, hasPath('/v1/audio/speech')],

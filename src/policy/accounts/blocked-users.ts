@@ -1,6 +1,7 @@
 /** End users: their names in requests, and those that an operator has blocked for one team or for all. Names are compared exactly. */
+
+import { claudeUser } from '../../core/claude-user.ts'
 import { type JsonObject, object, text } from '../../core/json.ts'
-import { claudeUser } from '../sessions/claude-user.ts'
 
 /** `until`: ms since 1970. */
 export type BlockedUser = { readonly team: string | null; readonly user: string; readonly until: number | null }

@@ -1,7 +1,8 @@
 /** The session that a request names in its headers or its body. Measured with Claude Code 2.1.328, Codex 0.169.0, opencode 1.18.33. */
+
+import { claudeUser } from '../../core/claude-user.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import { type JsonObject, object, text } from '../../core/json.ts'
-import { claudeUser } from './claude-user.ts'
 
 /** `value`: 1 to 128 visible ASCII characters. `agent`: the agent within the session; null: the main one. */
 export type NamedSession = { readonly value: string; readonly agent: string | null }

@@ -1,5 +1,5 @@
 /** The person and the session that Claude Code writes into `metadata.user_id`. Measured with 2.1.328 and, of `EARLIER`, with 1.0. */
-import { parseObject, text } from '../../core/json.ts'
+import { parseObject, text } from './json.ts'
 
 /** `user`: the account, or without one the device; undefined: neither is named. */
 export type ClaudeUser = { readonly user: string | undefined; readonly session: string }

@@ -1,6 +1,7 @@
 /** `headgate guards`: the guards of a running gateway, and what they find in a text. */
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
+import { text as textOf } from 'node:stream/consumers'
 import { GUARD_PHASES } from '../../core/guard-verdict.ts'
 import type { Shown } from '../../records/entities/shown.ts'
 import { type GUARD, GUARD_TEST, GUARDS } from '../../server/answers/guards.ts'
@@ -48,7 +49,8 @@ const list = async (cli: Cli, options: ListingOptions): Promise<void> => {
 type TestOptions = { readonly guard?: string; readonly team?: string; readonly phase: string }
 
 const test = async (cli: Cli, file: string, { guard, team, phase }: TestOptions): Promise<void> => {
-  const text = await readFile(resolve(cli.host.folder, file), 'utf8').catch((error: NodeJS.ErrnoException) => {
+  const reading = file === '-' ? textOf(process.stdin) : readFile(resolve(cli.host.folder, file), 'utf8')
+  const text = await reading.catch((error: NodeJS.ErrnoException) => {
     throw new CliError(EXIT.usage, `${file} cannot be read: ${error.code ?? error.message}.`)
   })
   const body = { text, phase, ...(guard !== undefined && { guard }), ...(team !== undefined && { team }) }
@@ -72,7 +74,9 @@ export const define: DefineVerb = (command, cli) => {
     .action((options: ListingOptions) => list(cli(), options))
   command
     .command('test <file>')
-    .description('Show what guards find in a text. Nothing is stored, and services are not called.')
+    .description(
+      'Show what guards find in a text; the file `-` is the standard input. Nothing is stored, and services are not called.',
+    )
     .option('-g, --guard <name>', 'only this guard; default: those that apply to the team')
     .option('--team <name>', 'name of the team; default: default')
     .addOption(choice('--phase <phase>', 'as a request or as an answer', GUARD_PHASES).default('request'))

@@ -17,7 +17,7 @@ const linesOf = ({ claim, problem, proof }: ClaimState): readonly string[] => {
   if (!proof) return [`invalid: ${claim}: ${problem}`]
   if (!proof.holds) return proof.counterexamples.map((one) => `fails: ${wayText(one)}`)
   const { clients, classes, names, plans } = proof.walked
-  return [`holds: ${claim} · ${clients} clients in ${classes} classes, ${names} names, ${plans} plans`]
+  return [`holds: ${claim} · clients ${clients}, classes ${classes}, names ${names}, plans ${plans}`]
 }
 
 /** The claim, or those of the configuration. */

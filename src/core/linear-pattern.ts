@@ -54,7 +54,7 @@ export const longestMatch = (pattern: string): number => {
 }
 
 /** A character, an escape, a class or a sign, with its repetition. */
-const ATOM = /(?:\\(?:[pPu]\{[^}]*\}|x..|u....|c.|.)|\[(?:\\.|[^\]\\])*\]|\(\?:|.)(\{[\d,]*\}|\?)?/gsu
+const ATOM = /(?:\\(?:[pPu]\{[^}]*\}|x..|u....|c.|.)|\[(?:\\.|[^\]\\])*\]?|\(\?:|.)(\{[\d,]*\}|\?)?/gsu
 
 /** All but letters and digits may be two units. */
 const units = (atom: string): number => (/^(?:[\w -]|\\[dw.-])/.test(atom) ? 1 : 2)

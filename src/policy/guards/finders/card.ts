@@ -9,7 +9,7 @@ const CARD = { least: 13, most: 19 }
 /** Numbers that pass the check of ISO/IEC 7812 (Luhn). */
 export const cards: Search = {
   find: (text, from = 0) => cardsIn(text, from),
-  open: openTail(/(?<!\d)\d[\d \u00a0-]*$/, 48),
+  open: openTail(/(?<!\d)\d[\d \u00a0-]{0,49}$/, 48),
 }
 
 const cardsIn = (text: string, from: number): readonly FoundSpan[] => {

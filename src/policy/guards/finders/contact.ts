@@ -56,7 +56,7 @@ const NATIONAL =
 /** Numbers with a country code, and national ones with separators. */
 export const phones: Search = {
   find: (text, from) => PHONES.flatMap((find) => find(text, from)),
-  open: openTail(/(?<![\p{L}\p{N}_])[+(\d][\d+ ()./\u00a0-]*$/u, 64),
+  open: openTail(/(?<![\p{L}\p{N}_])[+(\d][\d+ ()./\u00a0-]{0,65}$/u, 64),
 }
 
 const PHONES = [INTERNATIONAL, ZEROS, AMERICAN, NATIONAL].map((regex) => matchesOf('phone', regex))

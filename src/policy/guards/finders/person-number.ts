@@ -7,7 +7,7 @@ export const ssns: Search = {
     'ssn',
     /(?<![\p{L}\p{N}_.-])(?!000|666|9)\d{3}([ \u00a0-])(?!00)\d{2}\1(?!0000)\d{4}(?![\p{L}\p{N}_-])/gu,
   ),
-  open: openTail(/(?<![\p{L}\p{N}_])\d[\d \u00a0-]*$/u, 12),
+  open: openTail(/(?<![\p{L}\p{N}_])\d[\d \u00a0-]{0,13}$/u, 12),
 }
 
 /** United Kingdom, national insurance number: prefixes that are given out, and a suffix from A to D. */
@@ -32,7 +32,7 @@ export const nifs: Search = {
     const number = compact(match).replace(/^[XYZ]/, (letter) => `${'XYZ'.indexOf(letter)}`)
     return NIF_LETTERS[Number(number.slice(0, -1)) % NIF_LETTERS.length] === number.slice(-1)
   }),
-  open: openTail(/(?<![\p{L}\p{N}_])[XYZ\d][\d. \u00a0-]*[A-Z]?$/iu, 14),
+  open: openTail(/(?<![\p{L}\p{N}_])[XYZ\d][\d. \u00a0-]{0,15}[A-Z]?$/iu, 14),
 }
 
 // ── Germany ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -48,7 +48,7 @@ export const steuerIds: Search = {
     const repeated = counts.filter((count) => count > 1)
     return repeated.length === 1 && (repeated[0] ?? 0) <= 3 && checkDigit(first) === Number(digits.slice(-1))
   }),
-  open: openTail(/(?<![\p{L}\p{N}_])[1-9][\d \u00a0]*$/u, 16),
+  open: openTail(/(?<![\p{L}\p{N}_])[1-9][\d \u00a0]{0,17}$/u, 16),
 }
 
 /** ISO/IEC 7064, modulo 11, 10. */
@@ -69,7 +69,7 @@ export const insees: Search = {
     const number = compact(match).replace('2A', '19').replace('2B', '18')
     return 97 - (Number(number.slice(0, 13)) % 97) === Number(number.slice(13))
   }),
-  open: openTail(/(?<![\p{L}\p{N}_])[1-478][\d \u00a0]*(?:2[AB][\d \u00a0]*)?$/iu, 24),
+  open: openTail(/(?<![\p{L}\p{N}_])[1-478][\d \u00a0]{0,25}(?:2[AB][\d \u00a0]{0,25})?$/iu, 24),
 }
 
 const compact = (match: string): string => match.replaceAll(/[^\p{L}\p{N}]/gu, '').toUpperCase()

@@ -10,8 +10,8 @@ import { inTurns, PIECE, type TurnScheduler } from '../../core/steps.ts'
 import { withoutSlashes } from '../../core/trailing-slashes.ts'
 import type { Dial, UpstreamCall } from '../../core/world.ts'
 import { lackIn } from '../../policy/accounts/data-policy.ts'
+import { afterAnswer, isPaused, NO_PAUSE, type Pause } from '../../policy/egress/pause.ts'
 import { serviceCalls } from '../../policy/guards/services/calls.ts'
-import { afterAnswer, isPaused, NO_PAUSE, type Pause } from '../../policy/guards/services/pause.ts'
 import {
   type AskedTexts,
   joined,
@@ -110,35 +110,32 @@ export class ServiceClient {
     const ending = new AbortController()
     const timer = setTimeout(() => ending.abort(), this.#service.timeout)
     try {
-      const reading = await this.#send(askedTexts(question), ending.signal)
+      const reading = await this.#send(askedTexts(question), ending)
       this.#pause = afterAnswer(this.#pause, 'wrong' in reading, now())
       return reading
     } finally {
       clearTimeout(timer)
-      // Calls that are still in progress after an answer that is wrong.
-      ending.abort()
       this.#waiting--
     }
   }
 
   /** Asks in several calls if the service has limits; the first answer that is wrong ends all. */
-  async #send(asked: AskedTexts, signal: AbortSignal): Promise<ServiceReading> {
+  async #send(asked: AskedTexts, ending: AbortController): Promise<ServiceReading> {
     const calls = serviceCalls(this.#service, asked)
     const readings: ServiceReading[] = []
     let next = 0
-    const { promise: spoiled, resolve: spoil } = Promise.withResolvers<ServiceReading>()
     const take = async (): Promise<void> => {
       for (let call = calls[next++]; call; call = calls[next++]) {
-        const reading = await this.#post(call, asked, signal)
+        const reading = await this.#post(call, asked, ending.signal)
         readings.push(reading)
         if ('wrong' in reading) {
           next = calls.length
-          spoil(reading)
+          ending.abort()
         }
       }
     }
-    const all = Promise.all(Array.from({ length: Math.min(AT_ONCE, calls.length) }, take))
-    return Promise.race([all.then(() => joined(readings)), spoiled])
+    await Promise.all(Array.from({ length: Math.min(AT_ONCE, calls.length) }, take))
+    return joined(readings)
   }
 
   async #post({ path, body, read }: ServiceCall, asked: AskedTexts, signal: AbortSignal): Promise<ServiceReading> {

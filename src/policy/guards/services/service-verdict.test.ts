@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { loaded } from '../../../../test/support/config.ts'
 import type { GuardRule } from '../../../core/guard.ts'
-import { afterAnswer, isPaused, NO_PAUSE } from './pause.ts'
+import { afterAnswer, isPaused, NO_PAUSE } from '../../egress/pause.ts'
 import { ALLOWED, type FoundPart, found, maskedParts, type ServiceFinding } from './service-call.ts'
 import { actionOf, serviceVerdict, unavailableVerdict } from './service-verdict.ts'
 

@@ -5,15 +5,13 @@
 import type { ClaudeReceiver, ClientSignal } from '../../../core/claude.ts'
 import type { HeaderLookup } from '../../../core/headers.ts'
 import type { World } from '../../../core/world.ts'
+import { afterAnswer, hasPaused, isPaused, NO_PAUSE, type Pause } from '../../../policy/egress/pause.ts'
 import { shortRequest } from '../../../transport/net/short-request.ts'
 
 /** Requests, and bytes of their bodies, on their way to receivers. */
 const MOST = { requests: 64, bytes: 64 * 1_048_576 }
 /** ms for one request. */
 const PATIENCE = 10_000
-/** Failures in a row after which a receiver is not called for a while (ms). */
-const FAILURES = 5
-const PAUSE = 30_000
 
 /** `dropped`: a limit was reached, or the receiver is paused. `discarded`: no receiver takes the signal. */
 export type RelayResult = 'sent' | 'failed' | 'dropped' | 'discarded'
@@ -25,8 +23,6 @@ export type TelemetryRelayOptions = {
   readonly onState: (receiver: string, problem: string | null) => void
 }
 
-type ReceiverState = { failures: number; pausedUntil: number }
-
 export type TelemetryPart = {
   readonly signal: ClientSignal
   readonly body: Uint8Array
@@ -36,7 +32,7 @@ export type TelemetryPart = {
 export class TelemetryRelay {
   readonly #options: TelemetryRelayOptions
   /** By address. */
-  readonly #states = new Map<string, ReceiverState>()
+  readonly #pauses = new Map<string, Pause>()
   #requests = 0
   #bytes = 0
 
@@ -51,7 +47,7 @@ export class TelemetryRelay {
     if (taking.length === 0) return count(part.signal, 'discarded')
     for (const receiver of taking) {
       const isFull = this.#requests >= MOST.requests || this.#bytes + part.body.length > MOST.bytes
-      if (isFull || this.#stateOf(receiver).pausedUntil > this.#options.world.now()) count(part.signal, 'dropped')
+      if (isFull || isPaused(this.#pauseOf(receiver), this.#options.world.now())) count(part.signal, 'dropped')
       else void this.#send(receiver, part)
     }
   }
@@ -77,13 +73,7 @@ export class TelemetryRelay {
   ): Promise<string | null> {
     const { dial, later } = this.#options.world
     const within = new AbortController()
-    let stop = () => {}
-    const late = new Promise<string>((resolve) => {
-      stop = later(PATIENCE, () => {
-        within.abort()
-        resolve(`no answer within ${PATIENCE / 1_000} s`)
-      })
-    })
+    const stop = later(PATIENCE, () => within.abort())
     const call = {
       method: 'POST',
       url,
@@ -94,37 +84,24 @@ export class TelemetryRelay {
       body,
       connectTimeout: PATIENCE,
     } as const
-    const sent = shortRequest(dial, call, within.signal).then((outcome) => {
-      if (!outcome.ok) return outcome.failure.message
-      const { status } = outcome.value
-      return status >= 200 && status < 300 ? null : `status ${status}`
-    })
-    try {
-      return await Promise.race([sent, late])
-    } finally {
-      stop()
-    }
+    const sent = await shortRequest(dial, call, within.signal)
+    stop()
+    if (within.signal.aborted) return `no answer within ${PATIENCE / 1_000} s`
+    if (!sent.ok) return sent.failure.message
+    const { status } = sent.value
+    return status >= 200 && status < 300 ? null : `status ${status}`
   }
 
   #note(receiver: ClaudeReceiver, problem: string | null): void {
-    const state = this.#stateOf(receiver)
     const { onState, world } = this.#options
-    if (problem === null) {
-      if (state.failures >= FAILURES) onState(receiver.url, null)
-      state.failures = 0
-      state.pausedUntil = 0
-      return
-    }
-    state.failures++
-    if (state.failures < FAILURES) return
-    state.pausedUntil = world.now() + PAUSE
-    if (state.failures === FAILURES) onState(receiver.url, problem)
+    const before = this.#pauseOf(receiver)
+    const after = afterAnswer(before, problem !== null, world.now())
+    this.#pauses.set(receiver.url, after)
+    if (hasPaused(before) !== hasPaused(after)) onState(receiver.url, problem)
   }
 
-  #stateOf({ url }: ClaudeReceiver): ReceiverState {
-    const known = this.#states.get(url) ?? { failures: 0, pausedUntil: 0 }
-    this.#states.set(url, known)
-    return known
+  #pauseOf({ url }: ClaudeReceiver): Pause {
+    return this.#pauses.get(url) ?? NO_PAUSE
   }
 }
 

@@ -1,4 +1,4 @@
-/** When a service that fails is not asked for a while: its requests fail at once, in place of waiting for its timeout. */
+/** When a receiver that fails is not called for a while: its requests fail at once, in place of waiting for its time limit. */
 
 /** `failures`: those in succession. `until`: ms of the monotonic clock. */
 export type Pause = { readonly failures: number; readonly until: number }
@@ -16,3 +16,6 @@ export const afterAnswer = ({ failures }: Pause, hasFailed: boolean, now: number
 }
 
 export const isPaused = ({ until }: Pause, now: number): boolean => now < until
+
+/** Whether a pause has begun since the last success. */
+export const hasPaused = ({ until }: Pause): boolean => until !== NO_PAUSE.until

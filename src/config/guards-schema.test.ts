@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { lines, loaded } from '../../test/support/config.ts'
+import { NO_RULE } from '../../test/support/guard-rule.ts'
 
 const withRule = (rule: string) => ({ env: {}, yaml: `guards:\n  pii: ${rule}\n` })
 
@@ -12,22 +13,10 @@ test('guards: rules are read in their order, with defaults', () => {
   staff: { words: [ Nightjar ], patterns: [ "EMP-\\\\d{6}" ], action: mask, label: STAFF, exceptTeams: [ legal ] }
 `,
   }).config
-  const scope = { exceptTeams: [], onlyTeams: null, onlyRoutes: null, optionalTeams: [] }
-  const none = {
-    on: ['request'],
-    kinds: [],
-    patterns: [],
-    words: [],
-    message: null,
-    label: null,
-    tools: false,
-    media: false,
-    ...scope,
-  }
   assert.deepEqual(guards, [
-    { ...none, name: 'secrets', kinds: ['apiKey'], action: 'block', message: 'Take it out.' },
+    { ...NO_RULE, name: 'secrets', kinds: ['apiKey'], action: 'block', message: 'Take it out.' },
     {
-      ...none,
+      ...NO_RULE,
       name: 'staff',
       words: ['Nightjar'],
       patterns: ['EMP-\\d{6}'],

@@ -4,7 +4,7 @@ import type { Kysely } from 'kysely'
 import type { JsonObject } from '../../core/json.ts'
 import type { RecordSource } from './read-records.ts'
 import type { AuditList, ControlContext, ControlResult } from './record-operations.ts'
-import { badValue, cursorOf, done, limitOf, parseCursor, timeOf } from './results.ts'
+import { badValue, cursorOf, done, pageOf, timeOf } from './results.ts'
 import type { AuditRow, ControlTables } from './schema.ts'
 
 /** Rows that are read at once while the chain is checked. */
@@ -100,11 +100,10 @@ export const listAudit = async (
   { db, syntax }: Pick<RecordSource, 'db' | 'syntax'>,
   query: AuditList,
 ): Promise<ControlResult> => {
-  const limit = limitOf(query.limit)
-  const after = query.after === undefined ? null : parseCursor(query.after)
+  const asked = pageOf(query)
+  if ('wrong' in asked) return asked.wrong
+  const { limit, after } = asked
   const [from, to] = [timeOf(query.from), timeOf(query.to)]
-  if (limit === null) return badValue('limit', 'Write a whole number from 1 to 200.')
-  if (query.after !== undefined && after === null) return badValue('after', 'Send `next` of the page before.')
   if (from === null) return badValue('from', 'Write a time as in 2026-12-01T00:00:00Z.')
   if (to === null) return badValue('to', 'Write a time as in 2026-12-01T00:00:00Z.')
   let select = db

@@ -61,3 +61,16 @@ export const durationOf = (text: string): number | null => {
   const size = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }[unit]
   return digits === undefined || size === undefined ? null : Number(digits) * size
 }
+
+type ListQuery = { readonly limit?: number | undefined; readonly after?: string | undefined }
+/** The rows of a page, and the position after which they are; null: from the beginning. */
+type AskedPage = { readonly limit: number; readonly after: Cursor | null }
+
+/** The page of a list that the query names, or why there is none. */
+export const pageOf = (query: ListQuery): AskedPage | { readonly wrong: ControlResult } => {
+  const limit = limitOf(query.limit)
+  if (limit === null) return { wrong: badValue('limit', 'Write a whole number from 1 to 200.') }
+  if (query.after === undefined) return { limit, after: null }
+  const after = parseCursor(query.after)
+  return after ? { limit, after } : { wrong: badValue('after', 'Send `next` of the page before.') }
+}

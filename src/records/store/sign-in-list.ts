@@ -3,7 +3,7 @@
 import type { RecordSource } from './read-records.ts'
 import type { ControlRead, ControlResult, ControlWrite } from './record-operations.ts'
 import { isoOrNull } from './records.ts'
-import { badValue, cursorOf, done, limitOf, parseCursor, refused } from './results.ts'
+import { cursorOf, done, pageOf, refused } from './results.ts'
 import { endSignIns } from './sign-ins.ts'
 import { audit, type WriteScope } from './write-records.ts'
 
@@ -15,10 +15,9 @@ export const listSignIns = async (
   { db, now }: Pick<RecordSource, 'db' | 'now'>,
   { person, ...query }: SignInQuery,
 ): Promise<ControlResult> => {
-  const limit = limitOf(query.limit)
-  const after = query.after === undefined ? null : parseCursor(query.after)
-  if (limit === null) return badValue('limit', 'Write a whole number from 1 to 200.')
-  if (query.after !== undefined && after === null) return badValue('after', 'Send `next` of the page before.')
+  const asked = pageOf(query)
+  if ('wrong' in asked) return asked.wrong
+  const { limit, after } = asked
   let select = db
     .selectFrom('sign_in')
     .innerJoin('person', 'person.id', 'sign_in.person')

@@ -10,6 +10,8 @@ import type { Outcome } from './outcomes.ts'
 const FILES = {
   'good.test.mjs': `import { describe, test } from 'node:test'
     describe('a suite', () => { test('passes', () => {}); test('is skipped', { skip: 'for a reason' }, () => {}) })`,
+  'absent.test.mjs': `import { describe, test } from 'node:test'
+    describe('a suite', { skip: 'no server' }, () => { test('one', () => {}); test('two', () => {}) })`,
   'bad.test.mjs': `import { test } from 'node:test'
     test('fails', () => { throw new Error('one is not two') })`,
   'broken.test.mjs': `throw new Error('at import')`,
@@ -87,6 +89,14 @@ describe('outcomes', () => {
         all.some((line) => /^hook\.test\.mjs failed with a hook: .*after all/.test(line)),
         all.join('\n'),
       )
+    })
+
+  for (const [name, call] of runs)
+    test(`a suite that is skipped as a whole is reported: ${name}`, () => {
+      assert.deepEqual(outcomes(call, ['absent.test.mjs']), [
+        'absent.test.mjs ended',
+        'absent.test.mjs skipped a suite: no server',
+      ])
     })
 
   test('a process that ends before its tests is a failure', () => {

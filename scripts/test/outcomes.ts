@@ -40,12 +40,15 @@ const isFailedHook = (error: unknown): boolean =>
 /** The origin of an event. `file` is the file that defines the test, which may be a helper. */
 type Origin = { readonly name: string; readonly file?: string | undefined; readonly entryFile?: string | undefined }
 
-/** Emits an outcome for each event. Suites are not counted, because their tests are, unless a hook of theirs failed. */
+/**
+ * Emits an outcome for each event. Suites are not counted, because their tests are, unless a hook of theirs failed or they were
+ * skipped: then their tests are not known.
+ */
 const listen = (stream: ReturnType<typeof run>, emit: Listener): Promise<void> => {
   const fileOf = (event: Origin) => inProject(event.entryFile ?? event.file)
   stream.on('test:pass', (event) => {
-    if (event.details.type === 'suite') return
     const { skip, todo, name } = event
+    if (event.details.type === 'suite' && skip === undefined) return
     if (skip === undefined && todo === undefined) emit({ kind: 'passed', file: fileOf(event), name })
     else {
       const reason = [skip, todo].find((each) => typeof each === 'string' && each !== '')

@@ -7,6 +7,8 @@ import type { BodyKind } from './http-exchange.ts'
 export type RelayRow = {
   /** Below `/v1`, at the gateway and at providers that state no other. */
   readonly path: string
+  /** Further paths at the gateway, which clients use. */
+  readonly also?: readonly string[]
   readonly body: Extract<BodyKind, 'json' | 'multipart'>
   /** The member or the part of the form that names the model. */
   readonly model: string
@@ -24,8 +26,17 @@ export type RelayRow = {
   readonly isPaidPerAttempt?: true
   /** The members or parts whose text is sent to the model. */
   readonly texts: readonly string[]
-  /** Tokens where the answer reports none: bytes of a file for each token of input, and tokens of output for each. */
-  readonly estimate: { readonly bytesPerToken?: number; readonly outputPerInput: number }
+  /** The part of a form that has the file; absent: `file`. */
+  readonly file?: string
+  /**
+   * Tokens where the answer reports none: bytes of a file for each token of input, tokens of output for each, and those of each of `n`
+   * results.
+   */
+  readonly estimate: {
+    readonly bytesPerToken?: number
+    readonly outputPerInput: number
+    readonly outputPerResult?: number
+  }
   /** For the OpenAPI document. */
   readonly summary: string
   readonly description: string
@@ -36,6 +47,21 @@ export type RelayRow = {
  * million tokens of audio, $0.006 a minute).
  */
 const AUDIO = { bytesPerToken: 240, outputPerInput: 0.2 }
+
+/**
+ * Of images: the most tokens that a size and a quality take, 1536 × 1024 in high quality
+ * (developers.openai.com/docs/guides/image-generation, 2026-11-28). The tokens of an image that is edited are a guess by its bytes.
+ */
+const IMAGE = { bytesPerToken: 240, outputPerInput: 0, outputPerResult: 6_240 }
+
+const images = {
+  model: 'model',
+  answer: 'json',
+  events: { member: 'stream', value: 'true' },
+  isPaidPerAttempt: true,
+  texts: ['prompt'],
+  estimate: IMAGE,
+} as const
 
 /** By the name of the endpoint, which is also its style in the log and in the `styles` of a key. */
 export const RELAYS = {
@@ -87,6 +113,47 @@ export const RELAYS = {
     description:
       'The audio is forwarded as it arrives; with `stream_format: "sse"` as events. A broken answer is never ended as if it were complete. After the provider has begun, no other one is tried: each attempt is billed.',
   },
+  images: {
+    ...images,
+    path: '/images/generations',
+    body: 'json',
+    summary: 'Generate images',
+    description:
+      'In the format of the provider. With `stream: true` partial images are forwarded as events. After the provider has begun, no other one is tried: each attempt is billed.',
+  },
+  'image-edits': {
+    ...images,
+    path: '/images/edits',
+    body: 'multipart',
+    file: 'image',
+    summary: 'Edit images',
+    description: 'A form with `image`, or several `image[]`, and `prompt`. As the generation of images.',
+  },
+  'image-variations': {
+    path: '/images/variations',
+    body: 'multipart',
+    model: 'model',
+    isModelOptional: true,
+    file: 'image',
+    answer: 'json',
+    isPaidPerAttempt: true,
+    texts: ['prompt'],
+    estimate: IMAGE,
+    summary: 'Create variations of an image',
+    description: 'A form with `image`. Without `model`, the default one of the first provider that has the endpoint.',
+  },
+  rerank: {
+    path: '/rerank',
+    also: ['/v2/rerank'],
+    body: 'json',
+    model: 'model',
+    answer: 'json',
+    texts: ['query', 'documents'],
+    estimate: { outputPerInput: 0 },
+    summary: 'Rank documents by their relevance to a query',
+    description:
+      'In the format of the provider: Cohere, Jina and vLLM read `top_n` and answer `results`, Voyage reads `top_k` and answers `data`. A request with either goes only to providers that read it. Failover uses another key or provider of the same model.',
+  },
 } as const satisfies { readonly [name: string]: RelayRow }
 
 export type RelayName = keyof typeof RELAYS
@@ -102,4 +169,6 @@ export type RelaySupport = {
   readonly path?: string
   /** Known models for it, the default first. */
   readonly models: readonly string[]
+  /** Members of a request that it refuses, by their values as text: a request with one goes to another provider. */
+  readonly refuses?: { readonly [member: string]: RegExp }
 }

@@ -55,7 +55,13 @@ export default {
   catalogue: 'azure-openai',
   note: '`AZURE_OPENAI_ENDPOINT` or a base URL is required. Without a key: a token of Microsoft Entra (client secret, workload or managed identity). Models are deployment names: list them in `AZURE_OPENAI_MODELS`. Without `AZURE_OPENAI_API_VERSION` the v1 API is used.',
   // learn.microsoft.com/azure/ai-services/openai/reference (2026-11-27).
-  relays: { transcriptions: { models: [] }, translations: { models: [] }, speech: { models: [] } },
+  relays: {
+    transcriptions: { models: [] },
+    translations: { models: [] },
+    speech: { models: [] },
+    // github.com/MicrosoftDocs/azure-docs, articles/ai-services/openai/dall-e-quickstart.md (2026-11-28).
+    images: { models: [] },
+  },
   embeds: {
     protocol: 'openai-embeddings',
     models: [],

@@ -56,6 +56,14 @@ export default {
   models: { path: '/v1/models?endpoint=chat&page_size=200', decode: named },
   quirks: { requestBody: inOrder(olderChat, onlyChat(dropUnsupported)), errors },
   note: 'Called in its own format; `COHERE_STYLES=chat` uses its OpenAI-compatible endpoint. The base URL may end in the version (`…/v2`) or before it.',
+  relays: {
+    // docs.cohere.com/reference/rerank (2026-11-28).
+    rerank: {
+      path: '/v2/rerank',
+      models: ['rerank-v4.0-pro', 'rerank-v4.0-fast', 'rerank-v3.5', 'rerank-english-v3.0', 'rerank-multilingual-v3.0'],
+      refuses: { top_k: /^/ },
+    },
+  },
   embeds: {
     protocol: 'cohere-embeddings',
     models: [

@@ -49,6 +49,9 @@ const errors: ErrorTable = {
   ],
 }
 
+/** console.groq.com/docs/openai (2026-11-28), unsupported values. */
+const NO_SUBTITLES = { response_format: /^(?:srt|vtt)$/ }
+
 export default {
   name: 'groq',
   title: 'Groq',
@@ -62,8 +65,8 @@ export default {
   models: { path: '/models', decode: chatIds },
   // console.groq.com/docs/speech-to-text (2026-11-27): the turbo model does not translate.
   relays: {
-    transcriptions: { models: ['whisper-large-v3-turbo', 'whisper-large-v3'] },
-    translations: { models: ['whisper-large-v3'] },
+    transcriptions: { models: ['whisper-large-v3-turbo', 'whisper-large-v3'], refuses: NO_SUBTITLES },
+    translations: { models: ['whisper-large-v3'], refuses: NO_SUBTITLES },
   },
   // `reasoning` of the body is refused (github.com/musistudio/llms/pull/64, 2025-12-31).
   quirks: { requestBody: onlyChat(inOrder(flatEffort, formatsWithoutTools)), errors },

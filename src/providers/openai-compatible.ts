@@ -21,6 +21,10 @@ export default {
     transcriptions: { models: [] },
     translations: { models: [] },
     speech: { models: [] },
+    images: { models: [] },
+    'image-edits': { models: [] },
+    'image-variations': { models: [] },
+    rerank: { models: [] },
   },
   embeds: { protocol: 'openai-embeddings', models: [] },
 } satisfies Provider

@@ -37,6 +37,9 @@ const REGIONAL_HOST = /^https:\/\/[a-z]{2}\.api\.openai\.com/
 const pricedAs: Provider['pricedAs'] = (model, { baseUrl }) =>
   REGIONAL_HOST.test(baseUrl) && OPENAI_IN_REGION.test(model) ? { factor: REGIONAL } : undefined
 
+const EDITED = ['gpt-image-1.5', 'gpt-image-1', 'gpt-image-1-mini', 'dall-e-2']
+const GENERATED = [...EDITED, 'dall-e-3']
+
 export default {
   name: 'openai',
   title: 'OpenAI',
@@ -69,6 +72,10 @@ export default {
     },
     translations: { models: ['whisper-1'] },
     speech: { models: ['gpt-4o-mini-tts', 'tts-1', 'tts-1-hd'] },
+    // developers.openai.com/docs/guides/image-generation (2026-11-28). Only dall-e-2 makes variations.
+    images: { models: GENERATED },
+    'image-edits': { models: EDITED },
+    'image-variations': { models: ['dall-e-2'] },
   },
   embeds: {
     protocol: 'openai-embeddings',

@@ -19,6 +19,8 @@ export default {
   models: { path: '/models', decode: conversing },
   quirks: { requestBody: olderChat },
   catalogue: 'together',
+  // "Compatible with Cohere's Rerank API" (docs.together.ai/docs/together-and-llamarank, 2026-11-28).
+  relays: { rerank: { models: ['Salesforce/Llama-Rank-V1'], refuses: { top_k: /^/ } } },
   embeds: {
     protocol: 'openai-embeddings',
     models: ['BAAI/bge-base-en-v1.5', 'intfloat/multilingual-e5-large-instruct'],

@@ -35,6 +35,8 @@ export default {
   quirks: { usage: costInDollars, errors },
   models: { path: '/models', decode: languageModels },
   note: 'Vercel calls the variable `AI_GATEWAY_API_KEY`; that name works too.',
+  // vercel.com/docs/ai-gateway/sdks-and-apis/cohere-rerank (2026-11-28): the shape of Cohere for the models of all vendors.
+  relays: { rerank: { models: ['cohere/rerank-v3.5'], refuses: { top_k: /^/ } } },
   embeds: {
     protocol: 'openai-embeddings',
     models: [

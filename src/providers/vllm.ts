@@ -23,6 +23,11 @@ export default {
   },
   note: 'Usually `http://localhost:8000/v1`. The default model is the one it serves.',
   // docs.vllm.ai/en/v0.22.1/serving/online_serving/speech_to_text (2026-11-27).
-  relays: { transcriptions: { models: [] }, translations: { models: [] } },
+  relays: {
+    transcriptions: { models: [] },
+    translations: { models: [] },
+    // docs.vllm.ai/en/stable/examples/pooling/score (2026-11-28): the shapes of Cohere and Jina.
+    rerank: { models: [], refuses: { top_k: /^/ } },
+  },
   embeds: { protocol: 'openai-embeddings', models: [] },
 } satisfies Provider

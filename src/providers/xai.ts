@@ -88,5 +88,7 @@ export default {
   encryptsReasoning: /^grok-(?:4|[5-9])(?!.*non-reasoning)/,
   models: { path: '/models', decode: chatIds },
   quirks: { requestBody: inOrder(dropRefused, reasoningItems), errors },
+  // docs.x.ai/developers/model-capabilities/images/generation (2026-11-28).
+  relays: { images: { models: ['grok-imagine-image-quality', 'grok-imagine-image'] } },
   note: 'Requests in the responses style use its responses API; with `XAI_STYLES=chat` they use chat completions.',
 } satisfies Provider

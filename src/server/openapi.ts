@@ -408,15 +408,15 @@ const GUARDS: JsonObject = {
 const anyObject = (): JsonObject => ({ 'application/json': { schema: { type: 'object' } } })
 
 /** The body of a relayed endpoint: the members that the gateway reads, and those of the provider. */
-const relayBody = ({ body, model, isModelOptional, texts }: RelayRow): JsonObject => {
+const relayBody = ({ body, model, isModelOptional, texts, file = 'file' }: RelayRow): JsonObject => {
   const text = { type: 'string' }
   const isForm = body === 'multipart'
   const properties = {
     [model]: text,
     ...Object.fromEntries(texts.map((name) => [name, isForm ? text : {}])),
-    ...(isForm && { file: { type: 'string', format: 'binary' } }),
+    ...(isForm && { [file]: { type: 'string', format: 'binary' } }),
   }
-  const required = [...(isModelOptional ? [] : [model]), ...(isForm ? ['file'] : [])]
+  const required = [...(isModelOptional ? [] : [model]), ...(isForm ? [file] : [])]
   const schema = { type: 'object', properties, ...(required.length > 0 && { required }) }
   return { [isForm ? 'multipart/form-data' : 'application/json']: { schema } }
 }

@@ -15,6 +15,8 @@ type Handler<Body extends RequestBody> = (
 
 export type RouteRow = {
   readonly path: string
+  /** Further paths. */
+  readonly also?: readonly string[]
   readonly method: 'GET' | 'POST' | 'DELETE'
   readonly body: BodyKind
   /** `client`: clients. `operator`: clients, the operator and local requests. `open`: everyone. */
@@ -44,10 +46,11 @@ type RelayRoutes = {
   }
 }
 const relayRoutes = Object.fromEntries(
-  RELAY_ROWS.map(([name, { path, body }]) => [
+  RELAY_ROWS.map(([name, { path, also, body }]) => [
     name,
     {
       path: `/v1${path}`,
+      ...(also && { also }),
       method: 'POST',
       body,
       access: 'client',
@@ -243,7 +246,7 @@ const exact = new Map<string, ApiRoute[]>()
 const patterns: { readonly prefix: string; readonly suffix: string; readonly routes: ApiRoute[] }[] = []
 // `Object.entries` types the names as strings.
 for (const [name, row] of Object.entries(ROUTES) as [RouteName, RouteRow][])
-  for (const path of pathsOf(row.path)) {
+  for (const path of [...pathsOf(row.path), ...(row.also ?? [])]) {
     const route = { ...row, name }
     const [prefix = '', suffix] = path.split(PARAMETER)
     if (suffix === undefined) exact.set(path, [...(exact.get(path) ?? []), route])

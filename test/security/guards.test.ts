@@ -122,7 +122,7 @@ for (const [route, row] of CALLS) {
   test(`a guard is bypassed: a word that only one of two members with a name has, ${route}`, async () => {
     const { send, calls } = given()
     const body = JSON.stringify(bodyOf(route, row, 'hello'))
-    for (const name of ['messages', 'input', 'prompt', 'content'])
+    for (const name of ['messages', 'input', 'prompt', 'content', 'query'])
       if (body.includes(`"${name}":`)) {
         const twice = body.replace(`"${name}":`, `"${name}":${JSON.stringify(SECRET)},"${name}":`)
         await send(route, twice)

@@ -31,16 +31,17 @@ export const isSentWhole = (row: RelayRow, members: JsonObject): boolean =>
 export const relayFormat = (row: RelayRow, isEvents: boolean): AnswerFormat => ({
   decodeFailure: decodeOpenaiFailure,
   decodeAnswer: (body) => decodeWhole(row, body),
-  decodeStream: () => (isEvents ? new RelayedEvents() : UNASKED),
+  decodeStream: () => (isEvents ? new RelayedEvents(row) : UNASKED),
   readerOf: (head) => readerOf(row, head),
 })
 
-const decodeWhole = ({ answer }: RelayRow, body: Json): readonly ChatEvent[] => {
+const decodeWhole = (row: RelayRow, body: Json): readonly ChatEvent[] => {
+  const { answer } = row
   const failure = failureIn(body)
   if (failure) return [{ type: 'failure', failure }]
   if (answer === 'bytes') return [{ type: 'failure', failure: NO_BYTES }]
   if (answer === 'json' && !isObject(body)) return [{ type: 'failure', failure: NO_OBJECT }]
-  return [...usageIn(body), FINISH]
+  return isObject(body) ? [...usageIn(row, body), FINISH] : [FINISH]
 }
 
 const NO_OBJECT = malformed('it is not a JSON object')
@@ -50,9 +51,16 @@ const UNASKED: StreamDecoder = {
   end: () => [{ type: 'failure', failure: malformed('it is a stream, which the request does not ask for') }],
 }
 
-const usageIn = (body: Json): readonly ChatEvent[] => {
-  const usage = isObject(body) ? decodeUsage(body.usage) : undefined
+const usageIn = (row: RelayRow, body: JsonObject): readonly ChatEvent[] => {
+  const usage = decodeUsage(tokensIn(row, body))
   return usage ? [{ type: 'usage', usage }] : []
+}
+
+/** The tokens that an answer states. Cohere has them in `meta`. Of an answer without output, some servers state the total alone. */
+const tokensIn = ({ estimate }: RelayRow, { usage, meta }: JsonObject): Json | undefined => {
+  if (!isObject(usage)) return isObject(meta) ? meta.tokens : undefined
+  const isAlone = usage.prompt_tokens === undefined && usage.input_tokens === undefined
+  return estimate.outputPerInput === 0 && isAlone ? { ...usage, input_tokens: usage.total_tokens ?? null } : usage
 }
 
 // ── Answers that are neither JSON nor events ─────────────────────────────────────────────────────────────────────
@@ -106,7 +114,12 @@ const tooLarge = (limit: number): readonly StreamStep[] => [
 
 /** Events of OpenAI's endpoints: `transcript.text.delta`, `speech.audio.done`. The last one has the usage. */
 class RelayedEvents implements StreamDecoder {
+  readonly #row: RelayRow
   #isDone = false
+
+  constructor(row: RelayRow) {
+    this.#row = row
+  }
 
   get done(): boolean {
     return this.#isDone
@@ -122,7 +135,7 @@ class RelayedEvents implements StreamDecoder {
     if (!isObject(body)) return data === '' ? [] : [{ type: 'failure', failure: malformed('an event is not JSON') }]
     if (body.error) return [{ type: 'failure', failure: decodeOpenaiFailure(200, body, () => undefined) }]
     const isLast = /\.(?:done|completed)$/.test(text(body.type) ?? '')
-    return [CONTENT, ...usageIn(body), ...(isLast ? [FINISH] : [])]
+    return [CONTENT, ...usageIn(this.#row, body), ...(isLast ? [FINISH] : [])]
   }
 
   end(): readonly ChatEvent[] {

@@ -2,8 +2,9 @@
 import { bytesOrText } from '../../core/encoded-text.ts'
 import type { Failure } from '../../core/failure.ts'
 import type { IncomingRequest, RequestBody } from '../../core/http-exchange.ts'
+import type { JsonObject } from '../../core/json.ts'
 import { pathSegment } from '../../core/path-segment.ts'
-import type { RelayName, RelayRow } from '../../core/relay.ts'
+import type { RelayName, RelayRow, RelaySupport } from '../../core/relay.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Candidate, Target } from '../../core/target.ts'
 import { wasNotStarted } from '../../policy/retry/retry-safety.ts'
@@ -74,7 +75,7 @@ export class RelayAttempts implements AttemptSpec<PreparedRelay> {
       url: instance.baseUrl + (quirks?.path?.(path, model, instance.variables) ?? path),
       body: () => this.#bodyFor(model),
       dropped: [...request.mended, ...withheldHeaders(instance, received.headers)],
-      unfit: [],
+      unfit: refusedMembers(support, request.body),
       droppable: [],
       doubts: [],
     }
@@ -130,6 +131,13 @@ export class RelayAttempts implements AttemptSpec<PreparedRelay> {
     return !this.#input.row.isPaidPerAttempt || wasNotStarted(failure)
   }
 }
+
+/** The members of a request that a provider refuses. */
+const refusedMembers = ({ refuses = {} }: RelaySupport, members: JsonObject): readonly string[] =>
+  Object.entries(refuses).flatMap(([name, values]) => {
+    const value = members[name]
+    return value !== undefined && value !== null && values.test(String(value)) ? [name] : []
+  })
 
 /** A file is uploaded, and read by the model, before the headers of an answer arrive: they may take as long as a first content. */
 const withFile = (settings: Settings): Settings => {

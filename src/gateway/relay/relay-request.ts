@@ -194,15 +194,18 @@ type RelaySize = { readonly file: number; readonly all: number }
 
 /** Estimated tokens. An input that is not found is not free: it counts by its length. */
 const tokensOf = (
-  { texts, estimate: { bytesPerToken, outputPerInput } }: RelayRow,
+  { texts, estimate: { bytesPerToken, outputPerInput, outputPerResult = 0 } }: RelayRow,
   members: JsonObject,
   { file, all }: RelaySize,
 ): RelayRequest['tokens'] => {
   const found = texts.flatMap((name) => textsIn(members[name]))
   const text = found.reduce((sum, one) => sum + estimateText(one), 0)
   const input = Math.ceil(text + (bytesPerToken === undefined ? 0 : file / bytesPerToken)) || tokensOfBytes(all)
-  return { input, output: Math.ceil(input * outputPerInput) }
+  return { input, output: Math.ceil(input * outputPerInput + outputPerResult * resultsOf(members)) }
 }
+
+/** The number of results that a request asks for; that of a form is a text. */
+const resultsOf = ({ n }: JsonObject): number => Math.max(1, Math.floor(Number(n)) || 1)
 
 /** The texts of a member: one, a list, or parts of which some are text. */
 const textsIn = (value: Json | undefined): readonly string[] => {

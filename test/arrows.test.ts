@@ -161,7 +161,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   issuers: ['storage/files', 'transport/net'],
   // How clients are configured, for the command line and the dashboard.
   connect: [],
-  'server/answers': ['records/entities'],
+  'server/answers': ['observe/otlp', 'records/entities'],
   server: ['config', 'observe', 'records/entities', 'records/store', 'runtime', 'transport/server'],
   'server/admin': [
     'backup',
@@ -171,6 +171,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'observe',
     'observe/alerts',
     'observe/live',
+    'observe/otlp',
     'records/entities',
     'records/store',
     'server',

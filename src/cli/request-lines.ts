@@ -7,7 +7,7 @@ import { moneyText } from './table.ts'
 import { padded, textWidth } from './text-width.ts'
 
 /** A request with its attempts. In a list it has no further members, and a client sees less than an administrator. */
-export const SHOWN_REQUEST = FOUND_REQUEST.partial({ same_client_id: true, limited_by: true })
+export const SHOWN_REQUEST = FOUND_REQUEST.partial({ same_client_id: true, limited_by: true, trace_url: true })
 export type ShownRequest = Shown<typeof SHOWN_REQUEST>
 export type EndedRequest = Shown<typeof ENDED_REQUEST>
 type ShownAttempt = ShownRequest['attempts'][number]
@@ -134,6 +134,7 @@ const decisionLines = ({
   attempts,
   decision,
   limited_by: limitedBy,
+  trace_url: traceUrl,
 }: ShownRequest): readonly (readonly [string, string])[] => {
   const failures = attempts.flatMap(({ n, message: why }) => (why === null ? [] : [[`attempt ${n + 1}`, why] as const]))
   const { by = null, plan = [], more = 0, skipped = [], dropped = [], limit = null } = decision ?? {}
@@ -146,6 +147,7 @@ const decisionLines = ({
     ['plan', `${plan.join(', ')}${more > 0 ? ` and ${more} more` : ''}`] as const,
     ['skipped', skips.join(', ')] as const,
     ['not sent', dropped.join(', ')] as const,
+    ['trace', traceUrl ?? ''] as const,
   ]
   return named.filter(([, value]) => value !== '')
 }

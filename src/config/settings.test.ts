@@ -50,6 +50,8 @@ const examples = ({ name }: SettingRow): readonly [string, string] => {
     case 'otel.traces.headers':
     case 'otel.metrics.headers':
       return ['a=1', 'b=2']
+    case 'otel.traceUrl':
+      return ['https://traces.example/{trace}', 'http://tempo/t?id={trace}']
     case 'database.url':
     case 'database.readUrl':
       return ['postgres://one/headgate', 'postgresql://two/headgate']
@@ -201,6 +203,7 @@ test('every documented setting exists with its name and default', () => {
     ['otel.metrics.interval', 'OTEL_METRIC_EXPORT_INTERVAL', 60_000],
     ['otel.keepErrors', 'OTEL_KEEP_ERRORS', true],
     ['otel.legacyNames', 'OTEL_LEGACY_NAMES', false],
+    ['otel.traceUrl', 'OTEL_TRACE_URL', undefined],
     ['otel.propagate', 'OTEL_PROPAGATE', []],
   ] as const
   const { settings } = loaded({ env: {} }).config

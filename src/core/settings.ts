@@ -608,6 +608,14 @@ export const settingsSchema = z.strictObject({
           'export requests that failed, fell back or were slow (10 s to the first content), whatever the sampler decided',
         ),
       legacyNames: z.boolean().default(false).describe('write the attribute names of version 1.41 too'),
+      traceUrl: z
+        .string()
+        .regex(/^https?:\/\/[^\s]*\{trace\}[^\s]*$/)
+        .optional()
+        .describe(
+          'address of a trace in your trace viewer, with `{trace}` for its ID: the dashboard links from a request to it',
+        )
+        .meta({ allowed: 'a URL that begins with https:// or http:// and contains {trace}' }),
       propagate: z
         .array(z.string().min(1))
         .default([])

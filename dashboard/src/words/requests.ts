@@ -81,6 +81,7 @@ export const requests = words({
   endUserPlaceholder: 'as requests name it',
   sessionPlaceholder: 'ses_…',
   sessionRequests: 'All its requests',
+  openTrace: 'Open the trace',
   stopSession: 'Stop',
   sessionStopped: (id: string) => `${id} is stopped at all gateways`,
   sessionResumed: (id: string) => `${id} is served again`,

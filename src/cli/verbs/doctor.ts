@@ -9,9 +9,10 @@ import { telemetryOptions } from '../../observe/otlp/telemetry-settings.ts'
 import { priceBook } from '../../policy/accounts/price-book.ts'
 import { listModels } from '../../policy/routing/models.ts'
 import { freePort } from '../../runtime/free-port.ts'
+import { TELEMETRY } from '../../server/answers/telemetry.ts'
 import { schemaVersionOf } from '../../storage/sql/sqlite/schema-version.ts'
 import { type Cli, type DefineVerb, EXIT } from '../cli.ts'
-import { runningHere } from '../gateway-client.ts'
+import { findGateway, runningHere } from '../gateway-client.ts'
 import { type Local, readLocal, sharedIn } from '../local.ts'
 import { checkKeys } from '../provider-check.ts'
 import { checkProxies } from '../proxy-check.ts'
@@ -178,17 +179,32 @@ const proxies: Check = async ({ loaded }) => {
   return found.map(({ status, detail }) => finding('proxies', status, detail))
 }
 
-const telemetry: Check = async ({ loaded }, { host }) => {
+/** What the running gateway has lost. Nothing if it does not answer this user: its state is no part of the configuration. */
+const lostTelemetry = async (cli: Cli, local: Local): Promise<readonly Finding[]> => {
+  if (!runningHere(local)) return []
+  const gateway = await findGateway(cli, local)
+  const found = await gateway?.read(TELEMETRY, '/admin/api/v1/telemetry').catch(() => null)
+  return (found?.data ?? []).map(({ signal, receiver, exported, dropped, error }) => {
+    const lost = Object.entries(dropped).filter(([, count]) => count > 0)
+    const drops = lost.map(([why, count]) => `${count} dropped (${why})`)
+    const detail = [`${receiver}: ${exported} ${signal} exported`, ...drops, ...(error === null ? [] : [error])]
+    return finding('telemetry', lost.length > 0 || error !== null ? 'warning' : 'ok', detail.join('; '))
+  })
+}
+
+const telemetry: Check = async (local, cli) => {
+  const { loaded } = local
   if (!loaded.ok) return [finding('telemetry', 'skipped', 'the configuration is invalid')]
   const problems: string[] = []
-  const options = telemetryOptions(loaded.config.settings, host.version, (problem) => problems.push(problem))
+  const options = telemetryOptions(loaded.config.settings, cli.host.version, (problem) => problems.push(problem))
   if (problems.length > 0) return problems.map((problem) => finding('telemetry', 'failed', problem))
-  if (!options?.traces) return []
+  const exported = await lostTelemetry(cli, local)
+  if (!options?.traces) return exported
   const { sendTestSpan } = await import('../../observe/otlp/test-span.ts')
   const result = await sendTestSpan(options.traces, options)
   const { host: receiver } = new URL(options.traces.url)
-  if (result.ok && result.refused === 0) return [finding('telemetry', 'ok', `${receiver} accepted a span`)]
-  return [finding('telemetry', 'failed', `${receiver}: ${result.why}`)]
+  if (result.ok && result.refused === 0) return [finding('telemetry', 'ok', `${receiver} accepted a span`), ...exported]
+  return [finding('telemetry', 'failed', `${receiver}: ${result.why}`), ...exported]
 }
 
 const prices: Check = ({ loaded }, { host }) => {

@@ -3,14 +3,20 @@ import type { Budget } from '../../core/accounts.ts'
 import type { CounterTotals, LeaseReply } from '../../gateway/accounts/counter-store.ts'
 import type { LeaseAsk } from '../../policy/accounts/lease.ts'
 import type { Adjusted, Adjustment } from '../../usage/bookkeeper/ledger-store.ts'
+import type { BookkeeperProgress } from '../../usage/bookkeeper/progress.ts'
 import type { SharedLedgerOptions, SharedLedgerState } from '../../usage/bookkeeper/usage-ledger.ts'
 import type { CountersPlace } from '../counters-place.ts'
 
 /** A query to the bookkeeper, which the supervisor runs for all workers. */
-export type SharedLedgerQuery = { readonly do: 'flush' } | { readonly do: 'adjust'; readonly adjustment: Adjustment }
+export type SharedLedgerQuery =
+  | { readonly do: 'flush' }
+  | { readonly do: 'adjust'; readonly adjustment: Adjustment }
+  | { readonly do: 'telemetry' }
 
 /** `value`: as the bookkeeper's client returns it. */
-export type SharedLedgerAnswer = { readonly value: Adjusted | string | null }
+export type SharedLedgerAnswer =
+  | { readonly value: Adjusted | string | null }
+  | { readonly telemetry: BookkeeperProgress['telemetry'] }
 
 /** Limits, budgets and usage, which the supervisor keeps for all workers. */
 export type AccountsFromWorker =

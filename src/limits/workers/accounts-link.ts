@@ -2,6 +2,7 @@
 
 import type { CounterStore, LeaseReply } from '../../gateway/accounts/counter-store.ts'
 import type { Adjusted, Adjustment } from '../../usage/bookkeeper/ledger-store.ts'
+import type { BookkeeperProgress } from '../../usage/bookkeeper/progress.ts'
 import type { SharedBookkeeper } from '../../usage/bookkeeper/usage-ledger.ts'
 import type {
   AccountsFromSupervisor,
@@ -78,12 +79,19 @@ export class AccountsLink implements SharedBookkeeper {
   }
 
   async flush(): Promise<string | null> {
-    const value = await this.#queryLedger({ do: 'flush' })
-    return typeof value === 'string' ? value : null
+    const answer = await this.#queryLedger({ do: 'flush' })
+    if (!answer) return LATE
+    return 'value' in answer && typeof answer.value === 'string' ? answer.value : null
   }
 
   async adjust(adjustment: Adjustment): Promise<Adjusted | string> {
-    return (await this.#queryLedger({ do: 'adjust', adjustment })) ?? LATE
+    const answer = await this.#queryLedger({ do: 'adjust', adjustment })
+    return (answer && 'value' in answer ? answer.value : null) ?? LATE
+  }
+
+  async telemetry(): Promise<BookkeeperProgress['telemetry'] | null> {
+    const answer = await this.#queryLedger({ do: 'telemetry' })
+    return answer && 'telemetry' in answer ? answer.telemetry : null
   }
 
   onMessage(message: Answer): void {
@@ -101,9 +109,9 @@ export class AccountsLink implements SharedBookkeeper {
     )
   }
 
-  async #queryLedger(query: SharedLedgerQuery): Promise<SharedLedgerAnswer['value']> {
+  async #queryLedger(query: SharedLedgerQuery): Promise<SharedLedgerAnswer | null> {
     const found = await this.#ask('ledger_answer', LEDGER_TIMEOUT, (id) => ({ type: 'ledger_query', id, query }))
-    return found ? found.answer.value : LATE
+    return found?.answer ?? null
   }
 
   /** `type`: of the answer. Null: there was none within `limit` ms. */

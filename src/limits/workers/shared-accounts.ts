@@ -233,6 +233,7 @@ export class SharedAccounts {
   }
 
   async #run(query: SharedLedgerQuery): Promise<SharedLedgerAnswer> {
+    if (query.do === 'telemetry') return { telemetry: this.#progress.telemetry }
     const ledger = await this.#ledger
     if (!ledger) return { value: 'nothing is recorded yet' }
     if (query.do === 'flush') return { value: await ledger.flush() }

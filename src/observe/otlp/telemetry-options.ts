@@ -50,3 +50,23 @@ export type SignalState = {
 }
 
 export type TelemetryState = { readonly [signal in Signal]?: SignalState }
+
+/** A signal that is exported. `receiver`: host and port. */
+export type ExportedSignal = { readonly signal: Signal; readonly receiver: string; readonly state: SignalState }
+
+/** Each signal that is exported, also one of which nothing is known yet. */
+export const exportedSignals = (options: TelemetryOptions | null, state: TelemetryState): readonly ExportedSignal[] =>
+  (['traces', 'metrics'] as const).flatMap((signal) => {
+    const url = options?.[signal]?.url
+    return url === undefined ? [] : [{ signal, receiver: new URL(url).host, state: state[signal] ?? NOTHING }]
+  })
+
+const NOTHING: SignalState = {
+  exported: 0,
+  dropped: { full: 0, refused: 0, failed: 0, closed: 0, malformed: 0 },
+  waiting: 0,
+  waitingBytes: 0,
+  error: null,
+  errorAt: null,
+  exportedAt: null,
+}

@@ -1,5 +1,6 @@
 /** The settings of telemetry, as the gateway and the bookkeeper need them. */
 import { readFileSync } from 'node:fs'
+import { callSpan } from '../../core/call-span.ts'
 import type { Settings } from '../../core/settings.ts'
 import { withoutSlashes } from '../../core/trailing-slashes.ts'
 import type { TelemetryRules } from '../../gateway/accounts/accounts-state.ts'
@@ -50,6 +51,19 @@ export const telemetryOptions = (
     )
     return null
   }
+}
+
+/** A request, as far as its trace depends on it. `trace`: its `traceparent`; null: it has none. */
+type Traced = { readonly id: string; readonly trace: string | null; readonly outcome: string }
+
+/** The address of the trace of a request (`otel.traceUrl`). Null: there is none, or the trace was not exported. */
+export const traceLink = (settings: TelemetrySettings, { id, trace, outcome }: Traced): string | null => {
+  const { traceUrl, keepErrors } = settings.otel
+  const rules = telemetryRules(settings)
+  if (traceUrl === undefined || !rules?.traces) return null
+  const { traceId, isSampled } = callSpan(id, trace, rules.sampling)
+  const isExported = isSampled || (keepErrors && outcome !== 'answered')
+  return isExported ? traceUrl.replaceAll('{trace}', traceId) : null
 }
 
 type OtelSettings = Settings['otel']

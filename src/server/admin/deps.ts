@@ -37,7 +37,7 @@ export type AdminDeps = {
   readonly handlers: Handlers
   /** The client of the dashboard's own requests. `source`: the value of their tag `source`. */
   readonly dashboard: (source: string) => Outcome<Client>
-  readonly ledger: Pick<UsageLedger, 'adjust' | 'state'>
+  readonly ledger: Pick<UsageLedger, 'adjust' | 'state' | 'telemetry'>
   readonly process: RunningProcess
   readonly configuration: Configuration
   /** The other processes of this gateway, and other gateways that share a store with it; null: there are none. */

@@ -30,6 +30,7 @@ import { sessionRows } from './rows/session.ts'
 import { sessionRows as agentSessionRows } from './rows/sessions.ts'
 import { signInRows } from './rows/sign-ins.ts'
 import { systemRows } from './rows/system.ts'
+import { telemetryRows } from './rows/telemetry.ts'
 import { tryRows } from './rows/try.ts'
 import { usageRows } from './rows/usage.ts'
 
@@ -59,6 +60,7 @@ const rows: readonly AdminRow[] = [
   ...guardRows,
   ...configRows,
   ...systemRows,
+  ...telemetryRows,
   ...liveRows,
   ...cacheRows,
   ...tryRows,

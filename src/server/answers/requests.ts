@@ -129,6 +129,7 @@ export const FOUND_REQUEST = REQUEST.extend({
     .strictObject({ id: z.string(), name: z.string() })
     .nullable()
     .describe('The budget, team or key whose limit refused it, if it still exists'),
+  trace_url: z.string().nullable().describe('Its trace in the viewer of `otel.traceUrl`; null: none was exported'),
 }).meta({ id: 'FoundRequest' })
 
 const storedBody = z

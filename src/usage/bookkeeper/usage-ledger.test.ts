@@ -19,7 +19,13 @@ const givenUnwritable = (t: TestContext): UsageLedger => {
     settings: () => settings,
     worker: {
       number: 1,
-      bookkeeper: { openLedger() {}, journalProblem() {}, flush: async () => null, adjust: async () => 'not used' },
+      bookkeeper: {
+        openLedger() {},
+        journalProblem() {},
+        flush: async () => null,
+        adjust: async () => 'not used',
+        telemetry: async () => null,
+      },
     },
     date: () => 1_000,
     report() {},

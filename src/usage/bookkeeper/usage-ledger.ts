@@ -6,7 +6,12 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { AttemptOpened, Journal, JournalListener } from '../../core/journal.ts'
 import type { Settings } from '../../core/settings.ts'
-import type { TelemetryOptions } from '../../observe/otlp/telemetry-options.ts'
+import {
+  type ExportedSignal,
+  exportedSignals,
+  type TelemetryOptions,
+  type TelemetryState,
+} from '../../observe/otlp/telemetry-options.ts'
 import { sharedDatabase } from '../../storage/sql/shared-database.ts'
 import type { OnStoreTime } from '../../storage/thread/on-store-time.ts'
 import { USAGE_FILE } from '../journal/file.ts'
@@ -40,6 +45,8 @@ export type SharedBookkeeper = {
   readonly flush: () => Promise<string | null>
   /** Stores an adjustment; a text is the problem. */
   readonly adjust: (adjustment: Adjustment) => Promise<Adjusted | string>
+  /** What was exported of each signal; null: the process does not answer. */
+  readonly telemetry: () => Promise<TelemetryState | null>
 }
 
 /** The options of the bookkeeper that the configuration determines. */
@@ -113,6 +120,13 @@ export class UsageLedger implements Journal {
   /** What the bookkeeper of this process has stored; nothing if another process stores the journal. */
   progress(): BookkeeperProgress {
     return this.#loaded?.client?.progress ?? NO_PROGRESS
+  }
+
+  /** What was exported of each signal since the start of the bookkeeper; null: its process does not answer. */
+  async telemetry(): Promise<readonly ExportedSignal[] | null> {
+    const { worker, telemetry = null } = this.#options
+    const state = worker ? await worker.bookkeeper.telemetry() : this.progress().telemetry
+    return state && exportedSignals(telemetry, state)
   }
 
   openAttempt(record: AttemptOpened, listener: JournalListener): void {

@@ -385,6 +385,8 @@ export type SessionWithAgents = SessionEntry & { readonly by_agent: readonly Age
 export type FoundRequest = RequestEntry & {
   /** What its limit names; added by the admin API. */
   readonly limited_by?: { readonly id: string; readonly name: string } | null
+  /** Its trace in the viewer of `otel.traceUrl`; added by the admin API. */
+  readonly trace_url?: string | null
   readonly same_client_id: readonly { readonly id: string; readonly received_at: string }[]
 }
 

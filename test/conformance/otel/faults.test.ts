@@ -1,7 +1,9 @@
 /** A receiver that fails harms nothing but its spans; and no text of a client leaves the gateway. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { run, type Started } from '../../e2e/support/process.ts'
 import { bodyFor, stage } from '../../e2e/support/stage.ts'
 import { answerWith, failWith } from '../../support/answers.ts'
@@ -34,6 +36,12 @@ const figure = async ({ url }: Started, name: string): Promise<number> => {
       .find((line) => line.startsWith(`headgate_${name} `))
       ?.split(' ')[1],
   )
+}
+
+/** The same as `until`, for a check that waits. */
+const settled = async (what: string, check: () => Promise<boolean>): Promise<void> => {
+  for (const end = performance.now() + 30_000; !(await check()); await sleep(20))
+    assert.ok(performance.now() < end, `not within 30 s: ${what}`)
 }
 
 const memoryOf = ({ child: { pid } }: Started): number =>
@@ -110,6 +118,69 @@ test('telemetry: no prompt, answer, header or key is exported', async () => {
   assert.equal(otlp.posts[0]?.headers['x-api-key'], 'for receiver')
   assert.doesNotMatch(it.output(), /for receiver|for%20receiver/)
 })
+
+type ShownSignal = { readonly [member: string]: unknown; readonly dropped: Readonly<Record<string, number>> }
+
+const signalsOf = async ({ url }: Pick<Started, 'url'>): Promise<readonly ShownSignal[]> => {
+  const response = await fetch(`${url}/admin/api/v1/telemetry`)
+  assert.equal(response.status, 200)
+  const body = (await response.json()) as { readonly data: readonly ShownSignal[] }
+  return body.data
+}
+
+for (const workers of ['1', '2'])
+  test(`telemetry: the admin API shows what is lost, and requests have the address of their trace, ${workers} workers`, async () => {
+    const [one, otlp] = [await upstream((request) => answerWith(request, { text: 'Hello' })), await receiver()]
+    const receivers = { endpoint: otlp.url, protocol: 'http/json', metrics: { exporter: 'none' } }
+    const it = await gateway(
+      {
+        providers: { one: { baseUrl: `${one.url}/v1` } },
+        otel: { ...receivers, traceUrl: 'https://traces.example/t/{trace}?x={trace}', keepErrors: false },
+      },
+      { WORKERS: workers },
+    )
+    const send = (flag: string) =>
+      call(it, '/v1/chat/completions', bodyFor('chat', 'one/m', false), {
+        traceparent: `00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-${flag}`,
+        'x-request-id': `with-${flag}`,
+      })
+    const [before] = await signalsOf(it)
+    assert.deepEqual([before?.signal, before?.receiver, before?.exported], ['traces', new URL(otlp.url).host, 0])
+    await send('01')
+    await settled('two spans are exported', async () => (await signalsOf(it))[0]?.exported === 2)
+    otlp.answer = () => 400
+    await send('01')
+    await settled('two spans are refused', async () => (await signalsOf(it))[0]?.dropped.refused === 2)
+    const [after] = await signalsOf(it)
+    assert.equal(after?.error, 'The receiver answered 400.')
+    assert.ok(typeof after?.error_at === 'string' && typeof after.exported_at === 'string')
+    await send('00')
+    const linkOf = async (id: string) => {
+      const response = await fetch(`${it.url}/admin/api/v1/requests/${id}`)
+      const body = (await response.json()) as { readonly trace_url?: string | null }
+      return response.status === 200 ? body.trace_url : undefined
+    }
+    await settled('the last is stored', async () => (await linkOf('with-00')) !== undefined)
+    const trace = '0af7651916cd43dd8448eb211c80319c'
+    assert.equal(await linkOf('with-01'), `https://traces.example/t/${trace}?x=${trace}`)
+    assert.equal(await linkOf('with-00'), null)
+    const { output, exited } = await run({
+      args: ['doctor', '--json'],
+      env: {
+        DATA_DIR: join(it.folder, '.headgate'),
+        OTEL_EXPORTER_OTLP_ENDPOINT: otlp.url,
+        OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
+      },
+    })
+    await exited
+    const { data } = JSON.parse(output())
+    const found = data.filter(({ check }: { check: string }) => check === 'telemetry')
+    assert.deepEqual(
+      found.map(({ status }: { status: string }) => status),
+      ['failed', 'warning'],
+    )
+    assert.match(found[1].detail, /: 2 traces exported; 2 dropped \(refused\); The receiver answered 400\.$/)
+  })
 
 test('telemetry: doctor sends one span, and shows why it is refused', async () => {
   const otlp = await receiver()

@@ -244,6 +244,12 @@ const SessionLinks = ({ id }: { readonly id: string }) => (
   </>
 )
 
+const TraceLink = ({ url }: { readonly url: string }) => (
+  <a href={url} target="_blank" rel="noopener noreferrer">
+    {w.openTrace}
+  </a>
+)
+
 const Facts = ({ request }: { readonly request: RequestEntry & Partial<FoundRequest> }) => {
   const { facts } = w.sheet
   const {
@@ -256,6 +262,7 @@ const Facts = ({ request }: { readonly request: RequestEntry & Partial<FoundRequ
     cache,
     client,
     trace,
+    trace_url,
     node,
     style,
     stream,
@@ -278,7 +285,7 @@ const Facts = ({ request }: { readonly request: RequestEntry & Partial<FoundRequ
     [facts.agent, agent],
     [facts.tags, tagText === '' ? null : tagText],
     [facts.cache, cache],
-    [facts.trace, trace],
+    [facts.trace, trace ?? (trace_url == null ? null : ''), trace_url != null && <TraceLink url={trace_url} />],
     [facts.node, node],
   ]
   return (

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import type { Directory } from '../../../core/accounts.ts'
 import { bad, fail, good, type Outcome } from '../../../core/failure.ts'
+import { traceLink } from '../../../observe/otlp/telemetry-settings.ts'
 import { time } from '../../../records/entities/shown.ts'
 import type { StoredBodies } from '../../../usage/bodies/recorded-calls.ts'
 import { REQUESTS_PARAMETERS, RUNNING_PARAMETERS } from '../../../usage/reading/parameters.ts'
@@ -127,13 +128,15 @@ export const requestRows = [
     answer: FOUND_REQUEST,
     example: {
       params: { id: REQUEST_EXAMPLE.id },
-      answer: { ...REQUEST_EXAMPLE, same_client_id: [], limited_by: null },
+      answer: { ...REQUEST_EXAMPLE, same_client_id: [], limited_by: null, trace_url: null },
     },
     async handle(deps, call) {
       const found = await requestOf(deps, call)
       if (!found.ok) return found
       const { decision } = found.value
-      return good({ body: { ...found.value, limited_by: limiterOf(deps, decision?.limit ?? null) } })
+      const limitedBy = limiterOf(deps, decision?.limit ?? null)
+      const traceUrl = traceLink(deps.configuration.running().settings, found.value)
+      return good({ body: { ...found.value, limited_by: limitedBy, trace_url: traceUrl } })
     },
   }),
   row({

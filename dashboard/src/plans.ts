@@ -10,6 +10,8 @@ type PlanKey = {
 }
 export type PlannedTarget = PlanPlace & {
   readonly because: string
+  /** The condition of the target, which the request meets. */
+  readonly when?: string
   /** Of the requests for a route with weights, while all targets are ready. */
   readonly share?: number
   readonly fit: boolean
@@ -41,6 +43,10 @@ export const placeName = ({ provider, model }: PlanPlace): string => `${provider
 
 const isSame = (one: PlanPlace | null, other: PlanPlace | null): boolean =>
   one === other || (one !== null && other !== null && placeName(one) === placeName(other))
+
+/** Targets of a route whose condition the request does not meet. */
+export const conditionalIn = ({ skipped = [] }: ShownPlan): NonNullable<ShownPlan['skipped']> =>
+  skipped.filter(({ why }) => why.startsWith('when: '))
 
 export const changesTarget = ({ answers, before }: ShownRoute): boolean => !isSame(answers, before)
 

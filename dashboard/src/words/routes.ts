@@ -37,6 +37,7 @@ export const routes = words({
     explain: (name: string) => `Explain ${name}`,
     auto: 'the default route',
     more: (n: number) => `and ${n} more`,
+    conditional: (place: string, why: string) => `${place}, not for “Hello” (${why})`,
     noTarget: 'no target',
     instead: (before: string) => `instead of ${before}`,
     loses: (what: string) => `loses ${what}`,
@@ -47,6 +48,7 @@ export const routes = words({
     latency: 'Measured after the first answers of this model.',
     target: 'Nothing answers, so there are no facts.',
   },
+  when: (condition: string) => `when ${condition}`,
   latency: (text: string) => `${text} is the median of the model’s last answers.`,
   state: {
     ready: 'ready',

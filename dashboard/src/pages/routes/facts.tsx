@@ -106,6 +106,7 @@ export const TargetLine = ({ target }: { readonly target: PlannedTarget }) => {
     <>
       <StateMark target={target} /> <span class={is === 'ready' ? '' : 'routes-out'}>{placeName(target)}</span>
       {target.share !== undefined && <span class="small dim num"> {percent(target.share)}</span>}
+      {target.when !== undefined && <span class="small dim"> {texts.when(target.when)}</span>}
       {is !== 'ready' && (
         <span class="small dim" aria-hidden="true">
           {' '}

@@ -1,7 +1,7 @@
 /** The routes, with their targets in order, and what answers if providers are down. */
 import { placePath, valuesOf } from '../../address.ts'
 import { Empty } from '../../parts/states.tsx'
-import { changesTarget, placeName, type ShownRoute } from '../../plans.ts'
+import { changesTarget, conditionalIn, placeName, type ShownRoute } from '../../plans.ts'
 import { current, isTight, pageHref } from '../../store.ts'
 import { routes as texts } from '../../words/routes.ts'
 import { Can, Context, canWord, FirstContent, factsOf, type KnownFacts, Price, TargetLine } from './facts.tsx'
@@ -32,6 +32,11 @@ const Targets = ({ plan }: { readonly plan: ShownRoute }) => (
     {plan.targets.slice(0, MOST_TARGETS).map((target) => (
       <li key={placeName(target)}>
         <TargetLine target={target} />
+      </li>
+    ))}
+    {conditionalIn(plan).map(({ why, ...place }) => (
+      <li key={`${placeName(place)} ${why}`} class="routes-more dim">
+        {texts.list.conditional(placeName(place), why)}
       </li>
     ))}
     {plan.targets.length > MOST_TARGETS && (

@@ -230,6 +230,7 @@ const reached = ({ config }: Made, { client, name, style, mayFail = () => true }
       client,
       headers: () => undefined,
       members: {},
+      shape: null,
       ...drafting,
     })
     if (!plan.ok) return []

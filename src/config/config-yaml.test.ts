@@ -35,6 +35,7 @@ const strip = (config: FullConfig): unknown => ({
     keys: keys.map(({ id, weight, secret }) => [id, weight, secret?.reveal()]),
   })),
   routes: [...config.routes],
+  rules: config.rules,
   claims: config.claims.map(({ text }) => text),
   accounts: { ...config.accounts, places: {} },
   tokenRules: config.tokenRules,
@@ -104,10 +105,14 @@ const provider = fc.record({
   facts: optional(fc.constantFrom({}, { region: 'eu', models: { 'm-*': { retention: 0 } } })),
 })
 const IDS = ['openai', 'groq', 'openai-east', 'mistral'] as const
+const condition = fc.constantFrom(
+  { team: 'search', tools: false },
+  { header: { 'x-tier': ['gold', '!b'] }, inputTokens: { from: 1 }, media: [], effort: ['low'] },
+)
 const target = fc.oneof(
   fc.tuple(fc.constantFrom(...IDS), model).map(([id, name]) => `${id}/${name}`),
   fc.constantFrom(...IDS),
-  fc.record({ provider: fc.constantFrom(...IDS), model: optional(model), weight }),
+  fc.record({ provider: fc.constantFrom(...IDS), model: optional(model), weight, when: optional(condition) }),
 )
 const route = fc.record({
   strategy: optional(fc.constantFrom('priority', 'weighted', 'latency', 'cost')),
@@ -173,7 +178,10 @@ const file = fc.record({
     'openai-east': provider.map((entry) => ({ ...entry, kind: 'openai' })),
     mistral: provider,
   }),
-  routes: fc.dictionary(fc.constantFrom('fast', 'smart', 'a b', 'toString', '1', '${ESC}'.replace('$', '$$')), route),
+  rules: optional(fc.array(fc.record({ when: condition, route: fc.constant('ruled') }), { maxLength: 2 })),
+  routes: fc
+    .dictionary(fc.constantFrom('fast', 'smart', 'a b', 'toString', '1', '${ESC}'.replace('$', '$$')), route)
+    .map((some) => ({ ...some, ruled: { targets: ['openai'] } })),
   teams: optional(fc.constant({ search: { limits: { tokensPerMinute: 5 } } })),
   keys: optional(fc.constant({ 'search-prod': { secret: 'imported-key-0123456789' } })),
   budgets: optional(fc.constant({ month: { amount: '25.00', period: 'month', alerts: [80] } })),

@@ -96,6 +96,7 @@ export const configYaml = (config: FullConfig, sources: YamlSources): ConfigYaml
     }),
     ...(config.require && { require: config.require }),
     ...(config.claims.length > 0 && { claims: config.claims.map(({ text }) => text) }),
+    ...(config.rules && { rules: config.rules }),
     ...(routes.length > 0 && { routes: Object.fromEntries(routes.map(([name, route]) => [name, routeEntry(route)])) }),
     ...(config.alerts && { alerts: alertsEntry(config.alerts, references) }),
     ...(config.sso && { sso: ssoEntry(config.sso, references) }),
@@ -236,8 +237,11 @@ const routeEntry = ({ strategy, targets, fallback, cache, require }: Route): Yam
   require,
 })
 
-const targetEntry = ({ provider, model, weight }: RouteTarget): unknown =>
-  weight === 1 ? (model === undefined ? provider : `${provider}/${model}`) : { provider, model, weight }
+const targetEntry = ({ provider, model, weight, ...further }: RouteTarget): unknown => {
+  const isPlain = weight === 1 && Object.keys(further).length === 0
+  if (isPlain) return model === undefined ? provider : `${provider}/${model}`
+  return { provider, model, ...(weight !== 1 && { weight }), ...further }
+}
 
 const alertsEntry = (
   { url, secret, format, rules }: NonNullable<FullConfig['alerts']>,

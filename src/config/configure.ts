@@ -84,12 +84,18 @@ const readTarget = (
   written: RouteEntry['targets'][number],
   instances: readonly Instance[],
 ): { readonly target: RouteTarget; readonly known: boolean } => {
-  const target = typeof written === 'string' ? { provider: written, model: undefined, weight: 1 } : written
+  const target =
+    typeof written === 'string' ? { provider: written, model: undefined, weight: 1, when: undefined } : written
   const slash = typeof written === 'string' ? written.indexOf('/') : -1
   const provider = instanceName(slash === -1 ? target.provider : target.provider.slice(0, slash))
   const model = slash === -1 ? target.model : target.provider.slice(slash + 1)
   return {
-    target: { provider, ...(model !== undefined && model !== '' && { model }), weight: target.weight },
+    target: {
+      provider,
+      ...(model !== undefined && model !== '' && { model }),
+      weight: target.weight,
+      ...(target.when && { when: target.when }),
+    },
     known: instances.some(
       ({ id, provider: kind }) => id === provider || (id === kind.name && kind.aliases?.includes(provider)),
     ),
@@ -142,6 +148,27 @@ const routesFrom = (
   }
   return { routes, problems }
 }
+
+/** Rules whose route does not exist. */
+const ruleProblems = (
+  rules: FileContent['rules'],
+  routes: ReadonlyMap<string, Route>,
+  placeOf: PlaceOf,
+): readonly Problem[] =>
+  [...rules].flatMap(([index, { route }]) => {
+    if (routes.has(route)) return []
+    const path = ['rules', index, 'route']
+    const [meant] = nearest(route, [...routes.keys()])
+    const names = routes.size === 0 ? 'the name of a route; there is none' : [...routes.keys()].join(', ')
+    return [
+      {
+        where: placeOf(path).value,
+        what: path.join('.'),
+        found: `the route ${quote(route)}, which does not exist`,
+        allowed: `${meant ? `did you mean ${meant}? ` : ''}${names}`,
+      },
+    ]
+  })
 
 /** The demo provider and a route that shows a fallback. Used only without other providers, and never in production. */
 const demonstration = (providers: Texts['providers']): Pick<Config, 'instances' | 'routes'> => {
@@ -319,6 +346,7 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
     ownPort: launch?.port ?? 0,
   })
   const routes = routesFrom(content.routes, upstreams.instances, upstreams.leftOut, placeOf)
+  problems.push(...ruleProblems(content.rules, routes.routes, placeOf))
   const warnings = [
     ...quoteWarnings(real, file?.text ?? '', providers),
     ...launchWarnings,
@@ -360,6 +388,7 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
     settings,
     instances: demo?.instances ?? upstreams.instances.map((instance) => behindProxy(instance, launch.proxies)),
     routes: demo ? new Map([...demo.routes, ...routes.routes]) : routes.routes,
+    ...(content.rules.size > 0 && { rules: [...content.rules.values()] }),
     ...(content.require && { require: content.require }),
     ...(content.guards.length > 0 && { guards: content.guards }),
     accounts: accounts?.accounts ?? NO_ACCOUNTS,

@@ -3,6 +3,7 @@ import type { FullConfig, Route, RouteTarget } from '../core/config.ts'
 import type { Instance } from '../core/provider.ts'
 import type { Secret } from '../core/secret.ts'
 import { requireText } from '../policy/accounts/data-policy.ts'
+import { conditionText } from '../policy/routing/when.ts'
 import { settingAt, styleNames } from './definition.ts'
 import { settingRows } from './rows.ts'
 
@@ -59,8 +60,8 @@ const instanceChanged = (before: Instance, after: Instance): readonly string[] =
   return lines
 }
 
-const targetText = ({ provider, model, weight }: RouteTarget): string =>
-  `${provider}${model === undefined ? '' : `/${model}`}${weight === 1 ? '' : `×${weight}`}`
+const targetText = ({ provider, model, weight, when }: RouteTarget): string =>
+  `${provider}${model === undefined ? '' : `/${model}`}${weight === 1 ? '' : `×${weight}`}${when === undefined ? '' : ` (when ${conditionText(when)})`}`
 
 const routeText = ({ strategy, targets, fallback, cache, require }: Route): string =>
   [

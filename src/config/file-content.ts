@@ -7,7 +7,7 @@ import type { PriceEntry } from '../records/entities/price.ts'
 import type { TeamEntry } from '../records/entities/team.ts'
 import type { AlertsEntry } from './alerts-schema.ts'
 import type { ClaudeEntry } from './claude-schema.ts'
-import type { ProviderEntry, RouteEntry } from './file-schema.ts'
+import type { ProviderEntry, RouteEntry, RuleEntry } from './file-schema.ts'
 import type { SsoEntry } from './sso-schema.ts'
 import type { TokenRuleEntry } from './token-schema.ts'
 
@@ -17,6 +17,8 @@ export type FileContent = {
   readonly settings: Readonly<Record<string, unknown>>
   readonly providers: ReadonlyMap<string, ProviderEntry>
   readonly routes: ReadonlyMap<string, RouteEntry>
+  /** By their position in the list. */
+  readonly rules: ReadonlyMap<number, RuleEntry>
   readonly teams: ReadonlyMap<string, TeamEntry>
   readonly keys: ReadonlyMap<string, KeyEntry>
   readonly budgets: ReadonlyMap<string, BudgetEntry>
@@ -37,6 +39,7 @@ export const emptyFile: FileContent = {
   settings: {},
   providers: new Map(),
   routes: new Map(),
+  rules: new Map(),
   teams: new Map(),
   keys: new Map(),
   budgets: new Map(),

@@ -17,6 +17,7 @@ import { facts } from './facts-schema.ts'
 import { guardSchema } from './guards-schema.ts'
 import { ssoSchema } from './sso-schema.ts'
 import { tokenRules } from './token-schema.ts'
+import { WHEN } from './when-schema.ts'
 
 const weight = z.number().positive().max(1_000_000).default(1).describe('share of the load, relative to the others')
 const text = z.string().min(1)
@@ -31,7 +32,10 @@ const modelSchema = z.union([
     maxOutputTokens: tokens.describe('most output tokens of an answer, instead of those in the catalogue'),
   }),
 ])
-const targetSchema = z.union([text, z.strictObject({ provider: text, model: text.optional(), weight })])
+const targetSchema = z.union([
+  text,
+  z.strictObject({ provider: text, model: text.optional(), weight, when: WHEN.optional() }),
+])
 
 export const providerSchema = z.strictObject({
   kind: text
@@ -87,6 +91,12 @@ export const routeSchema = z.strictObject({
   require: REQUIRE.optional().describe(REQUIRE_USE),
 })
 
+/** A route in place of the default route. */
+export const ruleSchema = z.strictObject({ when: WHEN, route: text.describe('the name of a route') })
+
+/** Rules in one file. */
+const MAX_RULES = 100
+
 /** Claims in one file. */
 const MAX_CLAIMS = 200
 
@@ -112,7 +122,17 @@ const sections = {
     .record(z.string().min(1), guardSchema)
     .optional()
     .describe('rules for the texts of requests and answers, by name'),
-  routes: z.record(z.string().min(1), routeSchema).optional().describe('names that clients can send as `model`'),
+  routes: z
+    .record(z.string().min(1), routeSchema)
+    .optional()
+    .describe('names that clients can send as `model`; `*` in a name matches any text, exact names come first'),
+  rules: z
+    .array(ruleSchema)
+    .max(MAX_RULES)
+    .optional()
+    .describe(
+      'routes for `auto` and names that are no known model, in place of the default route; the first that matches',
+    ),
   teams: z.record(z.string().min(1), TEAM_ENTRY).optional().describe('teams by name: groups of client keys'),
   keys: z.record(z.string().min(1), KEY_ENTRY).optional().describe('client keys by name'),
   budgets: z.record(z.string().min(1), BUDGET_ENTRY).optional().describe('budgets by name'),
@@ -129,3 +149,4 @@ export const fileSchema = z.strictObject({ ...settingsSchema.shape, auth, ...sec
 
 export type ProviderEntry = z.output<typeof providerSchema>
 export type RouteEntry = z.output<typeof routeSchema>
+export type RuleEntry = z.output<typeof ruleSchema>

@@ -11,7 +11,7 @@ import { alertsSchema } from './alerts-schema.ts'
 import { claudeSchema } from './claude-schema.ts'
 import { allowedBy, durationHint, isSecret, jsonSchemaOf, type Schema, schemasAt } from './definition.ts'
 import { emptyFile, type FileContent } from './file-content.ts'
-import { claimSchema, fileSchema, providerSchema, routeSchema } from './file-schema.ts'
+import { claimSchema, fileSchema, providerSchema, routeSchema, ruleSchema } from './file-schema.ts'
 import { serviceProblems } from './guard-services.ts'
 import { guardRulesOf, guardSchema } from './guards-schema.ts'
 import { type Problem, partsOf, quote } from './problem.ts'
@@ -200,8 +200,22 @@ export const readFile = (
     })
     return { content: emptyFile, problems }
   }
-  const { providers, routes, teams, keys, budgets, prices, alerts, require, claims, guards, sso, claude, ...others } =
-    root
+  const {
+    providers,
+    routes,
+    teams,
+    keys,
+    budgets,
+    prices,
+    alerts,
+    require,
+    claims,
+    guards,
+    sso,
+    claude,
+    rules: ruleList,
+    ...others
+  } = root
   const { jwt, auth } = authOf(others.auth)
   const written = auth === undefined ? others : { ...others, auth }
   const fileJson = fileSchemaJson()
@@ -257,6 +271,7 @@ export const readFile = (
       prices: items(['prices'], prices, PRICE_ENTRY),
       alerts: (alerts === undefined ? undefined : parse(['alerts'], alerts, alertsSchema)) ?? null,
       require: (require === undefined ? undefined : parse(['require'], require, REQUIRE)) ?? null,
+      rules: items(['rules'], ruleList, ruleSchema),
       claims: items(['claims'], claims, claimSchema),
       sso: (sso === undefined ? undefined : parse(['sso'], sso, ssoSchema)) ?? null,
       claude: (claude === undefined ? undefined : parse(['claude'], claude, claudeSchema)) ?? null,

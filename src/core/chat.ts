@@ -76,7 +76,9 @@ export type GenerationSettings = {
 }
 export type SettingName = keyof GenerationSettings
 
-export type Effort = 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max'
+/** Levels of reasoning, the least first. */
+export const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
+export type Effort = (typeof EFFORTS)[number]
 
 export type ToolChoice =
   | { readonly kind: 'auto' | 'none' | 'required' }

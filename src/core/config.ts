@@ -6,6 +6,7 @@ import type { Instance, ModelLimits } from './provider.ts'
 import type { Secret } from './secret.ts'
 import type { Settings, Strategy } from './settings.ts'
 import type { SignInSettings } from './sign-in.ts'
+import type { TargetCondition } from './target-condition.ts'
 import type { TokenRule } from './token-rule.ts'
 
 /**
@@ -18,6 +19,8 @@ export type Config = {
   readonly instances: readonly Instance[]
   /** By name. A Map, because client-supplied names must not reach an object prototype. */
   readonly routes: ReadonlyMap<string, Route>
+  /** Routes in place of the default route, of which the first that matches counts; absent: there are none. */
+  readonly rules?: readonly RouteRule[]
   /** What targets of all requests must satisfy; absent: nothing. */
   readonly require?: Require
   /** Rules for the texts of requests, in their order; absent: there are none. */
@@ -79,7 +82,10 @@ export type Alerts = {
   }
 }
 
-/** A name clients may send as `model`. */
+/** `route`: the name of a route, for requests that name no known model and meet the condition. */
+export type RouteRule = { readonly when: TargetCondition; readonly route: string }
+
+/** A name clients may send as `model`. A name with `*` is a glob: exact names come first, then the longest glob. */
 export type Route = {
   readonly name: string
   readonly strategy?: Strategy
@@ -93,7 +99,13 @@ export type Route = {
 }
 
 /** `provider` is an instance ID. `model` absent: the provider's default model. */
-export type RouteTarget = { readonly provider: string; readonly model?: string; readonly weight: number }
+export type RouteTarget = {
+  readonly provider: string
+  readonly model?: string
+  readonly weight: number
+  /** What a request must be to reach the target; absent: anything. */
+  readonly when?: TargetCondition
+}
 
 /** Known facts about a model: from the catalogue, with the limits that the configuration file states. */
 export type ModelFacts = ModelLimits & {

@@ -145,6 +145,8 @@ export const KINDS = {
   style_not_allowed: { ...client, status: 403, type: 'permission_error', code: 'style_not_allowed' },
   /** No target satisfies what is required of its data: region, retention, training. */
   data_policy: { ...client, status: 403, type: 'permission_error', code: 'data_policy' },
+  /** The conditions of all targets, or the request's own, leave none. */
+  no_matching_target: { ...client, code: 'no_matching_target' },
   /** This model lacks a capability (tools, reasoning, images); another model may have it. */
   incapable: { ...client, code: 'unsupported_parameter', excludes: 'model' },
   /** This provider refuses the request; another may accept it. */
@@ -233,8 +235,8 @@ export type Failure = {
   readonly param?: string
   /** Only of `context_length`: what the refusal states. */
   readonly overflow?: ContextOverflow
-  /** Only of `data_policy`: what was required, and targets that do not satisfy it, for the trail. */
-  readonly withheld?: { readonly require: string; readonly targets: readonly SkippedTarget[] }
+  /** Of `data_policy` and `no_matching_target`: what was required of the data, and targets that were left out, for the trail. */
+  readonly withheld?: { readonly require?: string; readonly targets: readonly SkippedTarget[] }
   /** More specific than the code of the kind. */
   readonly code?: string
   /** Every invalid member of a request to the admin API. */

@@ -1,7 +1,8 @@
 import type { Require } from './data-policy.ts'
 import type { Instance, ProviderKey } from './provider.ts'
 import type { Strategy } from './settings.ts'
-import type { Skipped } from './skipped-target.ts'
+import type { Skipped, SkippedTarget } from './skipped-target.ts'
+import type { TargetCondition } from './target-condition.ts'
 
 /** A model of a provider instance that may serve a request. The key is chosen for each attempt. */
 export type Candidate = {
@@ -10,6 +11,8 @@ export type Candidate = {
   /** Why it is in the plan: `the route "fast"`, `openai lists it`, `fallback: any`. */
   readonly because: string
   readonly weight: number
+  /** What a request must be to reach it; absent: anything. Those of a plan are met. */
+  readonly when?: TargetCondition
 }
 
 /** A candidate with a key: the target of one attempt. */
@@ -23,6 +26,8 @@ export type Plan = {
   readonly route?: string
   readonly candidates: readonly Candidate[]
   readonly skipped: readonly Skipped[]
+  /** Targets whose condition the request does not meet, for the trail; absent: there are none. */
+  readonly unmet?: readonly SkippedTarget[]
   /** What every target must satisfy; absent: nothing. */
   readonly require?: Require
   /** Of a plan in the expected order: how the first target is chosen, and the share of each candidate in that choice. */

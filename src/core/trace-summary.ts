@@ -189,7 +189,7 @@ const trailOf = (trace: Trace, attempts: readonly AttemptRecord[], ended: EventO
       const attempt = attempts[next++]
       if (attempt) steps.push(`${attempt.provider}#${attempt.key}:${resultOf(attempt, ended)}`)
     } else if (event.type === 'skipped') {
-      for (const { provider, key, why } of event.targets) steps.push(`${provider}#${key}:${why}`)
+      for (const { provider, key, why } of event.targets) steps.push(`${provider}${key === '' ? '' : `#${key}`}:${why}`)
       if (event.more > 0) steps.push(`+${event.more} skipped`)
     }
   return steps.join(', ')

@@ -90,7 +90,8 @@ export const relayDemand = ({ members, model, plan, input, output }: RelayDemand
   ...endUsersOf(members),
 })
 
-const tokensOfBody = ({ text: body, bytes }: EncodedText): number => tokensOfBytes(bytes?.length ?? body.length)
+/** Estimated tokens of a body of JSON. */
+export const tokensOfBody = ({ text: body, bytes }: EncodedText): number => tokensOfBytes(bytes?.length ?? body.length)
 
 const plannedFor = (plan: Plan, model: string): Pick<CallDemand, 'asked' | 'route' | 'plan'> => ({
   asked: plan.by === 'default' ? null : model,

@@ -8,6 +8,7 @@ import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.t
 import type { ClientProtocol } from '../../core/protocol.ts'
 import type { Plan } from '../../core/target.ts'
 import { chatBypass } from '../../policy/response-cache.ts'
+import { chatShape } from '../../policy/routing/when.ts'
 import { type Eventual, whenKnown } from '../accounts/authority.ts'
 import { textDemand } from '../accounts/demand.ts'
 import type { RunningCall } from '../call/call-lifecycle.ts'
@@ -104,13 +105,14 @@ const planTurn = (
   }
   const { turn, responseWriter } = started?.value ?? { turn: undefined, responseWriter: call.responseWriter }
   const { client, headers } = received
-  const wanted = { model: request.model, style: protocol.style, client, headers, members: parsed.body }
+  const own = turn?.inbound ?? parsed
+  const shape = chatShape(own.request)
+  const wanted = { model: request.model, style: protocol.style, client, headers, members: parsed.body, shape }
   const plan = planFor(gateway, config, wanted)
   if (!plan.ok) {
     writeAndRecordError({ ...call, responseWriter }, plan.failure, null)
     return null
   }
-  const own = turn?.inbound ?? parsed
   const inbound = received.query === '' ? own : { ...own, query: received.query }
   const looping = loopBrake(gateway, {
     ...{ received, config, recorder },

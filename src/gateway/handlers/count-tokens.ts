@@ -14,6 +14,7 @@ import { DEEPEST, survey } from '../../core/json-text.ts'
 import type { ClientProtocol, TokenCounting, UpstreamProtocol } from '../../core/protocol.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
 import { estimateTokens } from '../../policy/routing/estimate-tokens.ts'
+import { chatShape } from '../../policy/routing/when.ts'
 import { jsonDemand } from '../accounts/demand.ts'
 import { type RunningCall, runCall } from '../call/call-lifecycle.ts'
 import { type Recorder, recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../call/recorder.ts'
@@ -58,7 +59,8 @@ export const countTokens = (
     if (!whole.ok) return writeAndRecordError(call, whole.failure, null)
     const { client, headers } = received
     const { model } = whole.value.request
-    const plan = planFor(gateway, config, { model, style: protocol.style, client, headers, members: body })
+    const shape = chatShape(whole.value.request)
+    const plan = planFor(gateway, config, { model, style: protocol.style, client, headers, members: body, shape })
     if (!plan.ok) return writeAndRecordError(call, plan.failure, null)
 
     const { account } = recorder

@@ -24,13 +24,14 @@ import { withoutPolicyMembers } from '../../policy/accounts/data-policy.ts'
 import { bodyBypass } from '../../policy/response-cache.ts'
 import { estimateText } from '../../policy/routing/estimate-tokens.ts'
 import { draftEmbeddings } from '../../policy/routing/plan-embeddings.ts'
+import { plainShape } from '../../policy/routing/when.ts'
 import { embeddingsProtocols } from '../../protocols/embeddings/index.ts'
 import { encodeAnswer, isReadable } from '../../protocols/embeddings/openai.ts'
 import { dimensionsOf } from '../../protocols/embeddings/vectors.ts'
 import { smallerBatch } from '../../protocols/errors/batch-limit.ts'
 import { protocols } from '../../protocols/index.ts'
 import { withinLimits } from '../../protocols/shared/limits.ts'
-import { jsonDemand } from '../accounts/demand.ts'
+import { jsonDemand, tokensOfBody } from '../accounts/demand.ts'
 import { type RunningCall, runCall } from '../call/call-lifecycle.ts'
 import { recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../call/recorder.ts'
 import { passGuards, withTexts } from '../guards/check-request.ts'
@@ -79,6 +80,7 @@ export const serveEmbeddings = (
       client: received.client,
       headers: received.headers,
       members: parsed.value.body,
+      shape: plainShape(() => tokensOfBody(received.body)),
       drafting: draftEmbeddings,
     })
     if (!plan.ok) return writeAndRecordError(call, plan.failure, null)

@@ -14,8 +14,9 @@ import type { Candidate, Target } from '../../core/target.ts'
 import { type Assumption, assumedConfig, assumedRefusal, NO_ASSUMPTION } from '../../policy/routing/assumption.ts'
 import { explainPlan as explained } from '../../policy/routing/plan.ts'
 import { draftEmbeddings } from '../../policy/routing/plan-embeddings.ts'
+import { chatShape, conditionText, plainShape } from '../../policy/routing/when.ts'
 import { clientProtocolByStyle, recognised } from '../../protocols/index.ts'
-import { type CallDemand, textDemand } from '../accounts/demand.ts'
+import { type CallDemand, textDemand, tokensOfBody } from '../accounts/demand.ts'
 import type { ModelCallDeps } from '../routing/planner.ts'
 import { keyOrder, planFor } from '../routing/planner.ts'
 import { type InboundRequest, isCompatible, prepareRequest } from '../upstream/outbound-request.ts'
@@ -92,6 +93,7 @@ const explainText = (
     client,
     headers,
     members: inbound.body,
+    shape: chatShape(inbound.request),
     isExpected: true,
   })
   if (!plan.ok) return plan
@@ -101,6 +103,7 @@ const explainText = (
   const { request, body: members } = inbound
   const demand = textDemand({ request, members, body: received.body, plan: plan.value })
   const detailsOf = (candidate: Candidate): JsonObject => ({
+    ...(audience === 'operator' && candidate.when && { when: conditionText(candidate.when) }),
     ...compatibility(gateway, inbound, candidate),
     cost_estimate: costOf(gateway, received, demand, candidate),
     keys: states(candidate),
@@ -150,6 +153,7 @@ const explainEmbeddings = (
     client,
     headers,
     members: parsed.body,
+    shape: plainShape(() => tokensOfBody(parsed.source)),
     drafting: draftEmbeddings,
     isExpected: true,
   })

@@ -3,6 +3,7 @@ import type { IncomingRequest, RequestBody, ResponseWriter } from '../../core/ht
 import { RELAYS, type RelayName, type RelayRow } from '../../core/relay.ts'
 import type { Plan } from '../../core/target.ts'
 import { relayDrafts } from '../../policy/routing/plan-relay.ts'
+import { plainShape } from '../../policy/routing/when.ts'
 import { protocols } from '../../protocols/index.ts'
 import type { Eventual } from '../accounts/authority.ts'
 import { relayDemand } from '../accounts/demand.ts'
@@ -56,6 +57,7 @@ const serve = async (
     client: received.client,
     headers: received.headers,
     members,
+    shape: plainShape(() => tokens.input),
     drafting: relayDrafts[name],
   })
   if (!plan.ok) return writeAndRecordError(call, plan.failure, null)

@@ -120,7 +120,8 @@ const answerInBackground = async (call: ResponseCall): Promise<void> => {
   if (!parsed.ok) return refuse(parsed.failure)
   const { model } = parsed.value.request
   const { client, headers } = received
-  const wanted = { model, style: openaiResponses.style, client, headers, members: parsed.value.body }
+  // Earlier turns may decide about conditions: the run applies them.
+  const wanted = { model, style: openaiResponses.style, client, headers, members: parsed.value.body, shape: null }
   const planned = planFor(gateway, gateway.config(), wanted)
   // Otherwise only the stored response would contain the error.
   const plan = planned.ok ? planned.value : null

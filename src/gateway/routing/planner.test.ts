@@ -11,7 +11,7 @@ import { draftPlan } from '../../policy/routing/plan.ts'
 import { createResponse } from '../responses/create-response.ts'
 import { planFor } from './planner.ts'
 
-const CHAT = { style: 'chat', client: ANONYMOUS, headers: () => undefined, members: {} }
+const CHAT = { style: 'chat', client: ANONYMOUS, headers: () => undefined, members: {}, shape: null }
 const KEYS = ['k1', 'k2', 'k3', 'k4', 'k5']
 const keyOf = ({ headers }: ScriptedCall) => (headers.authorization ?? '').split('-').at(-1) ?? ''
 

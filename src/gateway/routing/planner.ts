@@ -11,6 +11,7 @@ import type { Candidate, Plan } from '../../core/target.ts'
 import { combined, requestRequire } from '../../policy/accounts/data-policy.ts'
 import { restrictionsOf } from '../../policy/accounts/key-access.ts'
 import { affinityOf } from '../../policy/routing/affinity.ts'
+import { meetingDraft } from '../../policy/routing/allowed-plan.ts'
 import { orderKeys } from '../../policy/routing/order.ts'
 import { permittedDraft } from '../../policy/routing/permitted-draft.ts'
 import {
@@ -21,6 +22,7 @@ import {
   type PlanDraft,
   type PlanInput,
 } from '../../policy/routing/plan.ts'
+import { type RequestFacts, type RequestShape, unmet } from '../../policy/routing/when.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
 import type { RouterDeps } from './route-context.ts'
 
@@ -67,6 +69,8 @@ export type PlanRequest = RequiringRequest & {
   readonly model: string
   /** The API style of the call. */
   readonly style: string
+  /** What conditions of targets and rules read; null: any condition counts as met, for what is refused or shown before the request. */
+  readonly shape: RequestShape | null
   /** The rules for the kind of model: chat (absent) or embeddings. */
   readonly drafting?: Drafting
   /** The order that is expected most often, to be shown, instead of one that is drawn for a request. */
@@ -75,7 +79,7 @@ export type PlanRequest = RequiringRequest & {
 
 /** What states the data policy of a request. `members`: its body. */
 export type RequiringRequest = {
-  readonly client: Pick<Client, 'access' | 'defaultRoute' | 'require'>
+  readonly client: Pick<Client, 'access' | 'defaultRoute' | 'require' | 'id' | 'name' | 'team' | 'user' | 'tags'>
   readonly headers: HeaderLookup
   readonly members: JsonObject
 }
@@ -91,23 +95,37 @@ export const planFor = (gateway: Planner, config: Config, wanted: PlanRequest): 
   const { model, style, client, drafting = draftPlan, isExpected = false } = wanted
   const required = requireOf(config, wanted)
   if (!required.ok) return required
+  const isChat = drafting === draftPlan
   const moment = () => (isExpected ? { ...momentOf(gateway), random: null } : momentOf(gateway))
   if (required.value === null && isUnrestricted(client)) {
     const found = cachedPlan(gateway, config, model, drafting)
     if (!found.ok) return found
     const { plan, draft } = found.value
+    const isRuled = config.rules !== undefined && isChat && draft.by === 'default'
     // A route may require something.
-    if (draft.route === undefined || config.routes.get(draft.route)?.require === undefined)
+    if (!isRuled && !draft.isConditional && requireOfRoute(config, draft) === undefined)
       return good(plan && !isExpected ? plan : orderedPlan(draft, moment()))
   }
   const sources = { config, lists: gateway.lists(), catalogue: gateway.catalogue }
-  const request = { client, require: required.value, style, model, isChat: drafting === draftPlan }
+  const { shape } = wanted
+  const facts = shape && { client, style, headers: wanted.headers, shape }
+  const ruled = config.rules && facts ? () => ruledRoute(config, facts) : null
+  const request = { client, require: required.value, style, model, isChat, ruled }
   const permitted = permittedDraft(sources, request, (name) => draftOf(cachedPlan(gateway, config, name, drafting)))
   if (!permitted.ok) return permitted
-  const { draft, require } = permitted.value
-  const plan = orderedPlan(draft, moment())
+  const { draft: all, require } = permitted.value
+  const met = facts ? meetingDraft(all, facts, model) : good(all)
+  if (!met.ok) return met
+  const plan = orderedPlan(met.value, moment())
   return good(require ? { ...plan, require } : plan)
 }
+
+const requireOfRoute = ({ routes }: Config, { route }: PlanDraft): Require | undefined =>
+  route === undefined ? undefined : routes.get(route)?.require
+
+/** The route of the first rule that a request meets; null: none. */
+const ruledRoute = ({ rules = [] }: Config, facts: RequestFacts): string | null =>
+  rules.find(({ when }) => unmet(when, facts) === null)?.route ?? null
 
 const isUnrestricted = (client: PlanRequest['client']): boolean =>
   client.defaultRoute === null && restrictionsOf(client) === null

@@ -38,7 +38,11 @@ export const route = <Ready extends Compatibility>(
   deps: RoutingDeps,
   context: RouteContext,
   spec: AttemptSpec<Ready>,
-): Promise<Routed<Ready> | NotRouted> => new RoutingRun(deps, context, spec).run()
+): Promise<Routed<Ready> | NotRouted> => {
+  const { unmet } = context.plan
+  if (unmet) context.note({ type: 'skipped', targets: unmet, more: 0 })
+  return new RoutingRun(deps, context, spec).run()
+}
 
 /** The outcome of one routing step. */
 type Step<Ready extends Compatibility> =

@@ -26,9 +26,14 @@ test('client headers: values that a server might refuse are left out', () => {
 })
 
 test('client headers: requests that differ in one are not equal', () => {
-  const config = { instances: [{ ...instance('a', ['k']), forwardHeaders: ['x-b', 'x-a'] }, instance('b', ['k'])] }
-  // Only the instances are read.
+  const conditional = { provider: 'b', weight: 1, when: { header: { 'X-D': 'gold' } } }
+  const config = {
+    instances: [{ ...instance('a', ['k']), forwardHeaders: ['x-b', 'x-a'] }, instance('b', ['k'])],
+    routes: new Map([['fast', { name: 'fast', targets: [conditional], fallback: [] }]]),
+  }
+  // Only instances, routes and rules are read.
   const values = (headers: Readonly<Record<string, string>>) => forwardedValues(config as never, lookup(headers))
   assert.notDeepEqual(values({ 'x-a': '1' }), values({ 'x-a': '2' }))
+  assert.notDeepEqual(values({ 'x-d': '1' }), values({ 'x-d': '2' }), 'a condition reads it')
   assert.deepEqual(values({ 'x-c': '1' }), values({ 'x-c': '2' }))
 })

@@ -3,6 +3,7 @@ import type { Config } from '../../core/config.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import { memoizeLast } from '../../core/memoize-last.ts'
 import type { Instance } from '../../core/provider.ts'
+import { conditionHeaders } from '../../policy/routing/when.ts'
 
 /** Client headers forwarded to every provider of the same protocol. They do not identify the client. */
 const OF_PROTOCOL: readonly { readonly name: string; readonly isValid: (value: string) => boolean }[] = [
@@ -73,13 +74,17 @@ export const withheldHeaders = (
 const NONE: readonly string[] = []
 const isPrintable = (value: string): boolean => VALUE.test(value)
 
-const namesOf = memoizeLast((instances: Config['instances']): readonly string[] => [
+const namesOf = memoizeLast((config: Config): readonly string[] => [
   ...new Set([
     ...OF_PROTOCOL.map(({ name }) => name),
-    ...instances.flatMap(({ forwardHeaders = NONE }) => forwardHeaders).toSorted(),
+    ...config.instances.flatMap(({ forwardHeaders = NONE }) => forwardHeaders).toSorted(),
+    ...conditionHeaders(config),
   ]),
 ])
 
-/** The values of all headers that may be forwarded: requests that differ in one of them are not equal. */
-export const forwardedValues = ({ instances }: Config, headers: HeaderLookup): readonly (string | null)[] =>
-  namesOf(instances).map((name) => headers(name) ?? null)
+/**
+ * The values of all headers that may be forwarded, or that conditions of targets read: requests that differ in one of them are not
+ * equal.
+ */
+export const forwardedValues = (config: Config, headers: HeaderLookup): readonly (string | null)[] =>
+  namesOf(config).map((name) => headers(name) ?? null)

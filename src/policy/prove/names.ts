@@ -5,7 +5,7 @@
  */
 import { type Glob, matchesGlob, parseGlob } from '../accounts/glob.ts'
 import type { KeyAccessRules } from '../accounts/key-access.ts'
-import { listModels, type ModelSources, usableInstances } from '../routing/models.ts'
+import { isGlobRoute, listModels, type ModelSources, usableInstances } from '../routing/models.ts'
 import { AUTO } from '../routing/plan.ts'
 
 /** A name that no list has. */
@@ -17,6 +17,8 @@ const FILLINGS = ['', UNLISTED, '-2026-01-01']
 /** The names of a configuration, for every client. */
 export const namesOf = ({ config, lists, catalogue }: ModelSources): ReadonlySet<string> => {
   const names = new Set([AUTO, UNLISTED, ...config.routes.keys()])
+  for (const route of config.routes.values())
+    if (isGlobRoute(route)) for (const name of matching(parseGlob(route.name))) names.add(name)
   for (const { id } of listModels(config, lists, catalogue)) names.add(id)
   for (const { place, globs } of placesIn(config)) {
     names.add(`${place}/`)

@@ -16,6 +16,7 @@ import { type DeclaredFacts, NO_REQUIRE, type Require } from '../../core/data-po
 import type { Instance } from '../../core/provider.ts'
 import { settingsSchema } from '../../core/settings.ts'
 import type { TeamRule } from '../../core/sign-in.ts'
+import type { TargetCondition } from '../../core/target-condition.ts'
 import { claimText, parseClaim } from './claim.ts'
 import { type Proof, prove, wayText } from './prove.ts'
 
@@ -382,3 +383,47 @@ for (const [name, access, fallback, holds] of DISTINCT)
     // The names that its own lists add, for each kind of requests.
     assert.ok(proof.walked.plans <= 150 * 1_000, JSON.stringify(proof.walked))
   })
+
+test('prove: a condition may hold, so its target may be reached, also while those before it work', () => {
+  const parts: Parts = {
+    ...BY_ACCESS,
+    key: {},
+    instances: [at('eu', ['m'], EU_FACTS), at('us', ['n'], { region: 'us', retention: 0 })],
+    more: { settings: settingsSchema.parse({ fallback: 'none', unknownModel: 'reject' }) },
+  }
+  const conditional = (when: TargetCondition): Route => ({
+    name: 'fast',
+    targets: [
+      { provider: 'eu', model: 'm', weight: 1, when },
+      { provider: 'us', model: 'n', weight: 1 },
+    ],
+    fallback: [],
+  })
+  const claim = `${CLAIM.replace('team=health', 'route=fast')}`
+  const { counterexamples } = proofOf({ ...parts, routes: [conditional({ tools: true })] }, claim)
+  assert.deepEqual([counterexamples[0]?.provider, counterexamples[0]?.after], ['us', []])
+})
+
+test('prove: a rule may apply to a name that is not known', () => {
+  const parts: Parts = {
+    ...BY_ACCESS,
+    instances: [at('eu', ['m'], EU_FACTS), at('us', ['other', 'n'], { region: 'us', retention: 0 })],
+    routes: [route('fast', 'us/n')],
+    key: { access: { ...FULL_ACCESS, models: ['eu/*', 'us/n'] } },
+  }
+  const claim = CLAIM.replace('team=health', 'team=health model=auto')
+  assert.ok(proofOf(parts, claim).holds)
+  const rules = [{ when: { media: ['image'] }, route: 'fast' }] as const
+  const { counterexamples } = proofOf({ ...parts, more: { rules } }, claim)
+  assert.equal(counterexamples[0]?.because, 'the route "fast"')
+})
+
+test('prove: a route whose name is a glob is walked by a name that it matches', () => {
+  const routes = [route('claude-*', 'us/n')]
+  const { holds, counterexamples } = proofOf({ ...BY_ACCESS, key: {}, routes }, CLAIM)
+  assert.ok(!holds)
+  assert.ok(
+    counterexamples.some(({ because }) => because === 'the route "claude-*"'),
+    JSON.stringify(counterexamples),
+  )
+})

@@ -1,7 +1,7 @@
 /**
  * Proves or refutes a claim about the data policy: walks what every client may reach by every name, by the code that plans
  * requests. Health only takes targets away or reorders them, so what any state can reach is the whole plan. What a request requires
- * itself only tightens, so it is left out.
+ * itself only tightens, so it is left out. Conditions of targets and rules may hold.
  */
 import type { Client } from '../../core/accounts.ts'
 import type { Require } from '../../core/data-policy.ts'
@@ -231,11 +231,13 @@ class Walk {
       if (style === undefined) continue
       const request = { client, require, style, isChat: drafting === draftPlan, names: NO_NAMES }
       const { groups = [], unnamed = [] } = suspects.get(drafting) ?? {}
-      const names = new Set([...(client.defaultRoute === null ? [] : unnamed), ...own])
+      const ruled = this.#ruledRoutes
+      const isReplaced = client.defaultRoute !== null || ruled.length > 1
+      const names = new Set([...(isReplaced ? unnamed : []), ...own])
       for (const group of groups) for (const name of reach.namesIn(group)) names.add(name)
       for (const name of names) {
         if (this.#found.length >= 10 * MAX_COUNTEREXAMPLES) return
-        this.#check({ ...request, model: name }, drafting, one)
+        for (const route of ruled) this.#check({ ...request, model: name, ruled: () => route }, drafting, one)
         if (this.#plans % STEP === 0) yield
       }
     }
@@ -274,6 +276,11 @@ class Walk {
     }
   }
 
+  /** Where rules may send a request that names no known model; null: no rule applies. */
+  get #ruledRoutes(): readonly (string | null)[] {
+    return [null, ...new Set((this.#input.sources.config.rules ?? []).map(({ route }) => route))]
+  }
+
   #draftOf(drafting: DraftMaker, model: string): Outcome<PlanDraft> {
     return drafting({ ...this.#input.sources, model })
   }
@@ -287,16 +294,15 @@ const isSame = (a: Require, b: Require): boolean =>
     (a.region !== null && b.region !== null && new Set(a.region).symmetricDifference(new Set(b.region)).size === 0))
 
 /** The targets that some state of health can reach. */
-export const reachableIn = ({ groups, onlyFirst }: PlanDraft): readonly Reachable[] => {
+export const reachableIn = ({ groups, onlyFirst, isConditional }: PlanDraft): readonly Reachable[] => {
   const places = new Map<string, Reachable>()
   const before: string[] = []
   const [first] = groups.filter(({ candidates }) => candidates.length > 0)
-  // Only candidates of the provider that is first are tried; with a drawn order each of the first group may be.
-  const firsts = new Set(
-    (first?.strategy === 'priority' ? first.candidates.slice(0, 1) : (first?.candidates ?? [])).map(
-      ({ instance }) => instance,
-    ),
-  )
+  // Only candidates of the provider that is first are tried; with a drawn order each of the first group may be, and with conditions
+  // any.
+  const isFirstFixed = first?.strategy === 'priority' && !isConditional
+  const possible = isConditional ? groups.flatMap(({ candidates }) => candidates) : (first?.candidates ?? [])
+  const firsts = new Set(possible.slice(0, isFirstFixed ? 1 : possible.length).map(({ instance }) => instance))
   for (const { candidates, strategy } of groups) {
     const group: string[] = []
     for (const candidate of candidates) {
@@ -308,7 +314,8 @@ export const reachableIn = ({ groups, onlyFirst }: PlanDraft): readonly Reachabl
           candidate,
           after: onlyFirst ? [] : [...new Set(earlier)].filter((one) => one !== candidate.instance.id),
         })
-      group.push(candidate.instance.id)
+      // A request that does not meet the condition passes over it while it works.
+      if (!candidate.when) group.push(candidate.instance.id)
     }
     before.push(...group)
   }

@@ -32,6 +32,7 @@ const draft = (rest: Partial<PlanDraft> = {}): PlanDraft => ({
   ],
   repeats: false,
   onlyFirst: false,
+  isConditional: false,
   skipped: [
     { provider: 'a', model: 'five', why: '' },
     { provider: 'b', model: 'six', why: '' },

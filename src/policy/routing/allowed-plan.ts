@@ -1,4 +1,4 @@
-/** Removes the targets from a plan that the client's key may not use, and those that do not satisfy the data policy. */
+/** Removes the targets from a plan that the client's key may not use, that do not satisfy the data policy, or whose condition is not met. */
 import type { Require } from '../../core/data-policy.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import type { SkippedTarget } from '../../core/skipped-target.ts'
@@ -6,6 +6,7 @@ import type { Candidate } from '../../core/target.ts'
 import { factsText, lackOf, lackText, missingFacts, requireText } from '../accounts/data-policy.ts'
 import { allowsTarget, type KeyAccessRules } from '../accounts/key-access.ts'
 import { nearestModels, type PlanDraft, quoted } from './plan.ts'
+import { type RequestFacts, unmet } from './when.ts'
 
 /**
  * The draft with allowed targets only. Null: no target that the name refers to is left, so the request is refused, also if
@@ -56,6 +57,35 @@ export const satisfyingDraft = (draft: PlanDraft, require: Require, requested: s
     why: `policy: ${lack}`,
   }))
   return good({ ...left, skipped: [...draft.skipped, ...skipped] })
+}
+
+/**
+ * The draft with the targets whose condition the request meets. Fails with `no_matching_target` if none is left that the name refers
+ * to, also if targets for failover are.
+ */
+export const meetingDraft = (draft: PlanDraft, facts: RequestFacts, requested: string): Outcome<PlanDraft> => {
+  if (!draft.isConditional) return good(draft)
+  const reasons = new Map<Candidate, string>()
+  const left = filtered(draft, (candidate) => {
+    const missed = candidate.when && unmet(candidate.when, facts)
+    if (missed) reasons.set(candidate, missed.text)
+    return !missed
+  })
+  if (left && reasons.size === 0) return good(draft)
+  const targets = [...reasons.keys()]
+    .slice(0, MAX_NAMED.trail)
+    .map(({ instance, model }): SkippedTarget => ({ provider: instance.id, model, key: '', why: 'when' }))
+  if (!left) {
+    const texts = [...new Set(reasons.values())].slice(0, MAX_NAMED.message)
+    const message = `No target of ${quoted(requested)} takes this request: ${texts.join('; ')}.`
+    return bad(fail('no_matching_target', message, { param: 'model', withheld: { targets } }))
+  }
+  const skipped = [...reasons].map(([{ instance, model }, text]) => ({
+    provider: instance.id,
+    model,
+    why: `when: ${text}`,
+  }))
+  return good({ ...left, skipped: [...draft.skipped, ...skipped], unmet: targets })
 }
 
 /** Targets that a message names, and that the trail lists. */

@@ -5,6 +5,7 @@ import type { Require } from '../../core/data-policy.ts'
 import { modelName } from '../../core/model-name.ts'
 import type { Instance } from '../../core/provider.ts'
 import { combined, lackOf } from '../accounts/data-policy.ts'
+import { type Glob, matchesGlob, parseGlob } from '../accounts/glob.ts'
 import { allowsName, allowsTarget, type KeyAccessRules } from '../accounts/key-access.ts'
 
 /** The model lists fetched from providers, by instance id. Absent: not fetched yet, or the provider has no list. */
@@ -44,15 +45,37 @@ export const nameIn = (list: readonly string[] | undefined, model: string): stri
 }
 const normalNames = new WeakMap<readonly string[], ReadonlyMap<string, string>>()
 
-/** The route with this name. Of two that differ only in case, the one with exactly this name, or else the first. */
+/**
+ * The route with this name. Of two that differ only in case, the one with exactly this name, or else the first. Then routes whose
+ * names are globs, the longest first.
+ */
 export const routeNamed = ({ routes }: Pick<Config, 'routes'>, name: string): Route | undefined => {
   const exact = routes.get(name)
   if (exact || routes.size === 0) return exact
   const known = normalRoutes.get(routes) ?? new Map([...routes].reverse().map(([of, route]) => [modelName(of), route]))
   normalRoutes.set(routes, known)
-  return known.get(modelName(name))
+  const normal = modelName(name)
+  return known.get(normal) ?? globsIn(routes).find(({ glob }) => matchesGlob(glob, normal))?.route
 }
 const normalRoutes = new WeakMap<Config['routes'], ReadonlyMap<string, Route>>()
+
+type RouteGlob = { readonly glob: Glob; readonly route: Route }
+
+/** Whether the name of a route stands for several names. */
+export const isGlobRoute = ({ name }: Pick<Route, 'name'>): boolean => name.includes('*')
+
+/** The routes whose names are globs, the longest first. */
+const globsIn = (routes: Config['routes']): readonly RouteGlob[] => {
+  const known = globRoutes.get(routes)
+  if (known) return known
+  const made = [...routes.values()]
+    .filter(isGlobRoute)
+    .toSorted((a, b) => b.name.length - a.name.length)
+    .map((route) => ({ glob: parseGlob(modelName(route.name)), route }))
+  globRoutes.set(routes, made)
+  return made
+}
+const globRoutes = new WeakMap<Config['routes'], readonly RouteGlob[]>()
 
 /**
  * Whether a model of this provider instance is named by the configuration, the provider's own list or the catalogue.
@@ -123,7 +146,7 @@ export const listModels = (
     if (id !== '' && !found.has(id)) found.set(id, { id, owner, ...(facts && { facts }) })
   }
   for (const route of config.routes.values())
-    if (mayUseRoute(sources, limits, route)) add(route.name, GATEWAY, undefined)
+    if (!isGlobRoute(route) && mayUseRoute(sources, limits, route)) add(route.name, GATEWAY, undefined)
   if (rules?.routesOnly) return [...found.values()]
   const all = instances.flatMap((instance) =>
     [...modelsOf(sources, instance)]

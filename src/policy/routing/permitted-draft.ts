@@ -19,8 +19,10 @@ export type DraftRequest = {
   readonly model: string
   /** Names for the error of a name that may not be used; absent: those of the list of models. */
   readonly names?: () => readonly string[]
-  /** A chat request, for which the default route of a key replaces the usual default. */
+  /** A chat request, for which `rules` and the default route of a key replace the usual default. */
   readonly isChat: boolean
+  /** The route of the first rule that the request meets; null: none. */
+  readonly ruled: (() => string | null) | null
 }
 
 /** `require`: what every target satisfies; null: nothing is required. */
@@ -37,11 +39,12 @@ export const permittedDraft = (
   const rules = restrictionsOf(client)
   if (rules && !allowsName(rules.styles, style)) return bad(styleNotAllowed(style))
   const found = draftOf(model)
-  const { defaultRoute } = client
-  const isReplaced = defaultRoute !== null && isChat && found.ok && found.value.by === 'default'
-  const named = isReplaced
-    ? { route: defaultRoute, requested: null, found: draftOf(defaultRoute) }
-    : { route: model, requested: model, found }
+  const isDefault = isChat && found.ok && found.value.by === 'default'
+  const instead = isDefault ? (request.ruled?.() ?? client.defaultRoute) : null
+  const named =
+    instead !== null
+      ? { route: instead, requested: null, found: draftOf(instead) }
+      : { route: model, requested: model, found }
   const require = combined(request.require, routeOf(sources, named.found)?.require)
   const usable = () => listModels(config, lists, catalogue, { rules, require }).map(({ id }) => id)
   const names = request.names ?? usable

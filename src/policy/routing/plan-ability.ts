@@ -11,7 +11,17 @@ import type { Instance, Provider } from '../../core/provider.ts'
 import type { Skipped } from '../../core/skipped-target.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
 import { instancesNamed, modelAt, nameIn, prefixOf, routeNamed, usableInstances } from './models.ts'
-import { AUTO, candidate, emptyRoute, type PlanDraft, type PlanInput, planDraft, quoted, unconfigured } from './plan.ts'
+import {
+  AUTO,
+  candidate,
+  emptyRoute,
+  type PlanDraft,
+  type PlanInput,
+  planDraft,
+  quoted,
+  routeCandidate,
+  unconfigured,
+} from './plan.ts'
 
 /** What a provider must support. */
 export type NeededAbility = {
@@ -159,7 +169,7 @@ const byRoute = (input: AblePlanInput, instances: readonly Instance[], route: Ro
       const isAble = input.needed.modelsOf(instance.provider) !== undefined
       if (!isAble) out(unable(input.needed))
       const model = isAble ? (target.model ?? usualModel(input, instance)) : undefined
-      return model === undefined ? [] : [candidate(instance, model, because, target.weight)]
+      return model === undefined ? [] : [routeCandidate({ instance, model, because }, target)]
     })
   }
   const { strategy = input.config.settings.strategy } = route

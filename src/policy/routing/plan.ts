@@ -51,6 +51,10 @@ export type PlanDraft = {
   /** Only candidates of the first provider instance are tried (`fallback: none`). */
   readonly onlyFirst: boolean
   readonly skipped: readonly Skipped[]
+  /** Some candidate has a condition. */
+  readonly isConditional: boolean
+  /** As in `Plan`. */
+  readonly unmet?: Plan['unmet']
 }
 
 /** Candidates of equal rank, to be ordered by a strategy. */
@@ -82,7 +86,14 @@ export const planDraft = (
   skipped: readonly Skipped[],
 ): PlanDraft => {
   const all = groups.flatMap(({ candidates }) => candidates)
-  return { by, groups, repeats: unique(all).length < all.length, onlyFirst: settings.fallback === 'none', skipped }
+  return {
+    by,
+    groups,
+    repeats: unique(all).length < all.length,
+    onlyFirst: settings.fallback === 'none',
+    skipped,
+    isConditional: all.some(({ when }) => when !== undefined),
+  }
 }
 
 /** The plan for one request: orders each group of the draft by its strategy. */
@@ -91,6 +102,7 @@ export const orderedPlan = (draft: PlanDraft, input: OrderingInput): Plan => {
   const resolved = {
     by: draft.by,
     ...(draft.route !== undefined && { route: draft.route }),
+    ...(draft.unmet && { unmet: draft.unmet }),
     ...(input.random === null && { odds: oddsOf(groups) }),
   }
   const ranked = groups.flatMap(({ candidates, strategy }) => ordered(input, candidates, strategy))
@@ -114,9 +126,9 @@ const oddsOf = (groups: PlanDraft['groups']): NonNullable<Plan['odds']> => {
   return { strategy, shares: new Map(shares) }
 }
 
-/** Whether the order is the same for all requests, so that the plan can be cached too. Prices may change at any time. */
-export const hasFixedOrder = ({ groups }: PlanDraft): boolean =>
-  groups.every(({ candidates, strategy }) => candidates.length < 2 || strategy === 'priority')
+/** Whether the plan is the same for all requests, so that it can be cached too. Prices may change at any time. */
+export const hasFixedOrder = ({ groups, isConditional }: PlanDraft): boolean =>
+  !isConditional && groups.every(({ candidates, strategy }) => candidates.length < 2 || strategy === 'priority')
 
 /** What a model name refers to. `sameAs`: the names under which other providers may have the same model. */
 type ResolvedName = {
@@ -175,7 +187,7 @@ const byRoute = (input: PlanInput, instances: readonly Instance[], route: Route)
     if (found.length === 0)
       skipped.push({ provider: target.provider, model: target.model ?? '', why: 'this provider is not configured' })
     return found.map((instance) =>
-      candidate(instance, target.model ?? usualModel(input, instance), because, target.weight),
+      routeCandidate({ instance, model: target.model ?? usualModel(input, instance), because }, target),
     )
   }
   return {
@@ -243,6 +255,12 @@ export const candidate = (instance: Instance, model: string, because: string, we
   because,
   weight,
 })
+
+/** Builds a candidate for a target of a route. */
+export const routeCandidate = (
+  place: Pick<Candidate, 'instance' | 'model' | 'because'>,
+  { weight, when }: RouteTarget,
+): Candidate => ({ ...place, weight, ...(when && { when }) })
 
 const usualModel = (input: PlanInput, instance: Instance): string => defaultModel(input, instance) ?? input.model
 

@@ -7,6 +7,7 @@ const plannedTarget = z.looseObject({
   provider: z.string(),
   model: z.string(),
   because: z.string(),
+  when: z.string().optional().describe('The condition of the target, which the request meets'),
   share: z.number().optional().describe('Of the requests for which it is first, if requests choose at random'),
   fit: z.boolean().optional().describe('Whether it supports everything the request requires'),
   keys: z

@@ -152,7 +152,7 @@ class AccountsReader {
 
   #price(entry: PriceEntry, index: number): PriceRule {
     const path = ['prices', index]
-    const { provider, model, factor, service, tiers, perCall } = entry
+    const { provider, model, factor, service, tiers, perCall, perUnit } = entry
     const effectiveFrom = this.#values.instant(entry.effectiveFrom, [...path, 'effectiveFrom']) ?? 0
     const id = entry.id ?? fileId('prc', `${provider}\0${model}\0${effectiveFrom}`)
     this.#names.place(id, path)
@@ -166,6 +166,10 @@ class AccountsReader {
       Object.fromEntries(
         Object.entries(of ?? {}).map(([part, price]) => [part, this.#values.perToken(price, [...at, part])]),
       )
+    const dollars = (of: Readonly<Record<string, string | number>>, member: string) =>
+      Object.fromEntries(
+        Object.entries(of).map(([name, price]) => [name, this.#values.dollars(price, [...path, member, name])]),
+      )
     const prices: PriceOverride = {
       ...list(entry.perMillion, [...path, 'perMillion']),
       ...(tiers && {
@@ -175,18 +179,12 @@ class AccountsReader {
         })),
       }),
       ...(service && { service: { ...service } }),
-      ...(perCall && {
-        tools: Object.fromEntries(
-          Object.entries(perCall).map(([tool, price]) => [
-            tool,
-            this.#values.dollars(price, [...path, 'perCall', tool]),
-          ]),
-        ),
-      }),
+      ...(perCall && { tools: dollars(perCall, 'perCall') }),
+      ...(perUnit && { perUnit: dollars(perUnit, 'perUnit') }),
       ...(factor !== undefined && { factor }),
     }
     if (Object.keys(prices).length === 0)
-      this.#report.refuse(path, 'no price', 'factor, perMillion, tiers, service or perCall')
+      this.#report.refuse(path, 'no price', 'factor, perMillion, tiers, service, perCall or perUnit')
     return { id, provider, model, effectiveFrom, prices, managed: 'file' }
   }
 

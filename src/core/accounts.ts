@@ -263,6 +263,11 @@ export type PriceList = TokenPrices & {
    * answer that made such calls, however many.
    */
   readonly tools?: { readonly [name: string]: number } | undefined
+  /**
+   * Nano-dollars per second of audio, character, query and image, in place of the prices of tokens: `{ seconds: 100_000 }`. Images may
+   * have a price by size and by quality: `{ 'images/1024x1024/hd': 80_000_000 }`.
+   */
+  readonly perUnit?: { readonly [unit: string]: number } | undefined
 }
 
 /** Prices that an operator sets for a provider instance and a model. They replace those of the catalogue one by one. */

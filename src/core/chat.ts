@@ -324,6 +324,8 @@ export type Usage = {
   readonly further?: readonly FurtherStep[]
   /** Calls of tools that the provider ran, by name: `{ web_search: 2 }`. */
   readonly toolCalls?: { readonly [name: string]: number }
+  /** What is billed where tokens are not. */
+  readonly units?: UnitCount
   /** The service tier that the upstream used, in lower case: `default`, `flex`, `priority`. */
   readonly serviceTier?: string
   /** The speed of the answer, in lower case: `fast`. */
@@ -334,6 +336,18 @@ export type Usage = {
   readonly reportedCost?: number
   /** The usage object from the upstream. */
   readonly raw?: JsonObject
+}
+
+/** Names of units: seconds of audio, characters of text, images, queries of up to 100 documents. */
+export const UNITS = ['seconds', 'characters', 'images', 'queries'] as const
+
+/** An amount that is billed by its unit. */
+export type UnitCount = {
+  readonly unit: (typeof UNITS)[number]
+  /** Null: unknown. */
+  readonly count: number | null
+  /** Size and quality of images, in lower case: `['1024x1024', 'high']`. */
+  readonly kind?: readonly string[]
 }
 
 /** A step of an answer that is billed beside it. `model`: absent if it is that of the answer. */

@@ -2,6 +2,7 @@
  * Endpoints that are routed and not translated: the bytes of the client reach the provider, but for the name of the model, and its
  * answer reaches the client. One row each. Routes, handlers, the OpenAPI document and the plan follow from it.
  */
+import type { UnitCount } from './chat.ts'
 import type { BodyKind } from './http-exchange.ts'
 
 export type RelayRow = {
@@ -24,6 +25,8 @@ export type RelayRow = {
   readonly events?: { readonly member: string; readonly value: string }
   /** Each attempt is billed as soon as it is begun: another one follows only if the provider has refused it before. */
   readonly isPaidPerAttempt?: true
+  /** What is billed where tokens are not. */
+  readonly unit?: UnitCount['unit']
   /** The members or parts whose text is sent to the model. */
   readonly texts: readonly string[]
   /** The part of a form that has the file; absent: `file`. */
@@ -59,6 +62,7 @@ const images = {
   answer: 'json',
   events: { member: 'stream', value: 'true' },
   isPaidPerAttempt: true,
+  unit: 'images',
   texts: ['prompt'],
   estimate: IMAGE,
 } as const
@@ -83,6 +87,7 @@ export const RELAYS = {
     model: 'model',
     answer: 'text',
     events: { member: 'stream', value: 'true' },
+    unit: 'seconds',
     texts: ['prompt'],
     estimate: AUDIO,
     summary: 'Transcribe speech',
@@ -94,6 +99,7 @@ export const RELAYS = {
     body: 'multipart',
     model: 'model',
     answer: 'text',
+    unit: 'seconds',
     texts: ['prompt'],
     estimate: AUDIO,
     summary: 'Translate speech to English text',
@@ -106,6 +112,7 @@ export const RELAYS = {
     answer: 'bytes',
     events: { member: 'stream_format', value: 'sse' },
     isPaidPerAttempt: true,
+    unit: 'characters',
     texts: ['input', 'instructions'],
     // 15 characters and 21 tokens of audio a second (platform.openai.com/docs/pricing, 2026-11-27: $12 a million, $0.015 a minute).
     estimate: { outputPerInput: 6 },
@@ -137,6 +144,7 @@ export const RELAYS = {
     file: 'image',
     answer: 'json',
     isPaidPerAttempt: true,
+    unit: 'images',
     texts: ['prompt'],
     estimate: IMAGE,
     summary: 'Create variations of an image',
@@ -148,6 +156,7 @@ export const RELAYS = {
     body: 'json',
     model: 'model',
     answer: 'json',
+    unit: 'queries',
     texts: ['query', 'documents'],
     estimate: { outputPerInput: 0 },
     summary: 'Rank documents by their relevance to a query',

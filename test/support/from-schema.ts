@@ -11,7 +11,10 @@ const TEXTS = [
   ...['UTC', 'Europe/Berlin', 'Etc/GMT+3', '+01:00', '-0330'],
   ...['2026-12-01T00:00:00Z', '2026-12-01T00:00:00.125+01:00', '1970-01-01T00:00:00Z', '2026-12-01'],
 ]
-const NAMES = ['a', 'app', 'cost-centre', 'a.b', 'batch', 'web_search', '__proto__', 'x'.repeat(64)]
+const NAMES = [
+  ...['a', 'app', 'cost-centre', 'a.b', 'batch', 'web_search', '__proto__', 'x'.repeat(64)],
+  ...['seconds', 'images/1024x1024/hd'],
+]
 const NUMBERS = [0, 1, 7, 28, 300, 86_400, 86_401, 31_536_000, 0.001, 0.07, 0.85, 1.1, 2.675, 1_000, 100_000, 1e9]
 
 /** Values of a schema. Members with a default are sometimes absent. */

@@ -1,7 +1,7 @@
 /** What the attempts of a call need, from its request. */
 
 import type { Service } from '../../core/accounts.ts'
-import type { ChatRequest, Part } from '../../core/chat.ts'
+import type { ChatRequest, Part, UnitCount } from '../../core/chat.ts'
 import type { EncodedText } from '../../core/encoded-text.ts'
 import { type JsonObject, text } from '../../core/json.ts'
 import type { Plan } from '../../core/target.ts'
@@ -9,6 +9,9 @@ import { namedUsers } from '../../policy/accounts/blocked-users.ts'
 import { tokensOfBytes } from '../../policy/accounts/estimate.ts'
 import { estimateTokens } from '../../policy/routing/estimate-tokens.ts'
 import { choicesOf } from '../../protocols/shared/choices.ts'
+
+/** `count`: as the request shows it; null: only the answer can. */
+export type DemandedUnits = UnitCount & { readonly most: number }
 
 /** What a call needs, before it is corrected for each model. */
 export type CallDemand = {
@@ -33,6 +36,8 @@ export type CallDemand = {
    * `none`: an answer without output tokens. `free`: the call costs nothing.
    */
   readonly output: 'text' | 'requested' | 'none' | 'free'
+  /** What is billed by its unit: its count and kind where the answer states none, and the most that is reserved. */
+  readonly units?: DemandedUnits | undefined
   /** The end user that the request names. */
   readonly endUser: string | null
   /** Other names that it gives the end user; absent: none. */
@@ -80,11 +85,13 @@ type RelayDemand = Pick<TextCall, 'members' | 'plan'> & {
   readonly model: string
   readonly input: number
   readonly output: number
+  readonly units?: DemandedUnits | undefined
 }
 
-export const relayDemand = ({ members, model, plan, input, output }: RelayDemand): CallDemand => ({
+export const relayDemand = ({ members, model, plan, input, output, units }: RelayDemand): CallDemand => ({
   ...plannedFor(plan, model),
   input,
+  units,
   requested: output,
   output: 'requested',
   ...endUsersOf(members),

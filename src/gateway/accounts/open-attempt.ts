@@ -141,7 +141,8 @@ export const planAttempt = (
   const isHard = cells.some(({ budget }) => budget.mode === 'hard')
   const rule = state.rules().unknownPrice
   const unknownPrice = isHard && rule === 'dearest' ? rule : undefined
-  const priced = { instance, model, at, ...estimate, asked, unknownPrice }
+  const units = demand.units && { units: { ...demand.units, count: demand.units.most } }
+  const priced = { instance, model, at, ...estimate, ...units, asked, unknownPrice }
   const estimated = isFree(demand) ? 0 : state.prices().reservation(priced)
   const isUnpriced = estimated === null && isHard && rule !== 'allow'
   const hold = { tokens: isFree(demand) ? 0 : estimate.input + output, cost: estimated ?? 0 }
@@ -188,22 +189,32 @@ export const chargeOf = (
     const known = { reserved: estimate.output, isUnseen, maxOutput: state.rules().maxOutput }
     return owedOutput({ requested: demand.requested, choices: demand.choices, modelMaximum }, known)
   }
-  const { usage, source: usageSource } = chargedUsage(isFree(demand) ? 'shared' : end, {
+  const { usage: counted, source: usageSource } = chargedUsage(isFree(demand) ? 'shared' : end, {
     reported: source?.usage() ?? undefined,
     estimatedInput: () => estimate.input,
     estimatedOutput: () => fixedOutput(demand) || (source ? outputTokens(source.output()) : 0),
     textLength: () => source?.output().length ?? 0,
     owedOutput: owed,
   })
+  const usage = withUnits(counted, demand)
   const answering = source?.model() ?? null
   const priced = { instance, model, answering, at: received, usage, asked, unknownPrice }
   const cost = state.prices().costOfAttempt(priced)
   if (isNothing(usage) && (cost.nano === null || cost.source === 'assumed'))
     return { usage, usageSource, cost: NO_COST }
-  return { usage, usageSource: cost.source === 'assumed' ? 'estimated' : usageSource, cost }
+  if (cost.source === 'assumed') return { usage, usageSource: 'estimated', cost }
+  const isCounted = end === 'answered' && cost.nano !== null && cost.byUnits
+  return { usage, usageSource: isCounted ? 'exact' : usageSource, cost }
 }
 
-const isNothing = ({ input, output }: PricedUsage): boolean => input === 0 && output === 0
+/** With the units of the request, if the answer states none. What used nothing used no units. */
+const withUnits = (usage: PricedUsage, { units }: CallDemand): PricedUsage => {
+  if (usage.units || !units || isNothing(usage)) return usage
+  const { most: _, ...counted } = units
+  return { ...usage, units: counted }
+}
+
+const isNothing = ({ input, output, units }: PricedUsage): boolean => input === 0 && output === 0 && !units
 
 /** No tokens cost nothing, also at an unknown price. */
 const NO_COST = { nano: 0, source: 'catalogue', version: 'none' } as const

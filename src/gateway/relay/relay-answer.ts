@@ -2,7 +2,7 @@
  * How the answer of a relayed endpoint is read: whole, as events or as bytes. The events of a step state its tokens and its end; its text
  * or bytes are forwarded beside them.
  */
-import type { ChatEvent } from '../../core/chat.ts'
+import type { ChatEvent, UnitCount, Usage } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, readJson, text } from '../../core/json.ts'
 import type { Frame, StreamDecoder, StreamStep } from '../../core/protocol.ts'
@@ -12,7 +12,9 @@ import { decodeOpenaiFailure } from '../../protocols/errors/openai-error.ts'
 import { utf8 } from '../../protocols/framing/utf8.ts'
 import { failureIn } from '../../protocols/shared/openai-finish-and-usage.ts'
 import { decodeUsage } from '../../protocols/shared/usage-members.ts'
+import type { TokenUsage } from '../accounts/token-usage.ts'
 import { type AnswerBodyReader, type AnswerFormat, MAX_WHOLE, type ResponseHead } from '../upstream/body-reader.ts'
+import { answerUnits, imagesOf } from './relay-units.ts'
 
 const FINISH: ChatEvent = { type: 'finish', finish: { kind: 'stop', raw: null } }
 /** Content that the gateway does not read. */
@@ -27,21 +29,30 @@ export const asksForEvents = ({ events }: RelayRow, members: JsonObject): boolea
 export const isSentWhole = (row: RelayRow, members: JsonObject): boolean =>
   row.answer !== 'bytes' && !asksForEvents(row, members)
 
-/** The format of an endpoint's answers. `isEvents`: the request asks for events. */
-export const relayFormat = (row: RelayRow, isEvents: boolean): AnswerFormat => ({
+/** How an answer is read. */
+type AskedAnswer = {
+  readonly row: RelayRow
+  /** The request asks for events. */
+  readonly isEvents: boolean
+  /** What is billed where tokens are not. */
+  readonly units: UnitCount | undefined
+}
+
+/** The format of an endpoint's answers. */
+export const relayFormat = (asked: AskedAnswer): AnswerFormat => ({
   decodeFailure: decodeOpenaiFailure,
-  decodeAnswer: (body) => decodeWhole(row, body),
-  decodeStream: () => (isEvents ? new RelayedEvents(row) : UNASKED),
-  readerOf: (head) => readerOf(row, head),
+  decodeAnswer: (body) => decodeWhole(asked, body),
+  decodeStream: () => (asked.isEvents ? new RelayedEvents(asked) : UNASKED),
+  readerOf: (head) => readerOf(asked.row, head),
 })
 
-const decodeWhole = (row: RelayRow, body: Json): readonly ChatEvent[] => {
+const decodeWhole = ({ row, units }: AskedAnswer, body: Json): readonly ChatEvent[] => {
   const { answer } = row
   const failure = failureIn(body)
   if (failure) return [{ type: 'failure', failure }]
   if (answer === 'bytes') return [{ type: 'failure', failure: NO_BYTES }]
   if (answer === 'json' && !isObject(body)) return [{ type: 'failure', failure: NO_OBJECT }]
-  return isObject(body) ? [...usageIn(row, body), FINISH] : [FINISH]
+  return isObject(body) ? [...usageIn(row, body, units && answerUnits(body, units)), FINISH] : [FINISH]
 }
 
 const NO_OBJECT = malformed('it is not a JSON object')
@@ -51,16 +62,28 @@ const UNASKED: StreamDecoder = {
   end: () => [{ type: 'failure', failure: malformed('it is a stream, which the request does not ask for') }],
 }
 
-const usageIn = (row: RelayRow, body: JsonObject): readonly ChatEvent[] => {
+/** Without tokens, those of the request are estimated. */
+const usageIn = (row: RelayRow, body: JsonObject, units: UnitCount | undefined): readonly ChatEvent[] => {
   const usage = decodeUsage(tokensIn(row, body))
+  if (units) return [{ type: 'usage', usage: { ...(usage ?? NO_TOKENS), units } }]
   return usage ? [{ type: 'usage', usage }] : []
 }
+
+const NO_TOKENS = { input: 0, output: 0, unknown: 'output' } as const
 
 /** The tokens that an answer states. Cohere has them in `meta`. Of an answer without output, some servers state the total alone. */
 const tokensIn = ({ estimate }: RelayRow, { usage, meta }: JsonObject): Json | undefined => {
   if (!isObject(usage)) return isObject(meta) ? meta.tokens : undefined
+  const hasOutput = estimate.outputPerInput > 0 || estimate.outputPerResult !== undefined
   const isAlone = usage.prompt_tokens === undefined && usage.input_tokens === undefined
-  return estimate.outputPerInput === 0 && isAlone ? { ...usage, input_tokens: usage.total_tokens ?? null } : usage
+  if (hasOutput || !isAlone || usage.total_tokens === undefined) return usage
+  return { ...usage, input_tokens: usage.total_tokens, output_tokens: 0 }
+}
+
+/** The tokens of an answer: those that it reports, or else these. */
+export const relayUsage = (reported: Usage | null, tokens: Pick<Usage, 'input' | 'output'>): TokenUsage => {
+  if (!reported) return { usage: tokens, estimated: true }
+  return reported.unknown ? { usage: { ...reported, ...tokens }, estimated: true } : { usage: reported }
 }
 
 // ── Answers that are neither JSON nor events ─────────────────────────────────────────────────────────────────────
@@ -114,11 +137,12 @@ const tooLarge = (limit: number): readonly StreamStep[] => [
 
 /** Events of OpenAI's endpoints: `transcript.text.delta`, `speech.audio.done`. The last one has the usage. */
 class RelayedEvents implements StreamDecoder {
-  readonly #row: RelayRow
+  readonly #asked: AskedAnswer
   #isDone = false
+  #images = 0
 
-  constructor(row: RelayRow) {
-    this.#row = row
+  constructor(asked: AskedAnswer) {
+    this.#asked = asked
   }
 
   get done(): boolean {
@@ -135,10 +159,21 @@ class RelayedEvents implements StreamDecoder {
     if (!isObject(body)) return data === '' ? [] : [{ type: 'failure', failure: malformed('an event is not JSON') }]
     if (body.error) return [{ type: 'failure', failure: decodeOpenaiFailure(200, body, () => undefined) }]
     const isLast = /\.(?:done|completed)$/.test(text(body.type) ?? '')
-    return [CONTENT, ...usageIn(this.#row, body), ...(isLast ? [FINISH] : [])]
+    return [
+      CONTENT,
+      ...usageIn(this.#asked.row, body, isLast ? this.#unitsOf(body) : undefined),
+      ...(isLast ? [FINISH] : []),
+    ]
   }
 
   end(): readonly ChatEvent[] {
     return []
+  }
+
+  /** Each image has a last event of its own. */
+  #unitsOf(body: JsonObject): UnitCount | undefined {
+    const { units } = this.#asked
+    if (!units) return undefined
+    return units.unit === 'images' ? imagesOf(++this.#images, body, units) : answerUnits(body, units)
   }
 }

@@ -49,7 +49,7 @@ export class RelayAttempts implements AttemptSpec<PreparedRelay> {
     const { row, request } = input
     this.hedgesProbes = !row.isPaidPerAttempt
     this.isWhole = isSentWhole(row, request.body)
-    this.#format = relayFormat(row, asksForEvents(row, request.body))
+    this.#format = relayFormat({ row, isEvents: asksForEvents(row, request.body), units: request.units })
   }
 
   /** The media type of the answer of a target. */

@@ -15,8 +15,10 @@ import { boundaryIn, type FormPart, formType, readForm } from '../../protocols/f
 import { type Problems, requestedModel, requestFields } from '../../protocols/shared/request-fields.ts'
 import { changedTexts } from '../../protocols/shared/request-texts.ts'
 import type { Eventual } from '../accounts/authority.ts'
+import type { DemandedUnits } from '../accounts/demand.ts'
 import { withTexts } from '../guards/check-request.ts'
 import { readInTurns } from '../upstream/parse-request.ts'
+import { requestUnits, resultsOf } from './relay-units.ts'
 
 /** A relayed request, parsed. */
 export type RelayRequest = {
@@ -30,6 +32,8 @@ export type RelayRequest = {
   readonly mended: readonly string[]
   /** Estimated tokens. */
   readonly tokens: { readonly input: number; readonly output: number }
+  /** What is billed where tokens are not. */
+  readonly units: DemandedUnits | undefined
   /** The body with the name of the model at a provider. */
   readonly bodyFor: (model: string) => RequestBody
   /** The request with other texts, as guards replace them. */
@@ -71,6 +75,7 @@ const parseJsonBody = async (
     source: mended,
     mended: paths,
     tokens: tokensOf(row, body, { file: 0, all: source.bytes?.length ?? source.text.length }),
+    units: requestUnits(row, body, 0),
     bodyFor: (name) => {
       const own = withoutPolicyMembers(body)
       return rewrite(mended, spans, body, own[row.model] === name ? own : { ...own, [row.model]: name })
@@ -116,6 +121,7 @@ const readRelayForm = async (row: RelayRow, form: ReceivedForm): Promise<Outcome
     source: { text: JSON.stringify(body) },
     mended: [],
     tokens: tokensOf(row, body, { file, all: bytes.length }),
+    units: requestUnits(row, body, file),
     bodyFor: (name) => withValues(bytes, fields.value, (field) => (isModel(field) ? name : field.text)),
     withTexts: (replace) => {
       const changed = changedTexts(body, ({ text }) => replace.get(text) ?? text)
@@ -203,9 +209,6 @@ const tokensOf = (
   const input = Math.ceil(text + (bytesPerToken === undefined ? 0 : file / bytesPerToken)) || tokensOfBytes(all)
   return { input, output: Math.ceil(input * outputPerInput + outputPerResult * resultsOf(members)) }
 }
-
-/** The number of results that a request asks for; that of a form is a text. */
-const resultsOf = ({ n }: JsonObject): number => Math.max(1, Math.floor(Number(n)) || 1)
 
 /** The texts of a member: one, a list, or parts of which some are text. */
 const textsIn = (value: Json | undefined): readonly string[] => {

@@ -5,10 +5,11 @@ import type { StreamStep } from '../../core/protocol.ts'
 import type { Sink } from '../../core/stage.ts'
 import type { Cancel, World } from '../../core/world.ts'
 import { passFrame, writeFrame } from '../../protocols/framing/sse.ts'
-import type { TokenUsage } from '../accounts/token-usage.ts'
 import type { CallScope, OngoingAnswer, RunningCall } from '../call/call-lifecycle.ts'
 import type { Routed } from '../routing/router.ts'
+import { relayUsage } from './relay-answer.ts'
 import type { PreparedRelay } from './relay-attempts.ts'
+import type { RelayRequest } from './relay-request.ts'
 
 export type RelayedAnswer = {
   readonly call: RunningCall
@@ -19,8 +20,8 @@ export type RelayedAnswer = {
   readonly isEvents: boolean
   /** ms after which a client that reads nothing is disconnected; 0: never. */
   readonly clientWrite: number
-  /** The tokens, if the answer reports none. */
-  readonly estimated: TokenUsage
+  /** Estimated tokens. */
+  readonly tokens: RelayRequest['tokens']
 }
 
 export class RelayedStream implements Sink<readonly StreamStep[]>, OngoingAnswer {
@@ -126,15 +127,14 @@ export class RelayedStream implements Sink<readonly StreamStep[]>, OngoingAnswer
   }
 
   #settle(failure: Failure | null): void {
-    const { call, routed, estimated } = this.#answer
+    const { call, routed, tokens } = this.#answer
     const { recorder, cancellation } = call
     const { permit, answerStream } = routed
     cancellation.clearDeadline()
     if (!failure) permit.done()
     else if (failure.kind === 'client_gone') permit.release()
     else permit.failed(failure, recorder.id)
-    const usage = answerStream.usage()
-    recorder.used(usage ? { usage } : estimated)
+    recorder.used(relayUsage(answerStream.usage(), tokens))
     if (!failure) return recorder.end('answered', 200)
     const isLeft = failure.kind === 'client_gone'
     // Its count is that of the whole answer, although the client did not receive it.

@@ -14,7 +14,7 @@ import { guardsFor } from '../guards/choose-guards.ts'
 import { keyOrder, type ModelCallDeps, planFor } from '../routing/planner.ts'
 import { routeContextOf } from '../routing/route-context.ts'
 import { type Routed, route } from '../routing/router.ts'
-import { isSentWhole } from './relay-answer.ts'
+import { isSentWhole, relayUsage } from './relay-answer.ts'
 import { type PreparedRelay, RelayAttempts } from './relay-attempts.ts'
 import { parseRelay, type RelayRequest } from './relay-request.ts'
 import { RelayedStream } from './relayed-stream.ts'
@@ -47,7 +47,7 @@ const serve = async (
   const { settings } = config
   const parsed = await parseRelay(row, received, settings.limit, gateway.world.turn)
   if (!parsed.ok) return writeAndRecordError(call, parsed.failure, null)
-  const { model, body: members, tokens } = parsed.value
+  const { model, body: members, tokens, units } = parsed.value
   const isWhole = isSentWhole(row, members)
   const blocked = recorder.received({ model, stream: !isWhole, members, headers: received.headers })
   if (blocked) return writeAndRecordError(call, blocked, null)
@@ -61,7 +61,7 @@ const serve = async (
     drafting: relayDrafts[name],
   })
   if (!plan.ok) return writeAndRecordError(call, plan.failure, null)
-  recorder.account.describe(relayDemand({ members, model, plan: plan.value, ...tokens }))
+  recorder.account.describe(relayDemand({ members, model, plan: plan.value, units, ...tokens }))
   const request = await guarded(gateway, { name, received, call, plan: plan.value, parsed: parsed.value })
   if (!request) return
 
@@ -90,7 +90,7 @@ const serve = async (
       contentType,
       isEvents: contentType.startsWith('text/event-stream'),
       clientWrite: settings.timeout.clientWrite,
-      estimated: { usage: request.tokens, estimated: true },
+      tokens: request.tokens,
     })
     isOngoing = true
     stream.begin()
@@ -131,8 +131,7 @@ const sendWhole = (
   const { recorder } = call
   const { answerStream, permit } = routed
   permit.done()
-  const usage = answerStream.usage()
-  recorder.used(usage ? { usage } : { usage: tokens, estimated: true })
+  recorder.used(relayUsage(answerStream.usage(), tokens))
   recorder.answeredBy(routed)
   const headers = { ...recorder.answerHeaders(), 'content-type': contentType }
   writeAndRecordAnswer(call, answerStream.whole ?? '', { headers })

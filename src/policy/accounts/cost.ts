@@ -2,6 +2,7 @@
 import type { PriceList, PriceOverride, PriceSource, Service, TokenPrices } from '../../core/accounts.ts'
 import type { Usage } from '../../core/chat.ts'
 import { MAX_COST, type Nano } from '../../core/money.ts'
+import { dearestUnitCost, unitCost } from './units.ts'
 
 /** What an attempt used, for pricing. */
 export type PricedUsage = Omit<Usage, 'raw'>
@@ -26,7 +27,13 @@ type PricesOf = (model: string) => PriceOverride | undefined
  * for that reason.
  */
 export type AttemptCost =
-  | { readonly nano: Nano; readonly source: Exclude<PriceSource, 'none'>; readonly version: string }
+  | {
+      readonly nano: Nano
+      readonly source: Exclude<PriceSource, 'none'>
+      readonly version: string
+      /** Units were priced, so that the count of tokens does not matter. */
+      readonly byUnits?: true
+    }
   | { readonly nano: null; readonly source: 'none'; readonly version: null }
 
 const UNKNOWN: AttemptCost = { nano: null, source: 'none', version: null }
@@ -39,11 +46,20 @@ export const costOf = ({ usage, catalogue, override, usual, asked, pricesOf }: P
   const stated = reportedCost === undefined ? null : rounded(reportedCost)
   if (stated !== null) return { nano: stated, source: 'upstream', version: UPSTREAM }
   const prices = effectivePrices(catalogue?.prices, override?.prices, usual)
-  const nano = prices && rounded(exactCost(usage, prices, asked) + furtherCost(usage, prices, { asked, pricesOf }))
-  if (nano === undefined || nano === null) return UNKNOWN
-  if (override) return { nano, source: 'override', version: override.version }
-  return catalogue ? { nano, source: 'catalogue', version: catalogue.version } : UNKNOWN
+  if (!prices) return UNKNOWN
+  const ofUnits = unitCost(usage.units, prices)
+  const nano = rounded(
+    ofUnits === undefined
+      ? exactCost(usage, prices, asked) + furtherCost(usage, prices, { asked, pricesOf })
+      : ofUnits * (prices.factor ?? 1),
+  )
+  if (nano === null) return UNKNOWN
+  const byUnits = ofUnits === undefined ? undefined : BY_UNITS
+  if (override) return { nano, source: 'override', version: override.version, ...byUnits }
+  return catalogue ? { nano, source: 'catalogue', version: catalogue.version, ...byUnits } : UNKNOWN
 }
+
+const BY_UNITS = { byUnits: true } as const
 
 /**
  * The prices of the catalogue, with those of an override in their place. Undefined if there are neither. `usual`: factors of
@@ -77,7 +93,9 @@ const overridden = (catalogue: PriceList, override: PriceOverride): PriceOverrid
   const set = Object.fromEntries(Object.entries(override).filter(([, value]) => value !== undefined))
   // A tier of the catalogue must not replace a price that the operator has set.
   const tiers = catalogue.tiers?.map((tier) => ({ ...tier, ...set, above: tier.above }))
-  return { ...catalogue, ...(tiers && { tiers }), ...set }
+  // Tokens with a price of the operator are billed, and no units.
+  const perUnit = set.input === undefined && set.output === undefined ? catalogue.perUnit : undefined
+  return { ...catalogue, perUnit, ...(tiers && { tiers }), ...set }
 }
 
 /**
@@ -85,11 +103,13 @@ const overridden = (catalogue: PriceList, override: PriceOverride): PriceOverrid
  * is assumed to be cached.
  */
 export const reservationOf = (
-  { input, output }: Pick<PricedUsage, 'input' | 'output'>,
+  { input, output, units }: Pick<PricedUsage, 'input' | 'output' | 'units'>,
   prices: PriceOverride | undefined,
   asked?: Service,
 ): Nano | null => {
-  const exact = prices && exactCost({ input, output }, prices, asked)
+  const ofUnits = prices && dearestUnitCost(units, prices)
+  const ofTokens = prices && ofUnits === undefined ? exactCost({ input, output }, prices, asked) : undefined
+  const exact = ofUnits === undefined ? ofTokens : ofUnits * (prices?.factor ?? 1)
   return exact === undefined || !(exact >= 0) ? null : Math.min(MAX_COST, Math.ceil(exact - tolerance(exact)))
 }
 

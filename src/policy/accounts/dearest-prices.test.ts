@@ -31,18 +31,18 @@ const rule = (provider: string, model: string, prices: PriceRule['prices']): Pri
 
 test('dearest prices: each is the dearest of any model, tier and maker', () => {
   assert.deepEqual(dearestPrices(catalogue, [], instance('shop')), {
-    ...{ input: 30, output: 60, cacheRead: 1, service: { fast: 2 }, tools: { web_search: 7 } },
+    ...{ input: 30, output: 60, cacheRead: 1, service: { fast: 2 }, tools: { web_search: 7 }, perUnit: {} },
   })
   const sells = instance('shop', { makers: ['maker'] })
   assert.deepEqual(dearestPrices(catalogue, [], sells), {
-    ...{ input: 30, output: 90, cacheRead: 1, service: { fast: 6, us: 1.1 }, tools: { web_search: 7 } },
+    ...{ input: 30, output: 90, cacheRead: 1, service: { fast: 6, us: 1.1 }, tools: { web_search: 7 }, perUnit: {} },
   })
 })
 
 test('dearest prices: rules count too, and a factor only where it raises them', () => {
   const rules = [rule('shop', 'own', { output: 80, factor: 2 }), rule('other', '*', { input: 900, output: 900 })]
   assert.deepEqual(dearestPrices(catalogue, rules, instance('shop')), {
-    ...{ input: 60, output: 160, cacheRead: 2, service: { fast: 2 }, tools: { web_search: 14 } },
+    ...{ input: 60, output: 160, cacheRead: 2, service: { fast: 2 }, tools: { web_search: 14 }, perUnit: {} },
   })
   assert.equal(dearestPrices(catalogue, [rule('shop', '*', { factor: 0.5 })], instance('shop'))?.input, 30)
   assert.equal(dearestPrices(catalogue, [rule('local', 'm', { input: 1, output: 3 })], instance('local'))?.output, 3)

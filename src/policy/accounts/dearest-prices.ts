@@ -39,6 +39,7 @@ export const dearestPrices = (
     ...found,
     service: dearest(all.map(([{ service }]) => [service, 1] as const)),
     tools: dearest(all.map(([{ tools }, by]) => [tools, by] as const)),
+    perUnit: dearest(all.map(([{ perUnit }, by]) => [perUnit, by] as const)),
   }
 }
 

@@ -1,5 +1,6 @@
 /** The prices of all models at one time: those of the catalogue, and those that operators set in their place. */
 import type { PriceList, PriceOverride, PriceRule, Service, TokenPrices } from '../../core/accounts.ts'
+import type { UnitCount } from '../../core/chat.ts'
 import type { Catalogue, CataloguePrices } from '../../core/config.ts'
 import { type ModelNames, modelName, modelNames } from '../../core/model-name.ts'
 import type { Nano } from '../../core/money.ts'
@@ -38,6 +39,8 @@ export type PriceBook = {
     attempt: PricedModel & {
       readonly input: number
       readonly output: number
+      /** At most. */
+      readonly units?: UnitCount
       readonly asked?: Service
       readonly unknownPrice?: UnknownPrice | undefined
     },
@@ -260,16 +263,16 @@ const byPrecedence = (one: RuleWithGlobs, other: RuleWithGlobs): number => {
   return 0
 }
 
-/** Input and output have a price, and no price is above 0. */
+/** Input and output or units have a price, and no price is above 0. */
 const areFree = (prices: PriceOverride | undefined): boolean => {
-  if (prices?.input === undefined || prices.output === undefined) return false
-  const { tools, tiers, factor } = prices
+  if (!prices || ((prices.input === undefined || prices.output === undefined) && !prices.perUnit)) return false
+  const { tools, tiers, factor, perUnit } = prices
   const isNothing = (price: number | undefined) => price === undefined || price === 0
   const lists: readonly TokenPrices[] = [prices, ...(tiers ?? [])]
   return (
     factor === 0 ||
     (lists.every((list) => TOKEN_PRICES.every((name) => isNothing(list[name]))) &&
-      Object.values(tools ?? {}).every(isNothing))
+      [tools, perUnit].every((own) => Object.values(own ?? {}).every(isNothing)))
   )
 }
 

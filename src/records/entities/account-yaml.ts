@@ -109,7 +109,7 @@ const budgetEntry = (budget: Budget, references: RecordReferences): YamlEntry =>
 }
 
 const priceEntry = ({ id, provider, model, effectiveFrom, prices }: PriceRule): YamlEntry => {
-  const { factor, service, tiers, tools, ...tokens } = prices
+  const { factor, service, tiers, tools, perUnit, ...tokens } = prices
   return {
     id: unlessDerived(id, fileId('prc', `${provider}\0${model}\0${effectiveFrom}`)),
     provider,
@@ -119,9 +119,13 @@ const priceEntry = ({ id, provider, model, effectiveFrom, prices }: PriceRule): 
     service,
     perMillion: perMillion(tokens),
     tiers: tiers?.map(({ above, ...rest }) => ({ above, perMillion: perMillion(rest) })),
-    perCall: tools && Object.fromEntries(Object.entries(tools).map(([tool, price]) => [tool, dollars(price)])),
+    perCall: tools && inDollars(tools),
+    perUnit: perUnit && inDollars(perUnit),
   }
 }
+
+const inDollars = (prices: Readonly<Record<string, number>>): YamlEntry =>
+  Object.fromEntries(Object.entries(prices).map(([name, price]) => [name, dollars(price)]))
 
 const TOKENS = 1_000_000
 

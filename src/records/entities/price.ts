@@ -29,6 +29,10 @@ const TIERS = 'other prices for requests with more than `above` input tokens'
 const PER_CALL =
   'dollars per call of a tool that the provider runs, such as { web_search: 0.01 }; with `_prompt` (web_search_prompt) per answer with such calls'
 
+const UNIT_NAME = z.string().regex(/^(?:seconds|characters|queries|images(?:\/[a-z0-9_.:-]{1,40}){0,2})$/)
+const PER_UNIT =
+  'dollars per second of audio, character, query or image, in place of the prices of tokens, such as { seconds: 0.0001 }; images also by size and quality: { "images/1024x1024/high": 0.167 }'
+
 /** In both forms. */
 const provider = TEXT.describe('provider')
 const model = TEXT.describe('models of the provider, by name or glob')
@@ -69,6 +73,10 @@ export const PRICE_ENTRY = z.strictObject({
     .record(z.string(), written.meta({ allowed: 'dollars per call, such as 0.01' }))
     .optional()
     .describe(PER_CALL),
+  perUnit: z
+    .record(UNIT_NAME, written.meta({ allowed: 'dollars per unit, such as 0.0001' }))
+    .optional()
+    .describe(PER_UNIT),
 })
 export type PriceEntry = z.output<typeof PRICE_ENTRY>
 
@@ -103,6 +111,7 @@ export const PRICE_BODY = z.strictObject({
         .describe(TIERS),
       service,
       perCall: z.record(z.string(), z.number().min(0).max(MOST_DOLLARS)).optional().describe(PER_CALL),
+      perUnit: z.record(UNIT_NAME, z.number().min(0).max(MOST_DOLLARS)).optional().describe(PER_UNIT),
     })
     .refine((prices) => Object.keys(prices).length > 0, 'Set at least one price or a factor.')
     .describe('in dollars per million tokens; they replace those of the catalogue one by one'),
@@ -134,12 +143,13 @@ export const priceRuleOf = ({
   effective_from,
   prices,
 }: PriceBody): Omit<PriceRule, 'id' | 'managed'> => {
-  const { factor: whole, tiers, service: factors, perCall, ...parts } = prices
+  const { factor: whole, tiers, service: factors, perCall, perUnit, ...parts } = prices
   const override: PriceOverride = {
     ...eachPart(parts, perToken),
     ...(tiers && { tiers: tiers.map(({ above, ...rest }) => ({ above, ...eachPart(rest, perToken) })) }),
     ...(factors && { service: factors }),
     ...(perCall && { tools: eachValue(perCall, (dollars) => Math.round(dollars * NANO)) }),
+    ...(perUnit && { perUnit: eachValue(perUnit, (dollars) => Math.round(dollars * NANO)) }),
     ...(whole !== undefined && { factor: whole }),
   }
   return {
@@ -157,7 +167,7 @@ export const priceBodyOf = ({
   effectiveFrom,
   prices,
 }: Omit<PriceRule, 'id' | 'managed'>): PriceBody => {
-  const { factor: whole, tiers, service: factors, tools, ...parts } = prices
+  const { factor: whole, tiers, service: factors, tools, perUnit, ...parts } = prices
   return {
     provider: instance,
     model: models,
@@ -168,6 +178,7 @@ export const priceBodyOf = ({
       ...(tiers && { tiers: tiers.map(({ above, ...rest }) => ({ above, ...eachPart(rest, inDollars) })) }),
       ...(factors && { service: { ...factors } }),
       ...(tools && { perCall: eachValue(tools, (nano) => nano / NANO) }),
+      ...(perUnit && { perUnit: eachValue(perUnit, (nano) => nano / NANO) }),
     },
   }
 }

@@ -1,4 +1,5 @@
 import type { Ability, Accepts, MemberLimits } from './accepts.ts'
+import type { BetaRules } from './betas.ts'
 import type { CacheMark } from './cache-mark.ts'
 import type { UpstreamProtocolName, Usage } from './chat.ts'
 import type { DeclaredFacts } from './data-policy.ts'
@@ -136,6 +137,27 @@ export type ProtocolSupport = {
   readonly lacks?: readonly Ability[]
   /** The path for responses stores no responses, so `previous_response_id` cannot be used there. */
   readonly stateless?: true
+  /** What is around the format's bodies and events at this path. Absent: nothing. */
+  readonly envelope?: Envelope
+  /** The betas that it takes. Absent: those of the client are forwarded. */
+  readonly betas?: BetaRules
+  /** How it counts the tokens of a request. Absent: as the format does. */
+  readonly counts?: CountingPath
+}
+
+/** `bedrock-invoke`: errors of AWS, and events in the chunks of Amazon's event stream. */
+export type Envelope = 'bedrock-invoke'
+
+/** A path that counts tokens. */
+export type CountingPath = {
+  /** As `path` of a protocol. */
+  readonly path: string
+  /** The name of a model in the path. Absent: the same. */
+  readonly model?: (model: string) => string
+  /** The text of the call's body for that of the request. `model`: its name there. */
+  readonly body: (request: string, model: string) => string
+  /** Reads the count from the answer. Absent: as the format does. */
+  readonly read?: (answer: Json) => number | undefined
 }
 
 /** Embeddings support of a provider. */

@@ -3,7 +3,8 @@ import type { ClientProtocolName, UpstreamProtocolName } from '../core/chat.ts'
 import type { HeaderLookup } from '../core/headers.ts'
 import type { JsonObject } from '../core/json.ts'
 import type { ClientProtocol, Protocol, UpstreamProtocol } from '../core/protocol.ts'
-import { anthropicMessages } from './anthropic-messages/index.ts'
+import type { Envelope, ProtocolSupport } from '../core/provider.ts'
+import { anthropicMessages, bedrockInvoke } from './anthropic-messages/index.ts'
 import { bedrockConverse } from './bedrock-converse/index.ts'
 import { cohere } from './cohere/index.ts'
 import { gemini } from './gemini/index.ts'
@@ -47,6 +48,12 @@ export const upstreamProtocols: { readonly [name in UpstreamProtocolName]: Upstr
   mistral,
   ollama,
 }
+
+const inEnvelope: { readonly [name in Envelope]: UpstreamProtocol } = { 'bedrock-invoke': bedrockInvoke }
+
+/** The format of a provider's path. */
+export const protocolOf = ({ protocol, envelope }: ProtocolSupport): UpstreamProtocol =>
+  envelope ? inEnvelope[envelope] : upstreamProtocols[protocol]
 
 /** The client format that recognises a request without a stated style; chat completions, if none does. */
 export const recognised = (body: JsonObject, headers: HeaderLookup): ClientProtocol =>

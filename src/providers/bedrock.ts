@@ -1,8 +1,20 @@
+import { toBase64 } from '../core/base64.ts'
 import type { ErrorTable } from '../core/error-table.ts'
-import type { PricedAs, Provider, Variables } from '../core/provider.ts'
+import { isObject, number } from '../core/json.ts'
+import { withoutMember } from '../core/json-edit.ts'
+import type { CountingPath, PricedAs, Provider, Variables } from '../core/provider.ts'
 import { withoutSlashes } from '../core/trailing-slashes.ts'
+import anthropic from './anthropic.ts'
+import { claudeName, onlyAtAnthropic } from './quirks/claude.ts'
+import { BEDROCK_BETAS } from './quirks/claude-betas.ts'
 import { CLAUDE_IN_REGION, REGIONAL } from './quirks/regional-prices.ts'
-import { encryptedReasoningModels, onlyResponses, type RequestQuirk, reasoningModels } from './quirks/request.ts'
+import {
+  encryptedReasoningModels,
+  inOrder,
+  onlyResponses,
+  type RequestQuirk,
+  reasoningModels,
+} from './quirks/request.ts'
 
 /** A region's endpoint. Region names are letters, digits and hyphens; anything else could change the host. */
 const regional = ({ REGION }: Variables): string | undefined =>
@@ -55,6 +67,42 @@ const OPENAIS = /(?:^|\.)openai\.gpt-(?!oss)/
 const openaiQuirks: RequestQuirk = (body, model, lost, protocol) =>
   reasoningModels(body, model.slice(model.indexOf('openai.') + 'openai.'.length), lost, protocol)
 
+/** Claude, by its id, an inference profile or the ARN of either. An application's profile does not name its model. */
+const CLAUDE = /(?:^|[./])anthropic\.claude-/
+
+/**
+ * InvokeModel has the model and the stream in its path, and the version in its body
+ * (docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages-request-response.html, 2026-11-28). It
+ * refuses `disable_parallel_tool_use` (vercel/ai#11878, 2026-01-19).
+ */
+const claudeQuirks: RequestQuirk = (body, model, lost, protocol) => {
+  if (protocol !== 'anthropic-messages') return body
+  const fitted = onlyAtAnthropic(
+    anthropic.quirks.requestBody(body, claudeName(model), lost, protocol),
+    model,
+    lost,
+    protocol,
+  )
+  const { tool_choice: choice } = fitted
+  const isSerial = isObject(choice) && choice.disable_parallel_tool_use === true
+  if (isSerial) lost('tool_choice.disable_parallel_tool_use')
+  return {
+    ...withoutMember(fitted, 'model', 'stream'),
+    ...(isObject(choice) && { tool_choice: withoutMember(choice, 'disable_parallel_tool_use') }),
+    anthropic_version: 'bedrock-2023-05-31',
+  }
+}
+
+/** Counts by the id of the model: inference profiles are refused (docs.aws.amazon.com/bedrock/latest/userguide/count-tokens.html, 2026-11-28). */
+const counts: CountingPath = {
+  path: '/model/{model}/count-tokens',
+  model: (model) => model.slice(model.lastIndexOf('/') + 1).replace(REGION, ''),
+  body: (request) => JSON.stringify({ input: { invokeModel: { body: toBase64(request) } } }),
+  read: (answer) => (isObject(answer) ? number(answer.inputTokens) : undefined),
+}
+
+const REGION = /^[a-z-]{2,6}\.(?=anthropic\.)/
+
 /** The address ends before any version; a base URL of the compatible endpoint is accepted too. */
 const hostOnly = (url: string): string => withoutSlashes(url).replace(/\/openai\/v1$/, '')
 
@@ -73,6 +121,15 @@ export default {
   normalizeBaseUrl: hostOnly,
   speaks: [
     { protocol: 'bedrock-converse' },
+    {
+      protocol: 'anthropic-messages',
+      path: '/model/{model}/invoke',
+      streamPath: '/model/{model}/invoke-with-response-stream',
+      models: CLAUDE,
+      envelope: 'bedrock-invoke',
+      betas: BEDROCK_BETAS,
+      counts,
+    },
     { protocol: 'openai-responses', path: '/openai/v1/responses', models: OPENAIS },
   ],
   alsoSpeaks: [{ protocol: 'openai-chat', path: '/openai/v1/chat/completions' }],
@@ -87,6 +144,6 @@ export default {
   defaultModel: 'openai.gpt-oss-120b-1:0',
   variables: { REGION: null },
   variableAliases: { REGION: ['AWS_REGION', 'AWS_DEFAULT_REGION'] },
-  quirks: { requestBody: onlyResponses(openaiQuirks), errors },
-  note: 'Called with Converse; GPT-5.4 and later of OpenAI, which Converse lacks, with the responses API. `BEDROCK_STYLES=chat` uses its OpenAI-compatible endpoint (gpt-oss only). `BEDROCK_REGION` (or `AWS_REGION`) is required. Without a key, the AWS credentials of the environment, profile or role are used if `BEDROCK_REGION` is set or `PROVIDERS` lists `bedrock`. Newer models are addressed by an inference profile (`us.anthropic.…`, `global.…`) or its ARN.',
+  quirks: { requestBody: inOrder(onlyResponses(openaiQuirks), claudeQuirks), errors },
+  note: 'Claude models are called in their own format, by InvokeModel (with `BEDROCK_STYLES=bedrock` by Converse); others with Converse; GPT-5.4 and later of OpenAI, which Converse lacks, with the responses API. `BEDROCK_STYLES=chat` uses its OpenAI-compatible endpoint (gpt-oss only). `BEDROCK_REGION` (or `AWS_REGION`) is required. Without a key, the AWS credentials of the environment, profile or role are used if `BEDROCK_REGION` is set or `PROVIDERS` lists `bedrock`. Newer models are addressed by an inference profile (`us.anthropic.…`, `global.…`) or its ARN.',
 } satisfies Provider

@@ -3,6 +3,8 @@ import { withoutMember } from '../core/json-edit.ts'
 import type { Provider, Variables } from '../core/provider.ts'
 import anthropic from './anthropic.ts'
 import gemini from './gemini.ts'
+import { claudeName, onlyAtAnthropic } from './quirks/claude.ts'
+import { VERTEX_BETAS } from './quirks/claude-betas.ts'
 import { CLAUDE_IN_REGION, GEMINI_IN_REGION, REGIONAL } from './quirks/regional-prices.ts'
 import type { RequestQuirk } from './quirks/request.ts'
 
@@ -37,6 +39,8 @@ const CLAUDE = /^(?:anthropic\/)?claude-/
 const bareModel = (path: string): string =>
   path.replace('/models/google%2F', '/models/').replace('/models/anthropic%2F', '/models/').replace('%40', '@')
 
+const bareName = (model: string): string => model.slice(model.lastIndexOf('/') + 1)
+
 /** The model is in the path, the version in the body (recordings vertex-messages-*). */
 const claudeBody = (body: JsonObject): JsonObject => ({
   ...withoutMember(body, 'model'),
@@ -47,7 +51,7 @@ const claudeBody = (body: JsonObject): JsonObject => ({
 const claudeQuirks: RequestQuirk = (body, model, lost, protocol) =>
   protocol === 'anthropic-messages'
     ? claudeBody(
-        anthropic.quirks.requestBody(body, model.replace(/^anthropic\//, '').replace('@', '-'), lost, protocol),
+        onlyAtAnthropic(anthropic.quirks.requestBody(body, claudeName(model), lost, protocol), model, lost, protocol),
       )
     : body
 
@@ -84,6 +88,11 @@ export default {
       path: '/publishers/anthropic/models/{model}:rawPredict',
       streamPath: '/publishers/anthropic/models/{model}:streamRawPredict',
       models: CLAUDE,
+      betas: VERTEX_BETAS,
+      counts: {
+        path: '/publishers/anthropic/models/count-tokens:rawPredict',
+        body: (request, model) => `{"model":${JSON.stringify(bareName(model))},${request.slice(1)}`,
+      },
     },
   ],
   auth: {

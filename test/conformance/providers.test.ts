@@ -292,7 +292,7 @@ const schemaOf = (protocol: ProtocolName): readonly [SchemaName, string] => {
 }
 
 /** Paths that select streaming, where the path has the model. */
-const STREAM_PATH = /:streamGenerateContent\?|:streamRawPredict$|\/converse-stream$/
+const STREAM_PATH = /:streamGenerateContent\?|:streamRawPredict$|\/converse-stream$|\/invoke-with-response-stream$/
 
 /** The body as published: on Vertex, Claude's model is in the path and the version of the format in the body. */
 const asPublished = ({ anthropic_version: version, ...body }: JsonObject, model: string): JsonObject =>
@@ -385,7 +385,11 @@ const BY_MODEL = [
   ['bedrock', 'openai.gpt-5.5', '/openai/v1/responses'],
   ['bedrock', 'us.openai.gpt-5.6-luna', '/openai/v1/responses'],
   ['bedrock', 'openai.gpt-oss-120b-1:0', '/model/openai.gpt-oss-120b-1%3A0/converse'],
-  ['bedrock', 'us.anthropic.claude-sonnet-4-5-20250929-v1:0', '/converse'],
+  [
+    'bedrock',
+    'us.anthropic.claude-sonnet-4-5-20250929-v1:0',
+    '/model/us.anthropic.claude-sonnet-4-5-20250929-v1%3A0/invoke',
+  ],
 ] as const
 
 for (const [name, model, path] of BY_MODEL) {

@@ -98,6 +98,7 @@ const usual: Script = (request): Act => {
 const { upstream, gateway, speak, lastRequest } = await startConversation(usual, MODEL, (url) => ({
   BEDROCK_API_KEY: KEY,
   BEDROCK_BASE_URL: url,
+  BEDROCK_STYLES: 'bedrock',
   CIRCUIT_CONSECUTIVE_FAILURES: '100',
 }))
 const openai = new OpenAI({ baseURL: gateway.base, apiKey: 'any', maxRetries: 0 })
@@ -283,7 +284,12 @@ describe('bedrock: a broken stream never ends cleanly', () => {
   for (const [name, act, status, code] of early)
     test(`before any content: ${name}`, async () => {
       const own = await start({
-        env: { BEDROCK_API_KEY: KEY, BEDROCK_BASE_URL: upstream.url, RETRY_MAX_ATTEMPTS: '1' },
+        env: {
+          BEDROCK_API_KEY: KEY,
+          BEDROCK_BASE_URL: upstream.url,
+          BEDROCK_STYLES: 'bedrock',
+          RETRY_MAX_ATTEMPTS: '1',
+        },
       })
       upstream.play(() => act)
       try {

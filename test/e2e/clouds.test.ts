@@ -534,7 +534,7 @@ describe('clouds: Google, the metadata server', () => {
       },
     ))
 
-  test("Claude with Anthropic's SDK: streamed unchanged, tokens estimated", () => {
+  test("Claude with Anthropic's SDK: streamed unchanged, betas that Vertex takes, tokens counted", () => {
     const sse = (type: string, more: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`
     const { content: _, ...message } = messagesAnswer
     const pieces = [
@@ -552,6 +552,8 @@ describe('clouds: Google, the metadata server', () => {
           if (request.headers.authorization !== `Bearer ${TOKEN}`) return refuse(401, 'not signed in')
           if (request.path.endsWith('/models/claude-sonnet-4-5@20250929:streamRawPredict'))
             return { do: 'stream', pieces }
+          if (request.path.endsWith('/models/count-tokens:rawPredict') && !request.headers['anthropic-beta'])
+            return { do: 'answer', body: { input_tokens: 4_321 } }
           return {
             do: 'answer',
             status: 404,
@@ -568,7 +570,7 @@ describe('clouds: Google, the metadata server', () => {
           messages: [{ role: 'user' as const, content: 'hello' }],
         }
         const whole = await client.beta.messages
-          .stream({ ...request, max_tokens: 9, betas: ['b-2026-01-01'] })
+          .stream({ ...request, max_tokens: 9, betas: ['b-2026-01-01', 'context-1m-2025-08-07', 'effort-2025-11-24'] })
           .finalMessage()
         assert.deepEqual(whole.content, messagesAnswer.content)
         const seen = upstream.requests[0]
@@ -578,8 +580,18 @@ describe('clouds: Google, the metadata server', () => {
           stream: true,
           anthropic_version: 'vertex-2023-10-16',
         })
-        assert.equal(seen?.headers['anthropic-beta'], 'b-2026-01-01')
-        assert.ok((await client.messages.countTokens(request)).input_tokens > 0)
+        assert.equal(seen?.headers['anthropic-beta'], 'context-1m-2025-08-07')
+        assert.equal(
+          (await client.beta.messages.countTokens({ ...request, betas: ['context-1m-2025-08-07'] })).input_tokens,
+          4_321,
+        )
+        const counted = upstream.requests.at(-1)
+        assert.equal(counted?.path, `${PROJECT_PATH}/publishers/anthropic/models/count-tokens:rawPredict`)
+        assert.deepEqual(counted?.json, {
+          model: 'claude-sonnet-4-5@20250929',
+          messages: request.messages,
+          anthropic_version: 'vertex-2023-10-16',
+        })
         const status = JSON.parse(await get(`${gateway.url}/providers/status`))
         assert.equal(status.data[0].status, 'available')
       },

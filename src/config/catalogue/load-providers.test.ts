@@ -25,9 +25,9 @@ test('providers: are in their order, with the best-known vendors first', () => {
     'cohere',
     'azure-openai',
     'bedrock',
+    'bedrock-mantle',
     'vertex',
     'ollama',
-    'vllm',
   ])
 })
 

@@ -219,8 +219,12 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     return true
   }
 
-  /** Whether to retry the same target without the member it refused. Never for an essential member. */
+  /** Whether to retry the same target without the betas or the member that it refused. Never for an essential member. */
   #mayRetryWithoutMember({ candidate }: Target, failure: Failure): boolean {
+    if (this.#refused.leaveOutBetas(candidate, failure, this.#prepared.get(candidate)?.at(-1)?.prepared?.betas)) {
+      this.#variants.refusedMore(candidate)
+      return true
+    }
     const member = refusedMember(failure, optionalIn(this.#prepared.get(candidate)))
     if (!member || !this.#refused.mayLeaveOut(candidate, member) || isOwnFault(this.#inbound, failure))
       return this.#refused.forgetGuesses(candidate)

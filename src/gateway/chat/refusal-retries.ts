@@ -1,6 +1,9 @@
 /** Retries of a target without what its model refused: members, or the signatures that an error identified. */
+import type { SentBetas } from '../../core/betas.ts'
+import type { Failure } from '../../core/failure.ts'
 import type { Json } from '../../core/json.ts'
 import type { Candidate } from '../../core/target.ts'
+import { BETA_HEADER, refusedBetas } from '../../policy/routing/betas.ts'
 import type { RefusedMember } from '../../protocols/errors/refused-member.ts'
 import type { UpstreamHealth } from '../health/upstream-health.ts'
 
@@ -32,6 +35,13 @@ export class RefusalRetries {
     if (certain) return
     this.#guesses ??= []
     this.#guesses.push({ candidate, path, value })
+  }
+
+  /** Remembers refused betas, without which the target is retried. False: the failure refuses none. */
+  leaveOutBetas(candidate: Candidate, failure: Failure, betas: SentBetas | undefined): boolean {
+    const refused = betas ? refusedBetas(failure, betas) : []
+    for (const beta of refused) this.#refusals.noteMember(candidate, BETA_HEADER, beta)
+    return refused.length > 0
   }
 
   /** The model refuses the request without the members that its sentences mentioned, too: they are no longer left out. */

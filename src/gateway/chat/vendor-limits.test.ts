@@ -646,8 +646,8 @@ const ADAPTED: readonly Adapted[] = [
     'us.anthropic.claude-opus-4-7-v1:0',
     'openai-chat',
     chat({ temperature: 0.7, top_p: 0.9 }),
-    { 'inferenceConfig.temperature': undefined, 'inferenceConfig.topP': undefined },
-    ['temperature', 'top_p'],
+    { temperature: undefined, top_p: undefined },
+    ['top_p', 'temperature'],
   ],
   [
     'sampling',
@@ -655,7 +655,7 @@ const ADAPTED: readonly Adapted[] = [
     'global.anthropic.claude-sonnet-5-v1:0',
     'anthropic-messages',
     messages({ temperature: 1, top_k: 5 }),
-    { 'inferenceConfig.temperature': undefined, additionalModelRequestFields: undefined },
+    { temperature: undefined, top_k: undefined },
     ['top_k'],
   ],
   [
@@ -664,7 +664,7 @@ const ADAPTED: readonly Adapted[] = [
     'us.anthropic.claude-sonnet-4-5-20250929-v1:0',
     'openai-chat',
     chat({ temperature: 0.7 }),
-    { 'inferenceConfig.temperature': 0.7 },
+    { temperature: 0.7 },
     [],
   ],
   // Bike4Mind/bike4mind#1089, google-gemini/gemini-cli#18977, ltmoerdani/opencode-copilot-chat#45

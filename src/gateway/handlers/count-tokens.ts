@@ -96,12 +96,14 @@ export const countTokens = (
       onHeaders: () => {},
     })
     if (cancellation.reason?.kind === 'client_gone') return recordDisconnect(call, cancellation.reason)
-    if (routed.ok) recorder.answeredBy(routed)
-    else if (cancellation.reason || isInvalidRequest(routed.failure))
-      return writeAndRecordError(call, routed.failure, 0)
-    const counted = routed.ok ? routed.answerStream.whole : null
-    if (counted !== null) return writeAndRecordAnswer(call, counted)
-    writeEstimate(call, counting, inbound)
+    if (!routed.ok) {
+      if (cancellation.reason || isInvalidRequest(routed.failure)) return writeAndRecordError(call, routed.failure, 0)
+      return writeEstimate(call, counting, inbound)
+    }
+    recorder.answeredBy(routed)
+    const isForeign = requests.get(routed.target.candidate)?.counts?.read !== undefined
+    const text = isForeign ? null : routed.answerStream.whole
+    writeAndRecordAnswer(call, text ?? JSON.stringify(counting.encodeAnswer(routed.value)))
   })
 
 const writeEstimate = (call: RunningCall, counting: TokenCounting, { request }: InboundRequest): void => {
@@ -183,30 +185,46 @@ const countingRequests = (
 const countRequest = (
   inbound: InboundRequest,
   counting: TokenCounting,
-  { instance }: Candidate,
+  { instance, model }: Candidate,
   prepared: OutboundRequest,
 ): JsonRequest<number> => {
-  const { protocol, url, auth } = prepared
+  const { protocol, url, auth, counts } = prepared
   const quirks = instance.provider.quirks
+  const sent = counts
+    ? { ...prepared, betas: NO_BETAS, body: { text: counts.body(prepared.body.text, model) } }
+    : prepared
   return {
-    ...prepared,
-    url: withSuffix(url, counting.suffix),
-    headers: (key) => headersFor(instance, key, inbound, prepared),
+    ...sent,
+    url: counts?.url ?? withSuffix(url, counting.suffix),
+    headers: (key) => headersFor(instance, key, inbound, sent),
     auth,
     read: (body) => {
-      const value = counting.decodeAnswer(body)
+      const value = counts?.read ? counts.read(body) : counting.decodeAnswer(body)
       return value === undefined ? bad(notACount(protocol, body)) : good({ value })
     },
     decodeFailure: protocol.decodeFailure,
-    quirks: { errors: { ...CALL_MISSING, rows: [...CALL_MISSING.rows, ...(quirks?.errors?.rows ?? [])] } },
+    quirks: {
+      errors: {
+        ...CALL_MISSING,
+        rows: [...CALL_MISSING.rows, ...(counts ? COUNT_REFUSED : []), ...(quirks?.errors?.rows ?? [])],
+      },
+    },
   }
 }
+
+/** Paths of their own refuse the betas of answers (github.com/anthropics/claude-code/issues/12429, 2025-11-26). */
+const NO_BETAS = { sent: [], needed: [], inHeader: true } as const
 
 /** Compatible servers often lack this call, which is not an error of the request. */
 const CALL_MISSING: ErrorTable = {
   checked: '2026-11-21',
   rows: [{ when: { status: [404, 405] }, kind: 'model_missing', seen: 'count.test.ts' }],
 }
+
+/** Clouds refuse to count for some models, and what they take otherwise. The estimate hides no error of the request that follows. */
+const COUNT_REFUSED: ErrorTable['rows'] = [
+  { when: { status: 400 }, kind: 'model_missing', seen: 'github.com/maximhq/bifrost/pull/2169 (2026-03-18)' },
+]
 
 /** An error in a 200 response is reported as that error. */
 const notACount = (protocol: UpstreamProtocol, body: Json): Failure => {

@@ -1,5 +1,6 @@
 /** Builds the request for one candidate: protocol, URL, body and headers, and the members that it cannot carry. */
 
+import type { SentBetas } from '../../core/betas.ts'
 import type { ChatRequest, UpstreamProtocolName } from '../../core/chat.ts'
 import type { ModelFacts } from '../../core/config.ts'
 import type { EncodedText } from '../../core/encoded-text.ts'
@@ -9,15 +10,24 @@ import { rewrite, type Span } from '../../core/json-text.ts'
 import { isLarge, rewriteLarge, writeLarge } from '../../core/large-write.ts'
 import { pathSegment } from '../../core/path-segment.ts'
 import type { ClientProtocol, EncodeTarget, Loss, SameFormat, UpstreamProtocol } from '../../core/protocol.ts'
-import type { Auth, Identity, Instance, ModelLimits, ProtocolSupport, ProviderKey } from '../../core/provider.ts'
+import type {
+  Auth,
+  CountingPath,
+  Identity,
+  Instance,
+  ModelLimits,
+  ProtocolSupport,
+  ProviderKey,
+} from '../../core/provider.ts'
 import { PIECE, type Steps } from '../../core/steps.ts'
 import type { Candidate } from '../../core/target.ts'
 import { isPolicyOnly, withoutPolicyMembers } from '../../policy/accounts/data-policy.ts'
+import { BETA_HEADER, betasIn, withBetas } from '../../policy/routing/betas.ts'
 import { type Doubt, doubts } from '../../policy/routing/capabilities.ts'
 import { protocolsInOrder } from '../../policy/routing/choose-protocol.ts'
 import { fittingOutput } from '../../policy/routing/output-room.ts'
 import { sse } from '../../protocols/framing/sse.ts'
-import { upstreamProtocols } from '../../protocols/index.ts'
+import { protocolOf } from '../../protocols/index.ts'
 import { withoutKeeping } from '../../protocols/openai-responses/encode-request.ts'
 import { acceptedBody, missingAbilities, withoutRefusedPaths } from '../../protocols/shared/accepts.ts'
 import { withCacheMarks } from '../../protocols/shared/cache-marks.ts'
@@ -85,6 +95,10 @@ export type OutboundRequest = {
   readonly body: EncodedText
   /** The request asks for a stream. */
   readonly stream: boolean
+  /** The betas that it names. Absent: those of the client are forwarded. */
+  readonly betas?: SentBetas & { readonly inHeader: boolean }
+  /** How the provider counts the tokens of the request, if not as the format does. */
+  readonly counts?: CountingPath & { readonly url: string }
   /** Client paths of dropped parts. */
   readonly dropped: readonly string[]
   /** Client paths of essential parts that the target cannot carry. If not empty, the target is unfit. */
@@ -138,9 +152,8 @@ const prepareAs = (
   facts: ModelFacts | undefined,
 ): Omit<OutboundRequest, 'doubts'> => {
   const { instance, model } = candidate
-  const protocol = upstreamProtocols[wire.protocol]
-  const { acceptsReasoning, supportsCustomTools, encryptsReasoning, readsBillingLine, readsDataPolicy, cacheMarks } =
-    instance.provider
+  const protocol = protocolOf(wire)
+  const { acceptsReasoning, supportsCustomTools, encryptsReasoning, readsBillingLine, cacheMarks } = instance.provider
   const { accepts, lacks } = wire
   const isTranslated = protocol.name !== inbound.protocol.name
   // The catalogue may be out of date: a client of the same format knows the model, and its request is tried as it is.
@@ -160,26 +173,24 @@ const prepareAs = (
     // them.
     encryptsReasoning: isTranslated && encryptsReasoning?.test(model),
   }
-  const quirk = instance.provider.quirks?.requestBody
   const bodyLosses: Loss[] = []
   /** Parts of the request that the wire does not support, by client paths. */
   const lacking = lacks ? missingAbilities(inbound.request, lacks) : NONE
-  const limits = isTranslated ? translatedLimits(accepts?.limits) : accepts?.limits
-  const recordLoss = (path: string, essential = false, because?: string) =>
+  const recordLoss: RecordLoss = (path, essential = false, because) =>
     bodyLosses.push({ path, essential, ...(because !== undefined && { because }) })
-  const adjust = (body: JsonObject) => {
-    const own = readsDataPolicy ? body : withoutPolicyMembers(body)
-    const stateless = wire.stateless ? withoutKeeping(own, inbound.protocol.name, recordLoss) : own
-    const accepted = acceptedBody(stateless, accepts, limits, recordLoss)
-    const fitted = quirk?.(accepted, model, recordLoss, protocol.name) ?? accepted
-    return inbound.refused ? withoutRefusedPaths(fitted, inbound.refused, recordLoss) : fitted
-  }
+  const adjust = (body: JsonObject) => adjusted(body, { wire, inbound, candidate, recordLoss })
   const request = lowered === undefined ? inbound.request : withOutputLimit(inbound, lowered)
   const stream = request.stream && !(protocol.choices?.wholeOnly && choicesOf(request) > 1)
   const path = pathOf(wire, protocol, model, stream)
   const base = wire.atHost ? hostOf(instance.baseUrl) : instance.baseUrl
-  const url = base + (instance.provider.quirks?.path?.(path, model, instance.variables) ?? path)
+  const located = (plain: string) =>
+    base + (instance.provider.quirks?.path?.(plain, model, instance.variables) ?? plain)
+  const url = located(path)
   const auth = wire.auth ?? instance.provider.auth
+  const { counts } = wire
+  const counting = counts && {
+    counts: { ...counts, url: located(withModel(counts.path, counts.model?.(model) ?? model)) },
+  }
 
   const same = inbound.reencode ? undefined : sameFormat(inbound.protocol, protocol)
   if (same) {
@@ -188,7 +199,7 @@ const prepareAs = (
       lowered === undefined ? { body: asked, paths: [] } : same.lowerOutput(asked, lowered)
     for (const path of paths) recordLoss(path)
     const adapted = same.adaptRequest(original, target)
-    const after = adjust(adapted)
+    const { body: after, betas } = adjust(adapted)
     const isShorter = adapted.input !== original.input || adapted.messages !== original.messages
     const omitted = isShorter ? (same.omittedEntries?.(original, target) ?? []) : []
     const sameLosses =
@@ -206,14 +217,16 @@ const prepareAs = (
       auth,
       body: rewritten(inbound, after),
       stream,
+      ...(betas && { betas }),
+      ...counting,
       ...sorted(lacking.length === 0 ? sameLosses : [...lacking, ...sameLosses], inbound),
     }
   }
   const portable = withoutForeignParts(stream === request.stream ? request : { ...request, stream }, protocol.name)
   const marked = withCacheMarks(portable.request, target.cacheMark)
   const encoded = protocol.encodeRequest(marked.request, target)
-  const adjusted = adjust(encoded.body)
-  const after = inbound.continues ? (instance.provider.supportsPrefill?.body?.(adjusted) ?? adjusted) : adjusted
+  const { body: fitting, betas } = adjust(encoded.body)
+  const after = inbound.continues ? (instance.provider.supportsPrefill?.body?.(fitting) ?? fitting) : fitting
   const atClientPaths = bodyLosses.map((loss) => ({ ...loss, path: clientPathOf(loss.path, encoded.from) }))
   const removed = (inbound.reencode?.without ?? []).map((path) => ({ path, essential: false }))
   const outputLosses = lowered === undefined ? NONE : pathOfOutputLimit(request)
@@ -223,7 +236,43 @@ const prepareAs = (
   const losses = sorted([...lacking, ...outputLosses, ...replaced, ...unsent, ...atClientPaths, ...removed], inbound)
   const isLong = inbound.source.text.length > PIECE
   const body = isLong ? new LateBody(() => writeLarge(after)) : { text: JSON.stringify(after) }
-  return { protocol, url, auth, body, stream, ...losses }
+  return { protocol, url, auth, body, stream, ...(betas && { betas }), ...counting, ...losses }
+}
+
+type RecordLoss = (path: string, essential?: boolean, because?: string) => void
+
+/** The upstream body without what the provider does not take, and its betas. */
+const adjusted = (
+  body: JsonObject,
+  {
+    wire,
+    inbound,
+    candidate: { instance, model },
+    recordLoss,
+  }: {
+    readonly wire: ProtocolSupport
+    readonly inbound: InboundRequest
+    readonly candidate: Candidate
+    readonly recordLoss: RecordLoss
+  },
+): Pick<OutboundRequest, 'betas'> & { readonly body: JsonObject } => {
+  const { quirks, readsDataPolicy } = instance.provider
+  const { protocol, accepts, betas: rules } = wire
+  const isTranslated = protocol !== inbound.protocol.name
+  const own = readsDataPolicy ? body : withoutPolicyMembers(body)
+  const stateless = wire.stateless ? withoutKeeping(own, inbound.protocol.name, recordLoss) : own
+  const limits = isTranslated ? translatedLimits(accepts?.limits) : accepts?.limits
+  const accepted = acceptedBody(stateless, accepts, limits, recordLoss)
+  const fitted = quirks?.requestBody?.(accepted, model, recordLoss, protocol) ?? accepted
+  const { refused } = inbound
+  const known = refused ? withoutRefusedPaths(fitted, refused, recordLoss) : fitted
+  if (!rules) return { body: known }
+  const made = withBetas(known, rules, {
+    wanted: isTranslated ? NO_PATHS : betasIn(inbound.headers(BETA_HEADER)),
+    isRefused: (beta) => refused?.(BETA_HEADER, beta) === true,
+    onLoss: recordLoss,
+  })
+  return { body: made.body, betas: { ...made.betas, inHeader: rules.in === 'header' } }
 }
 
 /** The output limit to request instead of the client's, where that does not fit. */
@@ -278,8 +327,10 @@ const hostOf = (url: string): string => /^[a-z]+:\/\/[^/]*/i.exec(url)?.[0] ?? u
 /** The URL path, provider-specific if configured, with the model name inserted. */
 const pathOf = (wire: ProtocolSupport, protocol: UpstreamProtocol, model: string, stream: boolean): string => {
   const { path = protocol.path, streamPath } = wire.path === undefined ? { ...protocol, ...wire } : wire
-  return (stream ? (streamPath ?? path) : path).replace('{model}', () => pathSegment(model))
+  return withModel(stream ? (streamPath ?? path) : path, model)
 }
+
+const withModel = (path: string, model: string): string => path.replace('{model}', () => pathSegment(model))
 
 const NONE: readonly Loss[] = []
 const NO_PATHS: readonly string[] = []
@@ -351,7 +402,11 @@ export const headersFor = (
 ): Readonly<Record<string, string>> => {
   const base = baseHeaders(instance, key, prepared)
   const forwarded = clientHeadersFor(instance, inbound.headers, prepared.protocol.name === inbound.protocol.name)
-  return forwarded ? { ...base, ...forwarded } : base
+  const { betas } = prepared
+  if (!betas) return forwarded ? { ...base, ...forwarded } : base
+  const { [BETA_HEADER]: _, ...others } = forwarded ?? {}
+  const isStated = betas.inHeader && betas.sent.length > 0
+  return { ...base, ...others, ...(isStated && { [BETA_HEADER]: betas.sent.join(',') }) }
 }
 
 /** Headers common to all requests of one kind with one key. Returns the same object each time, so that its encoding is cached too. */

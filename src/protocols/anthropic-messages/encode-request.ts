@@ -58,6 +58,7 @@ export const encodeRequest = (request: ChatRequest, target: EncodeTarget): Encod
   if (tools.choice) {
     const { toolChoice, parallelToolCalls } = request.settings
     draft.put('tool_choice', tools.choice, (toolChoice ?? parallelToolCalls)?.at)
+    if (parallelToolCalls) draft.setFrom('tool_choice.disable_parallel_tool_use', parallelToolCalls.at)
   }
   if (thinking.member) draft.put('thinking', thinking.member, thinking.at)
   const { reasoningSummary } = request.settings

@@ -1,5 +1,7 @@
 import { withoutBillingLines } from '../../core/billing-line.ts'
-import type { Protocol } from '../../core/protocol.ts'
+import type { Protocol, UpstreamProtocol } from '../../core/protocol.ts'
+import { decodeFailure as decodeAwsError } from '../errors/aws-error.ts'
+import { awsChunks } from '../framing/aws-chunks.ts'
 import { toolRestorer } from '../shared/restore-tool-names.ts'
 import { adaptRequest, lowerOutput, omittedBlocks } from './adapt-request.ts'
 import { assembleAnswer } from './assemble-answer.ts'
@@ -42,3 +44,8 @@ export const anthropicMessages: Protocol = {
   spend,
   steadyBody: withoutBillingLines,
 }
+
+const { headers: _, ...withoutHeaders } = anthropicMessages
+
+/** The same in Bedrock's InvokeModel: events in chunks, and errors of AWS. The version is in the body. */
+export const bedrockInvoke: UpstreamProtocol = { ...withoutHeaders, framing: awsChunks, decodeFailure: decodeAwsError }

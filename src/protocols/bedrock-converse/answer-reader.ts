@@ -2,11 +2,11 @@ import type { ChatEvent, Citation, ReasoningSignature } from '../../core/chat.ts
 import { type Failure, fail } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import { malformed, truncated } from '../errors/answer-failures.ts'
+import { exceptionFailure } from '../errors/aws-error.ts'
 import { append } from '../shared/append.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
 import { argumentsText, exceedsDepth, MAX_DEPTH, parseArguments } from '../shared/tool-arguments.ts'
 import { optionalArguments, optionalObject, optionalString, type TypeCheck } from '../shared/type-checks.ts'
-import { exceptionFailure } from './errors.ts'
 import { decodeFinish, decodeUsage } from './finish-and-usage.ts'
 
 /** The block being read. `index`: its `contentBlockIndex`. */

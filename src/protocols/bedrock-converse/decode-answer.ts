@@ -1,6 +1,7 @@
 import type { ChatEvent } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
 import { malformed } from '../errors/answer-failures.ts'
+import { decodeFailure } from '../errors/aws-error.ts'
 import { argumentsText } from '../shared/tool-arguments.ts'
 import {
   optionalArguments,
@@ -10,7 +11,6 @@ import {
   type TypeCheck,
 } from '../shared/type-checks.ts'
 import { ConverseAnswerReader } from './answer-reader.ts'
-import { decodeFailure } from './errors.ts'
 
 /** Decodes a complete answer as the events of the equivalent stream. */
 export const decodeAnswer = (body: Json): readonly ChatEvent[] => {

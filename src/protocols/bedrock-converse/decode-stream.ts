@@ -3,9 +3,9 @@ import { parseObject } from '../../core/json.ts'
 import type { Frame } from '../../core/protocol.ts'
 import type { Stage } from '../../core/stage.ts'
 import { malformed, oversizedEvent } from '../errors/answer-failures.ts'
+import { exceptionFailure } from '../errors/aws-error.ts'
 import { ERROR, EXCEPTION } from '../framing/event-stream.ts'
 import { ConverseAnswerReader } from './answer-reader.ts'
-import { exceptionFailure } from './errors.ts'
 
 /** Decodes a ConverseStream answer. `metadata`, which has the usage, follows `messageStop`. */
 export const decodeStream = (): Stage<Frame, ChatEvent> => {

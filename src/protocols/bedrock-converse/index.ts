@@ -1,10 +1,10 @@
 import type { UpstreamProtocol } from '../../core/protocol.ts'
+import { decodeFailure } from '../errors/aws-error.ts'
 import { eventStream } from '../framing/event-stream.ts'
 import { toolRestorer } from '../shared/restore-tool-names.ts'
 import { decodeAnswer } from './decode-answer.ts'
 import { decodeStream } from './decode-stream.ts'
 import { encodeRequest } from './encode-request.ts'
-import { decodeFailure } from './errors.ts'
 import { toolName } from './ids.ts'
 
 /** Amazon Bedrock's Converse and ConverseStream: one format for models of many vendors. */

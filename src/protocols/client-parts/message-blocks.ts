@@ -1,9 +1,9 @@
 /** Decodes the conversation of a messages request. */
+import { toBase64 } from '../../core/base64.ts'
 import { splitBillingLine } from '../../core/billing-line.ts'
 import type { Extra, ForeignPart, MediaSource, MemberPaths, Message, Part } from '../../core/chat.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { type ForeignAuthor, foreignPart } from '../shared/foreign-parts.ts'
-import { toBase64 } from '../shared/media.ts'
 import { mediaPart } from '../shared/media-part.ts'
 import { plainTextMessage } from '../shared/plain-message.ts'
 import { type Problems, type RequestFields, requestFields } from '../shared/request-fields.ts'

@@ -1,4 +1,5 @@
 /** Media types and base64 data of images and files. */
+import { toBase64 } from '../../core/base64.ts'
 import type { MediaSource } from '../../core/chat.ts'
 
 const IMAGES: ReadonlySet<string> = new Set(['image/jpeg', 'image/png', 'image/gif', 'image/webp'])
@@ -121,15 +122,6 @@ export const standardBase64 = (base64: string): string => {
     .replaceAll('-', '+')
     .replaceAll('_', '/')
   return bare.padEnd(Math.ceil(bare.length / 4) * 4, '=')
-}
-
-/** Encodes a text as UTF-8 in base64. */
-export const toBase64 = (text: string): string => {
-  const bytes = new TextEncoder().encode(text)
-  let binary = ''
-  // In slices: an argument list of a million entries overflows the stack.
-  for (let at = 0; at < bytes.length; at += 8_192) binary += String.fromCharCode(...bytes.subarray(at, at + 8_192))
-  return btoa(binary)
 }
 
 /** Decodes base64 to text; undefined if it is not base64 or not UTF-8. */

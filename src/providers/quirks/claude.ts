@@ -5,6 +5,29 @@ import { isObject, type JsonObject, list, text } from '../../core/json.ts'
 import { mapMember, withoutMember } from '../../core/json-edit.ts'
 import type { RequestQuirk } from './request.ts'
 
+/** The name of a Claude model at Anthropic, without what clouds put around it: `us.anthropic.claude-…-v1:0`, `claude-…@20250929`. */
+export const claudeName = (model: string): string =>
+  model
+    .slice(model.lastIndexOf('/') + 1)
+    .replace(/^(?:[a-z-]{2,6}\.)?anthropic\./, '')
+    .replace(/-v\d+(?::\d+)?$/, '')
+    .replace('@', '-')
+
+/**
+ * Members of Anthropic's own API that no cloud takes (coder/aibridge#226; Kong/developer.konghq.com#5952, 2026-07-15; anthropics/claude-code#82549,
+ * 2026-07-30). A request for servers of a region, or with what Anthropic runs, needs another target.
+ */
+export const onlyAtAnthropic: RequestQuirk = (body, _model, lost) => {
+  for (const member of ['container', 'mcp_servers', 'inference_geo'] as const)
+    if (body[member] !== undefined && body[member] !== null) lost(member, true)
+  for (const [member, usual] of [
+    ['service_tier', 'auto'],
+    ['speed', 'standard'],
+  ] as const)
+    if ((body[member] ?? usual) !== usual) lost(member)
+  return withoutMember(body, 'container', 'mcp_servers', 'inference_geo', 'service_tier', 'speed')
+}
+
 /** Context edits that are refused without thinking (platform.claude.com, context editing, 2026-11-21). */
 const NEEDS_THINKING = /^clear_thinking/
 

@@ -53,6 +53,16 @@ const cases: readonly (readonly [name: string, wire: string, frames: readonly Fr
   ],
   ['extra blank lines are ignored', '\n\n\r\n\ndata: a\n\n\n\n', [{ data: 'a', raw: 'data: a\n\n' }]],
   [
+    'no end of the last line, whose data is whole',
+    'data: a\n\nevent: x\ndata: {"b":[1]}',
+    [
+      { data: 'a', raw: 'data: a\n\n' },
+      { event: 'x', data: '{"b":[1]}', raw: 'event: x\ndata: {"b":[1]}\n\n' },
+    ],
+  ],
+  ['no end of [DONE]', 'data: [DONE]', [{ data: '[DONE]', raw: 'data: [DONE]\n\n' }]],
+  ['a line that may continue', 'data: {"a":{"b":1}', []],
+  [
     'no blank line at the end',
     'data: a\n\ndata: [DONE]\n',
     [

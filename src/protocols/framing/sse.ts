@@ -1,5 +1,6 @@
 /** Server-sent events (WHATWG HTML, section 9.2): reading and writing, without I/O. */
 import type { TextOrBytes } from '../../core/encoded-text.ts'
+import { parseObject } from '../../core/json.ts'
 import type { Frame, Framing } from '../../core/protocol.ts'
 import type { Stage } from '../../core/stage.ts'
 import { Utf8 } from './utf8.ts'
@@ -17,8 +18,8 @@ const find = (text: string, mark: string, from: number): number => {
  *
  * A block without a `data` line gives a frame with empty `data`: a keep-alive, not an event. An event longer than `limit`
  * characters gives one `oversized` frame with empty `data`; further input is ignored, since finding the next event would
- * be unbounded. At the end, complete lines without their blank line (a last `data: [DONE]`) are emitted; a partial line
- * is dropped.
+ * be unbounded. At the end, complete lines without their blank line (a last `data: [DONE]`) are emitted. A line without its
+ * end is dropped, unless its data is whole: an object, or `[DONE]` (openai/openai-node#2725).
  */
 export const sseFrames = (limit = 1_048_576): Stage<string, Frame> => new SseReader(limit)
 
@@ -58,6 +59,7 @@ class SseReader implements Stage<string, Frame> {
     const out: Frame[] = []
     if (this.#stopped) return out
     if (this.#waitingReturn) this.#take('\r', out)
+    else if (isWholeData(this.#pieces.join(''))) this.#take('\n', out)
     this.#stopped = true
     if (this.#data !== undefined) this.#close(out, '\n')
     return out
@@ -159,6 +161,12 @@ const fieldValue = (line: string, length: number): string | undefined => {
   if (line.length === length) return ''
   if (line.charCodeAt(length) !== 58) return undefined
   return line.slice(line.charCodeAt(length + 1) === 32 ? length + 2 : length + 1)
+}
+
+/** Whether a line without its end is a `data` line that nothing can follow. */
+const isWholeData = (line: string): boolean => {
+  const value = line.startsWith('data') ? fieldValue(line, 4) : undefined
+  return value !== undefined && (value === '[DONE]' || (value.endsWith('}') && parseObject(value) !== undefined))
 }
 
 /** Writes one event. `data` must be one line: JSON, or `[DONE]`. */

@@ -2,6 +2,7 @@ import type { ChatEvent, Output, Usage } from '../../core/chat.ts'
 import type { Failure } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import { malformed, truncated } from '../errors/answer-failures.ts'
+import { append } from '../shared/append.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
 import { standardBase64 } from '../shared/media.ts'
 import { unixSeconds } from '../shared/numbers.ts'
@@ -54,6 +55,9 @@ export class GeminiAnswerReader {
   #hosted: Usage['toolCalls']
   #grounding: JsonObject = {}
   #recitations: JsonObject = {}
+  #hasContent = false
+  /** The last finish reason, if the next response may continue the answer. */
+  #held: GeminiFinish | undefined
   #finished = false
   /** The answer has failed or its input has ended; further input is ignored. */
   #over = false
@@ -70,9 +74,10 @@ export class GeminiAnswerReader {
   /** Ends the input; an unfinished answer is a `truncated` failure. */
   end(): readonly ChatEvent[] {
     if (this.#over) return []
+    const held = this.#held
+    const ended = held && !this.#finished ? this.#finish(held, undefined) : []
     this.#over = true
-    if (this.#finished) return []
-    return [{ type: 'failure', failure: truncated() }]
+    return this.#finished ? ended : [{ type: 'failure', failure: truncated() }]
   }
 
   fail(failure: Failure): ChatEvent[] {
@@ -90,8 +95,10 @@ export class GeminiAnswerReader {
     const events = this.#start(response)
     const candidates = list(response.candidates)
     const first = candidates.filter(isObject).find(({ index }) => index === undefined || index === null || index === 0)
-    if (first && !this.#finished) events.push(...this.#readCandidate(first))
+    const content = first && !this.#finished ? this.#readCandidate(first) : []
+    append(events, content)
     if (this.#over) return events
+    this.#hasContent ||= content.length > 0
     const blocked = candidates.length === 0 ? blockedFinish(response.promptFeedback) : undefined
     const finish = first ? decodeFinish(first.finishReason, this.#calls > 0) : blocked
     const calls = groundedCalls(first?.groundingMetadata)
@@ -99,7 +106,9 @@ export class GeminiAnswerReader {
     const counted = decodeUsage(response.usageMetadata, this.#hosted)
     if (counted) this.#usage = laterUsage(this.#usage, counted)
     const usage = counted && this.#usage
-    const ended = finish && !this.#finished ? this.#finish(finish, first?.finishMessage) : []
+    // STOP may stand in each response (BerriAI/litellm#2195), or after a step of a hosted tool (0xPlaygrounds/rig#2328).
+    this.#held = finish?.raw === 'STOP' && (content.length > 0 || !this.#hasContent) ? finish : undefined
+    const ended = finish && !this.#held && !this.#finished ? this.#finish(finish, first?.finishMessage) : []
     // Usage precedes the end, because a failure is always the last event.
     return [...events, ...(usage ? [{ type: 'usage', usage } as const] : []), ...ended]
   }

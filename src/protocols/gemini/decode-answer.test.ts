@@ -211,8 +211,25 @@ const streams: readonly (readonly [string, string, string])[] = [
   ['invalid JSON', 'data: {oops\n\n', 'failure malformed'],
   [
     'content after the end is ignored',
-    event([{ text: 'a' }], { finishReason: 'STOP' }) + event([{ text: 'b' }], { finishReason: 'OTHER' }),
-    'text(a) stop STOP',
+    event([{ text: 'a' }], { finishReason: 'MAX_TOKENS' }) + event([{ text: 'b' }], { finishReason: 'OTHER' }),
+    'text(a) length MAX_TOKENS',
+  ],
+  [
+    'STOP in each response (BerriAI/litellm#2195)',
+    event([{ text: 'a' }], { finishReason: 'STOP' }) + event([{ text: 'b' }], { finishReason: 'STOP' }),
+    'text(ab) stop STOP',
+  ],
+  [
+    'STOP before the content (Chevey339/kelivo#1003)',
+    event([], { finishReason: 'STOP' }) + event([{ text: 'b' }], {}) + event([], { finishReason: 'STOP' }),
+    'text(b) stop STOP',
+  ],
+  [
+    'STOP after a step of a hosted tool (0xPlaygrounds/rig#2328)',
+    event([{ executableCode: { language: 'PYTHON', code: '1' } }], {}) +
+      event([{ codeExecutionResult: { outcome: 'OUTCOME_OK', output: '1' } }], { finishReason: 'STOP' }) +
+      event([{ text: 'b' }], { finishReason: 'MAX_TOKENS' }),
+    'foreign() foreign() text(b) length MAX_TOKENS',
   ],
 ]
 for (const [name, wire, expected] of streams)

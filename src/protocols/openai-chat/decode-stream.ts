@@ -45,6 +45,9 @@ class ChunkReader implements StreamDecoder {
   #first: boolean | undefined
   #others: Map<number, boolean> | null = null
   #unfinished = 0
+  #hasContent = false
+  /** The last finish reason may not be the end: the next chunk shows it. */
+  #mayContinue = false
   #usage: Usage | undefined
   #out = NO_EVENTS
   readonly #blocks = new Blocks()
@@ -66,9 +69,13 @@ class ChunkReader implements StreamDecoder {
 
   end(): readonly ChatEvent[] {
     if (this.#over) return []
+    const out: ChatEvent[] = []
+    this.#out = out
+    this.#blocks.out = out
+    if (this.#mayContinue) this.#finish()
     this.#over = true
-    if (this.#finished && this.#unfinished === 0) return []
-    return [failureEvent(truncated())]
+    if (!this.#finished || this.#unfinished > 0) out.push(failureEvent(truncated()))
+    return out
   }
 
   #push(frame: Frame): void {
@@ -76,7 +83,8 @@ class ChunkReader implements StreamDecoder {
     const { data } = frame
     if (data === '') return void this.#out.push({ type: 'ping' })
     if (data === '[DONE]' || data.trim() === '[DONE]') {
-      // `[DONE]` without a finish reason is an intended end.
+      // `[DONE]` without a finish reason is an intended end, but not within a call (router-for-me/CLIProxyAPI#5836).
+      if (this.#reason === null && this.#blocks.hasCutCall()) return this.#breakOff(failureEvent(truncated()))
       if (!this.#finished) this.#finish()
       this.#over = true
       return
@@ -111,7 +119,8 @@ class ChunkReader implements StreamDecoder {
       this.#usage = laterUsage(this.#usage, usage)
       this.#out.push({ type: 'usage', usage: this.#usage })
     }
-    if (!this.#finished && this.#first === true && this.#unfinished === 0) this.#finish()
+    if (choices.length === 0) this.#mayContinue = false
+    if (!this.#finished && !this.#mayContinue && this.#first === true && this.#unfinished === 0) this.#finish()
   }
 
   #start(chunk: JsonObject, hasChoices: boolean): void {
@@ -141,7 +150,16 @@ class ChunkReader implements StreamDecoder {
     if (index !== 0 || this.#finished) return
     // Servers without real streaming send a complete message.
     const delta = object(choice.delta) ?? object(choice.message)
+    const before = this.#out.length
     if (delta) readDelta(delta, object(choice.logprobs), this.#blocks, this.#answerId)
+    const hasContent = this.#out.length > before
+    if (this.#mayContinue && hasContent && reason === null) {
+      this.#first = false
+      this.#unfinished++
+    }
+    this.#hasContent ||= hasContent
+    // Some servers state `stop` in each chunk (BerriAI/litellm#2195), or before the content (Chevey339/kelivo#1003).
+    this.#mayContinue = reason === 'stop' && (hasContent || !this.#hasContent)
     if (reason === null) return
     this.#reason = reason
     this.#stopSequence = stopSequenceIn(choice)
@@ -347,6 +365,12 @@ class Blocks {
     return this.#calls?.hasNameless() ?? false
   }
 
+  /** Whether the arguments of a call have begun and lack their end. */
+  hasCutCall(): boolean {
+    const slots = this.#open ? [this.#open, ...(this.#waiting ?? [])] : []
+    return slots.some(({ block, given }) => block.type === 'tool-call' && !block.custom && given?.isCut === true)
+  }
+
   closeAll(): void {
     this.#close()
     for (const slot of this.#waiting ?? []) {
@@ -499,6 +523,11 @@ class StreamedArguments {
 
   add(part: string): void {
     this.#parts.push(part)
+  }
+
+  /** Whether they are the beginning of a JSON object. */
+  get isCut(): boolean {
+    return !this.isEmpty && !this.isComplete && this.#state === 'open'
   }
 
   /** Whether the arguments are one complete JSON object. */

@@ -408,6 +408,21 @@ const MESSAGES: readonly (readonly [name: string, stream: string])[] = [
     ),
   ],
   [
+    'maximhq/bifrost#5510: the whole prompt at the start, and beside its parts at the end',
+    messages(
+      { input_tokens: 300, output_tokens: 0 },
+      {
+        usage: {
+          input_tokens: 100,
+          cache_read_input_tokens: 200,
+          cache_creation_input_tokens: 0,
+          prompt_tokens: 300,
+          output_tokens: 20,
+        },
+      },
+    ),
+  ],
+  [
     'in the metrics of Bedrock',
     messages(
       {},

@@ -1,6 +1,7 @@
 /** Stop reasons and token usage, both directions. */
 import type { Finish, FinishKind, FurtherStep, Usage } from '../../core/chat.ts'
 import { isObject, type Json, type JsonObject, list, object, text } from '../../core/json.ts'
+import { tokenCount } from '../shared/numbers.ts'
 import { anthropicTier } from '../shared/service-tiers.ts'
 import { hostedCalls, usageOf } from '../shared/usage.ts'
 import { countsIn } from '../shared/usage-members.ts'
@@ -94,8 +95,10 @@ export const decodeUsage = (raw: Json | undefined): Usage | undefined => {
   if (!isObject(raw)) return undefined
   const { input: fresh, total, isCacheWrong, ...counts } = countsIn(raw)
   const { output = 0, cacheRead = 0, cacheWrite = 0 } = counts
-  // Servers of other formats behind this one may include cached tokens: their total shows it.
-  const includes = fresh !== undefined && total === fresh + output
+  // Servers of other formats behind this one may include cached tokens: their total shows it. Kimi has both counts: its
+  // `prompt_tokens` includes them (maximhq/bifrost#5510).
+  const split = (tokenCount(raw.input_tokens) ?? 0) + cacheRead + cacheWrite
+  const includes = fresh !== undefined && (total === fresh + output || fresh === split)
   const input = fresh === undefined || includes ? fresh : isCacheWrong ? undefined : fresh + cacheRead + cacheWrite
   return usageOf(
     {

@@ -117,3 +117,28 @@ test('reader: without repetition, only a few frames of a read are decoded alone'
   assert.equal(steps.length, 50)
   assert.deepEqual(steps.map(({ frame }) => frame?.raw).join(''), all)
 })
+
+// ── Errors in plain text ────────────────────────────────────────────────────────────────────────────────────────────
+
+const AXUM = 'Failed to deserialize the JSON body into the target type: messages[0].content: invalid type: null'
+const REASONS: readonly (readonly [name: string, status: number, type: string, body: string, message: RegExp])[] = [
+  ['a refusal of axum', 422, 'text/plain; charset=utf-8', AXUM, /^Failed to deserialize the JSON body/],
+  [
+    'a refusal of Go',
+    400,
+    'text/plain; charset=utf-8',
+    'no model with this name is loaded\n',
+    /^no model with this name is loaded$/,
+  ],
+  ['an error of Envoy', 503, 'text/plain', 'no healthy upstream', /^no healthy upstream$/],
+  ['an unknown path', 404, 'text/plain', '404 page not found', /its base URL is wrong/],
+  ['a firewall', 403, 'text/plain', 'error code: 1020', /not JSON/],
+  ['a web page', 500, 'text/html', page, /gave no reason/],
+  ['a long text', 500, 'text/plain', 'a'.repeat(2_001), /gave no reason/],
+]
+for (const [name, status, type, body, message] of REASONS)
+  test(`reader: the reason of a failure in plain text: ${name}`, () => {
+    const reader = reading(status, type, false)
+    const { failure } = fold(run(reader, [new TextEncoder().encode(body)]).flatMap(({ events }) => events))
+    assert.match(failure?.message ?? '', message)
+  })

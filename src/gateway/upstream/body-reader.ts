@@ -215,13 +215,27 @@ const errorReader = (
   { quirks, protocol, date }: DecodeContext,
 ): AnswerBodyReader => {
   const read = (text: string): StreamStep => {
-    const body = readJson(text)
+    const body = readJson(text) ?? reasonIn(text, status, headers)
     const decoded = applyErrorTable(protocol.decodeFailure(status, body, headers), quirks?.errors, headers)
     const wait = decoded.retryAfter ?? retryAfter(headers, body, date)
     const failure = { ...decoded, status: decoded.status ?? status, ...(wait !== undefined && { retryAfter: wait }) }
     return { events: [{ type: 'failure', failure }] }
   }
   return collecting(MAX.error, read, read)
+}
+
+/** Longest plain text (characters) that is read as the reason of a failure. */
+const MAX_REASON = 2_000
+
+/**
+ * The reason in a plain text: axum (TGI, mistral.rs), Go's `http.Error` (llama-swap, LocalAI) and Envoy send no JSON. Of other
+ * statuses the gateway's own message says more: such servers answer 404 to an unknown path.
+ */
+const reasonIn = (text: string, status: number, headers: HeaderLookup): string | undefined => {
+  const isReason = status === 400 || status === 422 || status === 429 || status >= 500
+  const reason = text.trim()
+  if (!isReason || reason === '' || reason.length > MAX_REASON) return undefined
+  return headers('content-type')?.startsWith('text/plain') ? reason : undefined
 }
 
 /** Collects the body and decodes it at its end. `readTruncated`: decodes the part within the limit if the body exceeds it. */

@@ -162,7 +162,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   // How clients are configured, for the command line and the dashboard.
   connect: [],
   'server/answers': ['observe/otlp', 'records/entities'],
-  server: ['config', 'observe', 'records/entities', 'records/store', 'runtime', 'transport/server'],
+  server: ['config', 'observe', 'records/entities', 'records/store', 'runtime', 'transport/net', 'transport/server'],
   'server/admin': [
     'backup',
     'config',

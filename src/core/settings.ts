@@ -173,7 +173,7 @@ export const settingsSchema = z.strictObject({
     .prefault({}),
   limit: z
     .strictObject({
-      body: whole(33_554_432, 1, 1_073_741_824, 'maximum size of a request body (bytes)'),
+      body: whole(33_554_432, 1, 1_073_741_824, 'maximum size of a request body, after it is decompressed (bytes)'),
       messages: whole(10_000, 1, 1_000_000, 'messages, items or inputs in one request'),
       parts: whole(20_000, 1, 1_000_000, 'content parts and tool calls in all messages of one request'),
       tools: whole(2_000, 1, 1_000_000, 'tools in one request'),

@@ -6,15 +6,28 @@ import type { HeaderLookup } from '../core/headers.ts'
 import type { BodyKind, BodyOf, RequestBody } from '../core/http-exchange.ts'
 import { inTurns, PIECE, type Steps } from '../core/steps.ts'
 import { turn } from '../runtime/turns.ts'
+import { encodingOf, type Inflater, inflater } from '../transport/net/inflate.ts'
 import type { BodySink, HttpExchange } from '../transport/server/http-server.ts'
 import { exceedsJsonLimits, jsonLimitSteps } from './json-limits.ts'
 
-/** A body to read: its kind, and its maximum size in bytes. */
-export type BodyRules<Kind extends BodyKind = BodyKind> = { readonly kind: Kind; readonly maxBytes: number }
+/** A body to read: its kind, and its maximum size in bytes, inflated. `asSent`: it is not inflated. */
+export type BodyRules<Kind extends BodyKind = BodyKind> = {
+  readonly kind: Kind
+  readonly maxBytes: number
+  readonly asSent?: true | undefined
+}
 
 /** The failure if the headers exclude such a body; null: they do not. */
-export const bodyProblem = (headers: HeaderLookup, { kind, maxBytes }: BodyRules): Failure | null =>
-  typeProblem(headers, kind) ?? sizeProblem(headers, maxBytes)
+export const bodyProblem = (headers: HeaderLookup, { kind, maxBytes, asSent }: BodyRules): Failure | null =>
+  asSent
+    ? lengthProblem(headers, maxBytes)
+    : (typeProblem(headers, kind) ?? encodingProblem(headers) ?? lengthProblem(headers, maxBytes))
+
+/** Codex compresses its requests. Several encodings of one body have no use but to hide its size. */
+const encodingProblem = (headers: HeaderLookup): Failure | null =>
+  encodingOf(headers('content-encoding')) === 'unknown'
+    ? fail('media_type', 'The Content-Encoding is unknown. Send gzip, deflate, br or zstd, one of them once, or none.')
+    : null
 
 /** The failure if the content type is not that of a kind of body; null: it is, or it is not stated. */
 export const typeProblem = (headers: HeaderLookup, kind: BodyKind): Failure | null => {
@@ -23,11 +36,9 @@ export const typeProblem = (headers: HeaderLookup, kind: BodyKind): Failure | nu
   return kind !== 'multipart' || (type !== undefined && /^multipart\/form-data\s*;/i.test(type)) ? null : notForm(type)
 }
 
-/** Like `bodyProblem` for a body of any type. */
+/** Like `bodyProblem` for a body of any type that is not inflated. */
 export const sizeProblem = (headers: HeaderLookup, maxBytes: number): Failure | null => {
-  const encoding = headers('content-encoding')
-  // A few hundred bytes can inflate to a hundred million; prompts do not need compression.
-  if (encoding !== undefined && encoding.trim().toLowerCase() !== 'identity')
+  if (encodingOf(headers('content-encoding')) !== 'none')
     return fail('media_type', 'The body is compressed. Send it uncompressed, without Content-Encoding.')
   return lengthProblem(headers, maxBytes)
 }
@@ -86,9 +97,48 @@ export const collect = <Kind extends BodyKind>(
   exchange: HttpExchange,
   rules: BodyRules<Kind>,
   listener: BodyListener<BodyOf<Kind>>,
-): void =>
+): void => {
   // The reader passes the body on as the rules name its kind.
-  exchange.pipeBody(new BodyReader(exchange, rules, listener as BodyListener))
+  const reader = new BodyReader(exchange, rules, listener as BodyListener)
+  const encoding = rules.asSent ? 'none' : encodingOf(exchange.headers('content-encoding'))
+  exchange.pipeBody(typeof encoding === 'string' ? reader : new InflatedBody(encoding.name, reader))
+}
+
+/** Inflates a body as it arrives, so that its size is checked with each part. */
+class InflatedBody implements BodySink {
+  readonly #reader: BodyReader
+  readonly #inflater: Inflater
+
+  constructor(encoding: string, reader: BodyReader) {
+    this.#reader = reader
+    this.#inflater = inflater(
+      encoding,
+      Number.POSITIVE_INFINITY,
+      {
+        bytes: (part) => this.#inflated(part),
+        end: () => reader.end(),
+        failed: ({ message }) => reader.refuse(fail('invalid_request', message)),
+      },
+      () => {},
+    )
+  }
+
+  /** The engine keeps parts that it has not read yet; they are counted with the inflated ones. */
+  push(part: Buffer): void {
+    if (this.#reader.holds(part)) this.#inflater.push(part)
+    else this.#inflater.stop()
+  }
+
+  end(): void {
+    this.#inflater.end()
+  }
+
+  #inflated(part: Uint8Array): boolean {
+    this.#reader.push(Buffer.from(part.buffer, part.byteOffset, part.byteLength))
+    if (this.#reader.isRefused) this.#inflater.stop()
+    return true
+  }
+}
 
 /** Characters from which on the bytes of an ASCII text are kept, to be sent again. 30 KB are encoded in 5 µs, copied in 0.6. */
 const LONG = 4 * 1024
@@ -102,6 +152,7 @@ class BodyReader implements BodySink {
   readonly #listener: BodyListener
   readonly #parts: Buffer[] = []
   #size = 0
+  isRefused = false
 
   constructor(exchange: HttpExchange, rules: BodyRules, listener: BodyListener) {
     this.#exchange = exchange
@@ -111,13 +162,20 @@ class BodyReader implements BodySink {
 
   push(part: Buffer): void {
     this.#size += part.length
-    const memory = Math.max(part.length, LEAST)
     const { maxBytes } = this.#rules
-    const problem = this.#size > maxBytes ? tooLarge(maxBytes) : this.#listener.memory.reserve(memory)
-    if (!problem) {
-      this.#parts.push(part)
-      return
-    }
+    if (this.#size > maxBytes) this.refuse(tooLarge(maxBytes))
+    else if (this.holds(part)) this.#parts.push(part)
+  }
+
+  /** Whether there is memory for a part; without it the body is refused. */
+  holds(part: Buffer): boolean {
+    const problem = this.#listener.memory.reserve(Math.max(part.length, LEAST))
+    if (problem) this.refuse(problem)
+    return problem === null
+  }
+
+  refuse(problem: Failure): void {
+    this.isRefused = true
     this.#exchange.pipeBody(null)
     this.#listener.invalid(problem)
   }

@@ -10,7 +10,7 @@ import { errorText } from '../transport/server/error-text.ts'
 import type { HttpExchange, RequestProblem, ResponseHeaders } from '../transport/server/http-server.ts'
 import { challengeFor, NOT_LOOKED_UP } from './access-rules.ts'
 import { isAdminPath } from './admin-request.ts'
-import { type BodyListener, bodyProblem, collect, lengthProblem } from './body.ts'
+import { type BodyListener, bodyProblem, collect } from './body.ts'
 import { canonicalPath, withDeployment } from './deployment-path.ts'
 import { errorResponse, idHeaders } from './error-response.ts'
 import { redirect, serveAdmin, servePage } from './operator-request.ts'
@@ -176,8 +176,8 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     if (shed) return this.refuse(shedFailure(shed), {}, shed)
     const { body: kind, maxBody: maxBytes = settings.limit.body } = route
     if (kind === 'none') return this.#call(route, { text: '' })
-    const rules = { kind, maxBytes: Math.min(maxBytes, settings.limit.body) }
-    const unfit = route.encoded ? lengthProblem(headers, rules.maxBytes) : bodyProblem(headers, rules)
+    const rules = { kind, maxBytes: Math.min(maxBytes, settings.limit.body), asSent: route.encoded }
+    const unfit = bodyProblem(headers, rules)
     if (unfit) return this.refuse(unfit)
     if (exchange.expects === 'continue') exchange.sendContinue()
     collect(exchange, rules, this)
@@ -282,7 +282,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     connection.active = connection.active.filter((request) => request !== this)
     admission.requests--
     if (this.#counted) admission.calls--
-    this.memory.releaseBody()
+    this.memory.done()
   }
 }
 

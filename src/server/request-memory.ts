@@ -1,8 +1,10 @@
 /** The memory that one request takes: its body, and the part of its response that its client has not read. */
-import type { Failure } from '../core/failure.ts'
+import { type Failure, fail } from '../core/failure.ts'
 import { type ShedReason, shedFailure } from '../policy/health/shed.ts'
 import { type Admission, UNKNOWN_BYTES } from './request-admission.ts'
 import type { Unread } from './unread-answers.ts'
+
+const GONE = fail('client_gone', 'The request has ended.')
 
 export class RequestMemory {
   readonly #admission: Pick<Admission, 'bodies' | 'unread'>
@@ -14,6 +16,8 @@ export class RequestMemory {
   #why: ShedReason | undefined
   /** The response was ended to free memory. */
   #isEnded = false
+  /** The request has ended, and nothing would release further bytes of its body. */
+  #isOver = false
 
   constructor(admission: Pick<Admission, 'bodies' | 'unread'>, owner: string) {
     this.#admission = admission
@@ -26,6 +30,7 @@ export class RequestMemory {
   }
 
   reserve(bytes: number): Failure | null {
+    if (this.#isOver) return GONE
     const shed = this.#admission.bodies.take(this.owner, bytes)
     if (shed) {
       this.#why = shed
@@ -51,6 +56,12 @@ export class RequestMemory {
   /** The body is no longer in memory, or its parts are counted again as they are read. */
   releaseBody(): void {
     this.reserveSmall(-this.#bodyBytes)
+  }
+
+  /** The request has ended. */
+  done(): void {
+    this.releaseBody()
+    this.#isOver = true
   }
 
   /** The client has not read so many bytes of the response. */

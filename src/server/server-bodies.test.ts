@@ -1,8 +1,10 @@
 /** Request bodies: content types, size limits, UTF-8, memory, and `Expect: 100-continue`. */
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { gzipSync } from 'node:zlib'
 import {
   assertRefusal,
   CHAT,
@@ -13,6 +15,7 @@ import {
   sendBytes,
 } from '../../test/support/app-server.ts'
 import { until } from '../../test/support/upstream.ts'
+import { heldBytes, measureLoad } from '../runtime/load.ts'
 
 setFlagsFromString('--expose-gc')
 /** Bytes in reachable buffers. */
@@ -42,9 +45,9 @@ for (const [type, status] of [
     assert.equal(calls.length, status === 200 ? 1 : 0)
   })
 
-onBothServers('http: a compressed body is refused', async ({ given }) => {
+onBothServers('http: a body in several encodings or an unknown one is refused', async ({ given }) => {
   const { server, calls } = await given()
-  for (const encoding of ['gzip', 'br', 'gzip, gzip'])
+  for (const encoding of ['compress', 'gzip, br', 'gzip, gzip'])
     assertRefusal(
       await send(server.port, 'POST', CHAT, { 'content-encoding': encoding }, '{}'),
       415,
@@ -52,6 +55,24 @@ onBothServers('http: a compressed body is refused', async ({ given }) => {
     )
   assert.equal((await send(server.port, 'POST', CHAT, { 'content-encoding': 'identity' }, '{}')).status, 200)
   assert.equal(calls.length, 1)
+})
+
+onBothServers('http: a client that leaves while its body is inflated leaves nothing counted', async ({ given }) => {
+  const load = measureLoad({ held: heldBytes() })
+  const { server, errors } = await given({}, { load })
+  const body = gzipSync(randomBytes(8_000_000).toString('base64'), { level: 1 })
+  for (let turn = 0; turn < 5; turn++) {
+    const socket = connect(server.port, '127.0.0.1')
+    socket.on('error', () => {})
+    const lines = { 'content-encoding': 'gzip', 'content-length': String(body.length + 1) }
+    socket.write(requestText('POST', CHAT, lines))
+    await new Promise((resolve) => socket.write(body, resolve))
+    await until('a part of it is read', () => load.held.bytes() > 100_000)
+    socket.resetAndDestroy()
+    await until('it has left', () => server.live() === 0 && server.connections() === 0)
+  }
+  await new Promise((resolve) => setTimeout(resolve, 300))
+  assert.deepEqual([load.held.bytes(), errors.length], [0, 0])
 })
 
 onBothServers('http: a body above the limit is refused by its Content-Length, before it arrives', async ({ given }) => {

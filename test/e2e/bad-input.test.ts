@@ -4,8 +4,9 @@
  * credentials.
  */
 import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
 import { before, describe, test } from 'node:test'
-import { brotliCompressSync, gzipSync } from 'node:zlib'
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { answerWith, errorBody, failWith } from '../support/answers.ts'
 import { type Upstream, type UpstreamRequest, until } from '../support/upstream.ts'
 import type { Started } from './support/process.ts'
@@ -127,18 +128,40 @@ const SENT: readonly Sent[] = [
     code: 'request_too_large',
   },
   {
-    name: 'gzip',
-    headers: { 'content-encoding': 'gzip' },
-    body: (style) => gzipSync(good(style)),
+    name: 'two encodings',
+    headers: { 'content-encoding': 'gzip, br' },
+    body: (style) => brotliCompressSync(gzipSync(good(style))),
+    status: 415,
+    code: 'unsupported_media_type',
+    says: /zstd/,
+  },
+  {
+    name: 'an unknown encoding',
+    headers: { 'content-encoding': 'compress' },
     status: 415,
     code: 'unsupported_media_type',
   },
   {
-    name: 'brotli',
-    headers: { 'content-encoding': 'br' },
-    body: (style) => brotliCompressSync(good(style)),
-    status: 415,
-    code: 'unsupported_media_type',
+    name: 'an encoding that the body does not have',
+    headers: { 'content-encoding': 'gzip' },
+    status: 400,
+    code: 'invalid_request',
+    says: /content-encoding/,
+  },
+  {
+    name: 'half of a gzip',
+    headers: { 'content-encoding': 'gzip' },
+    body: (style) => gzipSync(good(style)).subarray(0, 60),
+    status: 400,
+    code: 'invalid_request',
+    says: /incomplete/,
+  },
+  {
+    name: 'too large when inflated',
+    headers: { 'content-encoding': 'gzip' },
+    body: (style) => gzipSync(good(style, { user: 'x'.repeat(LIMIT) })),
+    status: 413,
+    code: 'request_too_large',
   },
   {
     name: 'a form',
@@ -397,6 +420,30 @@ describe('bad input: unusual but valid requests pass unchanged', { concurrency: 
         assert.ok(call.body.includes(text), `${text} in ${call.body}`)
         assert.equal(JSON.parse(call.body).model, 'm')
       })
+  const ENCODINGS: readonly (readonly [name: string, squeeze: (text: string) => Buffer<ArrayBuffer>])[] = [
+    ['gzip', gzipSync],
+    ['X-GZIP', gzipSync],
+    ['deflate', deflateSync],
+    ['deflate', deflateRawSync],
+    ['br', brotliCompressSync],
+    ['zstd', zstdCompressSync],
+  ]
+  for (const style of STYLES)
+    for (const [at, [name, squeeze]] of ENCODINGS.entries())
+      for (const length of [10, 3_000_000])
+        test(`a body in ${name} (${at}) of ${length} characters: ${style}`, async () => {
+          const mark = `${style} ${at} ${length}`
+          const text = good(style, { user: mark, 'x-long': randomBytes(length / 2).toString('hex') })
+          const response = await fetch(gateway.url + PATHS[style], {
+            method: 'POST',
+            headers: { 'content-type': 'application/json', 'content-encoding': name },
+            body: squeeze(text),
+          })
+          assert.equal(response.status, 200, await response.text())
+          const call = callsOf(upstream).find(({ json }) => json.user === mark)
+          assert.equal(call?.body, text.replace('good/m', 'm'))
+          assert.equal(call?.headers['content-encoding'], undefined)
+        })
   test('a model name cannot address a prototype member', async () => {
     for (const model of ['constructor', '__proto__', 'toString', 'hasOwnProperty', '__proto__/x'])
       for (const style of STYLES) {

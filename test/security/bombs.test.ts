@@ -176,9 +176,15 @@ for (const [encoding, squeeze] of [
 ] as const)
   test(`bombs: 100 MB in ${encoding}`, async () => {
     const body = new Uint8Array(squeeze(zeros))
-    for (const [path] of PATHS)
-      for (const named of [encoding, encoding.toUpperCase(), `identity, ${encoding}`, `${encoding}, ${encoding}`])
+    for (const [path] of PATHS) {
+      for (const named of [`identity, ${encoding}`, `${encoding}, ${encoding}`])
         assert.equal((await post(path, body, { 'content-encoding': named })).status, 415)
+      for (const named of [encoding, encoding.toUpperCase()]) {
+        const { status, text } = await post(path, body, { 'content-encoding': named })
+        assert.ok(status === 400 || status === 413, `${path} ${named}: ${status} ${text}`)
+      }
+    }
+    assert.equal((await honest()).status, 200)
   })
 
 // ── Numbers ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -75,7 +75,7 @@ export const inflater = (encoding: string, most: number, to: DecodedSink, onDrai
       total += chunk.length
       const bomb = total > BOMB.bytes && total > BOMB.ratio * decoder.bytesWritten
       if (bomb || total > most)
-        failWith(fail('malformed', `The compressed response decodes to more than ${bomb ? total : most} bytes.`))
+        failWith(fail('malformed', `The compressed body decodes to more than ${bomb ? total : most} bytes.`))
       else if (!to.bytes(chunk) && !stopped) decoder.pause()
     })
     decoder.on('end', () => {
@@ -89,8 +89,8 @@ export const inflater = (encoding: string, most: number, to: DecodedSink, onDrai
     decoder.on('error', (error: NodeJS.ErrnoException) =>
       failWith(
         error.code === 'Z_BUF_ERROR'
-          ? fail('truncated', 'The compressed response is incomplete.')
-          : fail('malformed', `The response does not match its content-encoding (${error.code ?? 'unknown'}).`),
+          ? fail('truncated', 'The compressed body is incomplete.')
+          : fail('malformed', `The body does not match its content-encoding (${error.code ?? 'unknown'}).`),
       ),
     )
     return decoder

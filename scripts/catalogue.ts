@@ -77,12 +77,17 @@ const read = async (location: string): Promise<Json> => {
 }
 
 const { from, out } = optionsIn(process.argv.slice(2))
-const names = sourceNames(await loadProviders())
+const providers = await loadProviders()
+const names = sourceNames(providers)
+const relaying = new Set(
+  [...providers.values()].flatMap(({ name, catalogue = name, relays }) => (relays ? [catalogue] : [])),
+)
+const relays = (provider: string): boolean => relaying.has(provider)
 const today = new Date().toISOString().slice(0, 10)
 
 const sources: Imported[] = []
 for (const { location, version = today } of from) {
-  const found = importCatalogue(await read(location), { names, served, today, version })
+  const found = importCatalogue(await read(location), { names, relays, served, today, version })
   if (!found) stop(`${location} has an unknown format`)
   else {
     const count = [...found.models.values()].reduce((sum, models) => sum + models.size, 0)

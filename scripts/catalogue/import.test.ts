@@ -9,7 +9,13 @@ import { served, sourceNames } from './names.ts'
 const names = (theirs: string) =>
   ({ openai: 'openai', anthropic: 'anthropic', mistral: 'mistral', gemini: 'gemini' })[theirs]
 const read = (body: Json, version = '1') =>
-  importCatalogue(body, { names, served: () => true, today: '2026-11-21', version })
+  importCatalogue(body, {
+    names,
+    relays: (name) => name === 'openai',
+    served: () => true,
+    today: '2026-11-21',
+    version,
+  })
 const models = (body: Json) =>
   Object.fromEntries([...(read(body)?.models ?? [])].map(([provider, of]) => [provider, Object.fromEntries(of)]))
 
@@ -195,6 +201,7 @@ const imports = [
     litellm,
     {
       openai: {
+        'image-1': { price: [null, 40000], image: [null, 40000] },
         'm-1': { context: 272000, output: 128000, price: [250, 2000, 25], can: ['tools', 'file_input'] },
         'm-3': { price: [37.5, null, null, 50] },
         'm-4': { price: [1000, 4000], tiers: [{ above: 32000, price: [2000, null] }] },
@@ -369,4 +376,60 @@ test('catalogue: facts that no source has are added, and those of a source are k
     'claude-opus-4-7-20260416': { service: { fast: 3 } },
     'claude-opus-4-8': {},
   })
+})
+
+/** Rows of LiteLLM 1.109.1. */
+const relayed = (mode: string, of: object, provider = 'openai') => ({
+  m: { litellm_provider: provider, mode, ...of },
+})
+for (const [title, body, expected] of [
+  [
+    'seconds',
+    relayed('audio_transcription', { input_cost_per_second: 0.0001, output_cost_per_second: 0.0001 }),
+    { units: { seconds: 100_000 } },
+  ],
+  [
+    'seconds with a zero output rate',
+    relayed('audio_transcription', { input_cost_per_second: 3.083e-5, output_cost_per_second: 0 }),
+    { units: { seconds: 30_830 } },
+  ],
+  ['characters', relayed('audio_speech', { input_cost_per_character: 1.5e-5 }), { units: { characters: 15_000 } }],
+  ['images', relayed('image_generation', { input_cost_per_image: 0.05 }), { units: { images: 50_000_000 } }],
+  [
+    'queries beside zero tokens',
+    relayed('rerank', { input_cost_per_query: 0.002, input_cost_per_token: 0, output_cost_per_token: 0 }),
+    { units: { queries: 2_000_000 } },
+  ],
+  [
+    'tokens before an estimate by the second',
+    relayed('audio_transcription', {
+      input_cost_per_second: 0.0001,
+      input_cost_per_token: 2.5e-6,
+      output_cost_per_token: 1e-5,
+    }),
+    { price: [2_500, 10_000] },
+  ],
+  [
+    'tokens of images',
+    relayed('image_generation', { input_cost_per_token: 5e-6, output_cost_per_image_token: 4e-5 }),
+    { price: [5_000, 40_000], image: [null, 40_000] },
+  ],
+  [
+    'a column of another mode',
+    relayed('chat', { input_cost_per_query: 0.002, input_cost_per_token: 1e-6 }),
+    { price: [1_000, null] },
+  ],
+] as const)
+  test(`catalogue: LiteLLM's ${title}`, () => {
+    assert.deepEqual(models(body), { openai: { m: expected } })
+  })
+
+test('catalogue: no relayed model of a step price, a size, or a provider without the endpoint', () => {
+  const step = relayed('image_generation', { input_cost_per_token: 1.3e-10, output_cost_per_token: 1.3e-10 })
+  assert.deepEqual(models(step), {})
+  assert.deepEqual(
+    models({ 'hd/1024-x-1024/dall-e-3': { ...relayed('image_generation', { input_cost_per_image: 1 }).m } }),
+    {},
+  )
+  assert.deepEqual(models(relayed('rerank', { input_cost_per_query: 1 }, 'mistral')), {})
 })

@@ -12,6 +12,8 @@ export type Imported = { readonly source: Source; readonly models: ReadonlyMap<s
 export type ImportContext = {
   readonly served: (provider: string, model: string) => boolean
   readonly names: (theirs: string) => string | undefined
+  /** Whether the provider has relayed endpoints. */
+  readonly relays: (provider: string) => boolean
   readonly today: string
   readonly version: string
 }
@@ -90,21 +92,55 @@ const capabilitiesIn = (table: readonly (readonly [word: string, has: boolean])[
 /** Dollars per token. A slip of the source: $100 per million tokens for `embed-multilingual-light-v3.0`. */
 const MAX_EMBEDDING = 1e-5
 
+/** The unit of the modes that are relayed, and the columns of its price. A column of another mode does not count (maximhq/bifrost#4277). */
+const LITELLM_UNITS: { readonly [mode: string]: readonly [unit: string, ...columns: string[]] } = {
+  audio_transcription: ['seconds', 'input_cost_per_second'],
+  audio_speech: ['characters', 'input_cost_per_character'],
+  image_generation: ['images', 'output_cost_per_image', 'input_cost_per_image'],
+  image_edit: ['images', 'output_cost_per_image', 'input_cost_per_image'],
+  rerank: ['queries', 'input_cost_per_query'],
+}
+
+/** The price of the unit. A model with a price of tokens is billed by them: that of its units is an estimate. */
+const unitsOfLitellm = (value: JsonObject): Pick<Entry, 'units'> => {
+  const [unit, ...columns] = LITELLM_UNITS[text(value.mode) ?? ''] ?? []
+  if (unit === undefined || (number(value.input_cost_per_token) ?? 0) > 0) return {}
+  const price = columns.map((column) => nano(value[column], PER_TOKEN)).find((found) => found !== null)
+  return price == null ? {} : { units: { [unit]: price } }
+}
+
+/** Names of images of one size: `hd/1024-x-1024/dall-e-3`. */
+const OF_ONE_SIZE = /[0-9]-x-[0-9]/
+
+/** Whether its answers are those of a chat. */
+const isChat = ({ mode, supported_endpoints }: JsonObject): boolean =>
+  mode === 'image_generation'
+    ? list(supported_endpoints).includes('/v1/chat/completions')
+    : mode === 'chat' || mode === 'responses'
+
+/** Whether a relayed endpoint bills it by a unit, or by tokens. Some images have a price of a step in the column of tokens. */
+const isRelayed = (key: string, value: JsonObject): boolean => {
+  const [unit] = LITELLM_UNITS[text(value.mode) ?? ''] ?? []
+  if (unit === undefined || isChat(value) || OF_ONE_SIZE.test(key)) return false
+  const perToken = unit === 'images' ? value.output_cost_per_image_token : value.input_cost_per_token
+  return unitsOfLitellm(value).units !== undefined || (number(perToken) ?? 0) > 0
+}
+
 /** Whether this is a model for text, for images in a chat, or for embeddings at a known price. */
-const isUsed = ({ mode, supported_endpoints, input_cost_per_token }: JsonObject): boolean => {
-  if (mode === 'image_generation') return list(supported_endpoints).includes('/v1/chat/completions')
-  const price = number(input_cost_per_token) ?? 0
-  return mode === 'chat' || mode === 'responses' || (mode === 'embedding' && price > 0 && price <= MAX_EMBEDDING)
+const isUsed = (value: JsonObject): boolean => {
+  const price = number(value.input_cost_per_token) ?? 0
+  return isChat(value) || (value.mode === 'embedding' && price > 0 && price <= MAX_EMBEDDING)
 }
 
 const litellm: CatalogueFormat = {
   source: { name: 'LiteLLM model_prices_and_context_window.json', licence: 'MIT', copyright: '2023 Berri AI' },
   is: (body) => text(object(first(body))?.litellm_provider) !== undefined,
-  *read(body, { names, today }) {
+  *read(body, { names, relays, today }) {
     for (const [key, value] of Object.entries(object(body) ?? {})) {
-      if (!isObject(value) || !isUsed(value)) continue
+      if (!isObject(value)) continue
       const theirs = text(value.litellm_provider) ?? ''
       const provider = names(theirs)
+      if (!isUsed(value) && !(provider !== undefined && relays(provider) && isRelayed(key, value))) continue
       const until = text(value.deprecation_date)
       if (provider === undefined || (until !== undefined && until < today)) continue
       const model = key.startsWith(`${theirs}/`) ? key.slice(theirs.length + 1) : key
@@ -113,7 +149,7 @@ const litellm: CatalogueFormat = {
         model,
         entry(
           size(value.max_input_tokens),
-          value.mode === 'embedding' ? undefined : size(value.max_output_tokens),
+          isChat(value) ? size(value.max_output_tokens) : undefined,
           pricesOfLitellm(value, provider, model),
           capabilitiesIn([
             ['tools', value.supports_function_calling === true],
@@ -154,7 +190,7 @@ const pricesOfLitellm = (
   model: string,
 ): Omit<Entry, 'context' | 'output' | 'can'> => {
   const listed = list(value.tiered_pricing).filter(isObject)
-  const basic = prices(litellmTokenPrices(listed[0] ?? value), PER_TOKEN)
+  const basic = prices(litellmTokenPrices(listed[0] ?? withImages(value)), PER_TOKEN)
   const named = Object.keys(value).flatMap((name) => {
     const [, thousands] = /^input_cost_per_token_above_([0-9]+)k_tokens$/.exec(name) ?? []
     return thousands === undefined ? [] : [Number(thousands)]
@@ -184,7 +220,15 @@ const pricesOfLitellm = (
     ...(tiers.length > 0 && { tiers }),
     ...(service.length > 0 && { service: Object.fromEntries(service) }),
     ...(Object.keys(tools).length > 0 && { tools }),
+    ...unitsOfLitellm(value),
   }
+}
+
+/** Answers of the images API count their tokens of images as output, without details. */
+const withImages = (value: JsonObject): JsonObject => {
+  const image = number(value.output_cost_per_image_token)
+  const isImage = value.mode === 'image_generation' || value.mode === 'image_edit'
+  return isImage && !isChat(value) && image !== undefined ? { ...value, output_cost_per_token: image } : value
 }
 
 /** Names of the factors of a speed and of a region in `provider_specific_entry`. */
@@ -416,11 +460,12 @@ export const joinCatalogues = (
 }
 
 /** Without prices of tokens: those of one model are taken from one source, because tiers and factors belong to its basic prices. */
-const withoutTokenPrices = ({ context, output, can, tools }: Entry): Entry => ({
+const withoutTokenPrices = ({ context, output, can, tools, units }: Entry): Entry => ({
   ...(context !== undefined && { context }),
   ...(output !== undefined && { output }),
   ...(can && { can }),
   ...(tools && { tools }),
+  ...(units && { units }),
 })
 
 /** Whether the input or output prices differ by more than 1 %. */

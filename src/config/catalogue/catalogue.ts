@@ -28,6 +28,8 @@ export type Entry = EntryPrices & {
   readonly service?: { readonly [tier: string]: number }
   /** Per call of a tool that the provider runs: `{"web_search": 10000000}`; with `_prompt`: per answer that called it. */
   readonly tools?: { readonly [name: string]: number }
+  /** Per second of audio, character, query or image, in place of the prices of tokens: `{"seconds": 100000}`. */
+  readonly units?: { readonly [unit: string]: number }
   /** The first day of the prices, such as `2026-11-21`, in UTC. Absent: they always applied. */
   readonly from?: string
   readonly can?: readonly string[]
@@ -137,9 +139,9 @@ const factsIn = (entry: JsonObject): ModelFacts | undefined => {
 
 /** The prices of an entry, empty without any. Undefined: one is invalid. */
 const pricesIn = (entry: JsonObject): CataloguePrices | undefined => {
-  const { tiers, service, tools, from } = entry
+  const { tiers, service, tools, units, from } = entry
   const basic = tokenPricesIn(entry)
-  if (!basic || ![service, tools].every(arePositive)) return undefined
+  if (!basic || ![service, tools, units].every(arePositive)) return undefined
   if (from !== undefined && !(typeof from === 'string' && Number.isFinite(Date.parse(`${from}T00:00Z`))))
     return undefined
   if (tiers !== undefined && !isList(tiers)) return undefined
@@ -150,6 +152,7 @@ const pricesIn = (entry: JsonObject): CataloguePrices | undefined => {
     ...(tiers !== undefined && { tiers: read.flatMap((tier) => tier ?? []) }),
     ...(service !== undefined && { service: numbersIn(service) }),
     ...(tools !== undefined && { tools: numbersIn(tools) }),
+    ...(units !== undefined && { perUnit: numbersIn(units) }),
     ...(from !== undefined && { from: Date.parse(`${from}T00:00Z`) }),
   }
 }

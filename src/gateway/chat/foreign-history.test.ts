@@ -437,3 +437,54 @@ test('additional tools: streamed calls have name and namespace, also of a free-f
   const { type, name, namespace: of, input: text } = object(JSON.parse(item).item) ?? {}
   assert.deepEqual([type, name, of, text], ['custom_tool_call', 'exec', 'functions', 'ls'])
 })
+
+// ── Calls without results, results without calls ────────────────────────────────────────────────────────────────────
+
+const UNPAIRED = {
+  model: 'a/m',
+  input: [
+    { role: 'user', content: 'hi' },
+    { type: 'function_call_output', call_id: 'call_9', output: 'from another task' },
+    { type: 'function_call', call_id: 'call_1', name: 'f', arguments: '{}' },
+    { type: 'function_call', call_id: 'call_2', name: 'f', arguments: '{}' },
+    { type: 'function_call_output', call_id: 'call_2', output: 'r2' },
+    { role: 'user', content: 'and?' },
+  ],
+  tools: [{ type: 'function', name: 'f', parameters: { type: 'object', properties: {} } }],
+}
+
+test('a history with unpaired calls and results: messages', async () => {
+  const { reply, sent, dropped } = await ask('openai-responses', 'anthropic-messages', UNPAIRED)
+  assert.equal(reply.status, 200, reply.text)
+  assert.equal(dropped, 'input[1], input[2]')
+  const [first, second, third] = list(sent.messages).map((message) => list(object(message)?.content))
+  assert.match(JSON.stringify(first), /not part of this conversation.*from another task/)
+  assert.deepEqual(
+    second?.map((block) => object(block)?.id),
+    ['call_1', 'call_2'],
+  )
+  assert.deepEqual(
+    third?.map((block) => object(block)?.tool_use_id),
+    ['call_2', 'call_1', undefined],
+  )
+})
+
+test('a history with unpaired calls and results: chat completions', async () => {
+  const { sent } = await ask('openai-responses', 'openai-chat', UNPAIRED)
+  assert.deepEqual(
+    list(sent.messages).map((message) => [object(message)?.role, object(message)?.tool_call_id]),
+    [
+      ['user', undefined],
+      ['user', undefined],
+      ['assistant', undefined],
+      ['tool', 'call_2'],
+      ['tool', 'call_1'],
+      ['user', undefined],
+    ],
+  )
+})
+
+test('a history with unpaired calls and results passes unchanged in its own style', async () => {
+  const { sent } = await ask('openai-responses', 'openai-responses', UNPAIRED)
+  assert.deepEqual(sent.input, UNPAIRED.input)
+})

@@ -34,6 +34,7 @@ import { withCacheMarks } from '../../protocols/shared/cache-marks.ts'
 import { choicesOf } from '../../protocols/shared/choices.ts'
 import { withoutForeignParts } from '../../protocols/shared/foreign-parts.ts'
 import { translatedLimits } from '../../protocols/shared/limits.ts'
+import { withPairedCalls } from '../../protocols/shared/paired-calls.ts'
 import { clientHeadersFor, withheldHeaders } from './client-headers.ts'
 import { LateBody } from './late-body.ts'
 
@@ -223,14 +224,15 @@ const prepareAs = (
     }
   }
   const portable = withoutForeignParts(stream === request.stream ? request : { ...request, stream }, protocol.name)
-  const marked = withCacheMarks(portable.request, target.cacheMark)
+  const paired = withPairedCalls(portable.request)
+  const marked = withCacheMarks(paired.request, target.cacheMark)
   const encoded = protocol.encodeRequest(marked.request, target)
   const { body: fitting, betas } = adjust(encoded.body)
   const after = inbound.continues ? (instance.provider.supportsPrefill?.body?.(fitting) ?? fitting) : fitting
   const atClientPaths = bodyLosses.map((loss) => ({ ...loss, path: clientPathOf(loss.path, encoded.from) }))
   const removed = (inbound.reencode?.without ?? []).map((path) => ({ path, essential: false }))
   const outputLosses = lowered === undefined ? NONE : pathOfOutputLimit(request)
-  const replaced = [...portable.losses, ...marked.losses]
+  const replaced = [...portable.losses, ...paired.losses, ...marked.losses]
   const applied = isPolicyOnly(inbound.body) ? 'provider' : null
   const unsent = encoded.losses.filter(({ path: lost }) => lost !== applied)
   const losses = sorted([...lacking, ...outputLosses, ...replaced, ...unsent, ...atClientPaths, ...removed], inbound)

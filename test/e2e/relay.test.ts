@@ -7,6 +7,7 @@ import { after, before, test } from 'node:test'
 import OpenAI, { toFile } from 'openai'
 import { type Act, startUpstream, type Upstream, type UpstreamRequest } from '../support/upstream.ts'
 import { type Started, start } from './support/process.ts'
+import { skipPython, testPython } from './support/python.ts'
 
 const results = [{ flagged: true, categories: { violence: true }, category_scores: { violence: 0.9 } }]
 
@@ -22,6 +23,8 @@ const sha256 = (bytes: Uint8Array): string => createHash('sha256').update(bytes)
 /** Every byte, many times: not a text in any encoding. */
 const FILE = Buffer.alloc(5_000_000, Buffer.from(Array.from({ length: 251 }, (_, byte) => 255 - byte)))
 const SPEECH = FILE.subarray(0, 300_000)
+
+const PICTURE = FILE.subarray(0, 3_000).toString('base64')
 
 /** An upstream for files, which reads forms by its own parser. */
 const audio = { requests: 0, server: undefined as Server | undefined }
@@ -42,7 +45,36 @@ const startAudio = async (): Promise<string> => {
       setImmediate(() => response.end(SPEECH.subarray(1_000)))
       return
     }
+    if (request.url === '/v1/rerank') {
+      const { query, documents } = (await body.json()) as { query: string; documents: string[] }
+      const results = documents.map((text, index) => ({ index, relevance_score: text === query ? 1 : 0 }))
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.end(JSON.stringify({ id: 'r', results, meta: { billed_units: { search_units: 1 } } }))
+      return
+    }
+    if (request.url === '/v1/images/generations') {
+      const { stream, n = 1 } = (await body.json()) as { stream?: boolean; n?: number }
+      response.writeHead(200, { 'content-type': stream ? 'text/event-stream' : 'application/json' })
+      if (!stream)
+        response.end(JSON.stringify({ created: 1, data: Array.from({ length: n }, () => ({ b64_json: PICTURE })) }))
+      for (const type of ['partial_image', 'completed'])
+        if (stream)
+          response.write(`data: ${JSON.stringify({ type: `image_generation.${type}`, b64_json: PICTURE })}\n\n`)
+      response.end()
+      return
+    }
     const form = await body.formData()
+    if (request.url?.startsWith('/v1/images/')) {
+      const images = [...form.getAll('image'), ...form.getAll('image[]')]
+      const sums = await Promise.all(
+        images.map(async (one) => sha256(new Uint8Array(await (one as File).arrayBuffer()))),
+      )
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.end(
+        JSON.stringify({ created: 1, data: sums.map((b64_json) => ({ b64_json })), model: form.get('model') }),
+      )
+      return
+    }
     const file = form.get('file')
     assert.ok(file instanceof File)
     const text = `${form.get('model')} ${sha256(new Uint8Array(await file.arrayBuffer()))}`
@@ -65,7 +97,7 @@ before(async () => {
       PROVIDERS: 'openai,anthropic,voice',
       VOICE_API_KEY: 'sk-voice-0123456789',
       VOICE_BASE_URL: await startAudio(),
-      VOICE_MODELS: 'hear,speak',
+      VOICE_MODELS: 'hear,speak,draw,rank',
       OPENAI_API_KEY: 'sk-limited-0123456789,sk-openai-0123456789',
       OPENAI_BASE_URL: `${upstream.url}/v1`,
       ANTHROPIC_API_KEY: 'sk-ant-0123456789',
@@ -142,3 +174,59 @@ test('relay: a body of another type is refused with the option of curl', async (
     assert.match(await response.text(), /-F file=@/)
   }
 })
+
+test('relay: images of the SDK, whole, as events, and from several files', async () => {
+  const whole = await client.images.generate({ model: 'draw', prompt: 'a cat', n: 2 })
+  assert.deepEqual(
+    whole.data?.map((one) => one.b64_json),
+    [PICTURE, PICTURE],
+  )
+  const types: string[] = []
+  for await (const event of await client.images.generate({ model: 'draw', prompt: 'a cat', stream: true })) {
+    assert.equal(event.b64_json, PICTURE)
+    types.push(event.type)
+  }
+  assert.deepEqual(types, ['image_generation.partial_image', 'image_generation.completed'])
+  const [one, two] = [FILE.subarray(0, 70_000), FILE.subarray(7)]
+  const image = await Promise.all([toFile(one, 'a.png'), toFile(two, 'b.png')])
+  const edited = await client.images.edit({ model: 'draw', prompt: 'a hat', image })
+  assert.deepEqual(
+    edited.data?.map((made) => made.b64_json),
+    [sha256(one), sha256(two)],
+  )
+  const varied = await client.images.createVariation({ model: 'draw', image: await toFile(one, 'a.png') })
+  assert.deepEqual(
+    varied.data?.map((made) => made.b64_json),
+    [sha256(one)],
+  )
+})
+
+test('relay: rerank at the paths of its clients', async () => {
+  const { url } = gateway
+  for (const path of ['/v1/rerank', '/v2/rerank', '/rerank']) {
+    const response = await fetch(`${url}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: 'Bearer any' },
+      body: JSON.stringify({ model: 'rank', query: 'a', documents: ['b', 'a'], top_n: 2 }),
+    })
+    const body = (await response.json()) as { results: { index: number; relevance_score: number }[] }
+    assert.deepEqual(
+      body.results.map((result) => result.relevance_score),
+      [0, 1],
+      path,
+    )
+  }
+})
+
+test('relay: the SDK for Python', { skip: skipPython() }, (t) =>
+  testPython(t, {
+    script: 'relay.py',
+    given: {
+      base: gateway.base,
+      file: FILE.subarray(0, 60_000).toString('base64'),
+      picture: PICTURE,
+      speech: sha256(SPEECH),
+    },
+    cases: 6,
+  }),
+)

@@ -94,7 +94,14 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'gateway/routing',
     'gateway/sharing',
   ],
-  'gateway/relay': ['gateway/accounts', 'gateway/call', 'gateway/guards', 'gateway/routing', 'gateway/upstream'],
+  'gateway/relay': [
+    'gateway/accounts',
+    'gateway/call',
+    'gateway/guards',
+    'gateway/routing',
+    'gateway/sharing',
+    'gateway/upstream',
+  ],
   'gateway/responses': ['gateway/accounts', 'gateway/call', 'gateway/upstream', 'gateway/routing', 'gateway/chat'],
 
   // The rooms with I/O, beside the pure folders.

@@ -25,6 +25,10 @@ export type RelayRow = {
   readonly events?: { readonly member: string; readonly value: string }
   /** Each attempt is billed as soon as it is begun: another one follows only if the provider has refused it before. */
   readonly isPaidPerAttempt?: true
+  /** The kind of the files of a form. */
+  readonly media?: 'AUDIO' | 'IMAGE'
+  /** Equal requests have equal answers, so the response cache may answer. */
+  readonly isCacheable?: true
   /** What is billed where tokens are not. */
   readonly unit?: UnitCount['unit']
   /** The members or parts whose text is sent to the model. */
@@ -74,6 +78,7 @@ export const RELAYS = {
     body: 'json',
     model: 'model',
     isModelOptional: true,
+    isCacheable: true,
     answer: 'json',
     texts: ['input'],
     estimate: { outputPerInput: 0 },
@@ -87,6 +92,7 @@ export const RELAYS = {
     model: 'model',
     answer: 'text',
     events: { member: 'stream', value: 'true' },
+    media: 'AUDIO',
     unit: 'seconds',
     texts: ['prompt'],
     estimate: AUDIO,
@@ -99,6 +105,7 @@ export const RELAYS = {
     body: 'multipart',
     model: 'model',
     answer: 'text',
+    media: 'AUDIO',
     unit: 'seconds',
     texts: ['prompt'],
     estimate: AUDIO,
@@ -133,6 +140,7 @@ export const RELAYS = {
     path: '/images/edits',
     body: 'multipart',
     file: 'image',
+    media: 'IMAGE',
     summary: 'Edit images',
     description: 'A form with `image`, or several `image[]`, and `prompt`. As the generation of images.',
   },
@@ -142,6 +150,7 @@ export const RELAYS = {
     model: 'model',
     isModelOptional: true,
     file: 'image',
+    media: 'IMAGE',
     answer: 'json',
     isPaidPerAttempt: true,
     unit: 'images',
@@ -155,6 +164,7 @@ export const RELAYS = {
     also: ['/v2/rerank'],
     body: 'json',
     model: 'model',
+    isCacheable: true,
     answer: 'json',
     unit: 'queries',
     texts: ['query', 'documents'],

@@ -1,19 +1,22 @@
 /** Serves the endpoints that are routed and not translated (`core/relay.ts`): parse, plan, route, answer, record. */
+import type { Guard } from '../../core/guard.ts'
 import type { IncomingRequest, RequestBody, ResponseWriter } from '../../core/http-exchange.ts'
 import { RELAYS, type RelayName, type RelayRow } from '../../core/relay.ts'
 import type { Plan } from '../../core/target.ts'
+import { bodyBypass } from '../../policy/response-cache.ts'
 import { relayDrafts } from '../../policy/routing/plan-relay.ts'
 import { plainShape } from '../../policy/routing/when.ts'
 import { protocols } from '../../protocols/index.ts'
-import type { Eventual } from '../accounts/authority.ts'
 import { relayDemand } from '../accounts/demand.ts'
 import { type OngoingAnswer, type RunningCall, runCall } from '../call/call-lifecycle.ts'
 import { recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../call/recorder.ts'
 import { passGuards } from '../guards/check-request.ts'
-import { guardsFor } from '../guards/choose-guards.ts'
+import { guardsFor, revisionsOf } from '../guards/choose-guards.ts'
+import { complete, discard, followed, followersOf } from '../guards/followed-answer.ts'
 import { keyOrder, type ModelCallDeps, planFor } from '../routing/planner.ts'
 import { routeContextOf } from '../routing/route-context.ts'
 import { type Routed, route } from '../routing/router.ts'
+import { type CacheDeps, cacheGuard } from '../sharing/cached-call.ts'
 import { isSentWhole, relayUsage } from './relay-answer.ts'
 import { type PreparedRelay, RelayAttempts } from './relay-attempts.ts'
 import { parseRelay, type RelayRequest } from './relay-request.ts'
@@ -21,6 +24,8 @@ import { RelayedStream } from './relayed-stream.ts'
 
 /** Errors are encoded in OpenAI's format. */
 const protocol = protocols['openai-chat']
+
+type RelayDeps = ModelCallDeps & CacheDeps
 
 /** One call of an endpoint. */
 type RelayCall = {
@@ -30,13 +35,13 @@ type RelayCall = {
 }
 
 /** Serves one call. */
-export const serveRelay = (gateway: ModelCallDeps, { name, received, responseWriter }: RelayCall): Promise<void> =>
+export const serveRelay = (gateway: RelayDeps, { name, received, responseWriter }: RelayCall): Promise<void> =>
   runCall({ gateway, protocol, style: name, received, responseWriter }, (call) =>
     serve(gateway, { name, received }, call),
   )
 
 const serve = async (
-  gateway: ModelCallDeps,
+  gateway: RelayDeps,
   { name, received }: Pick<RelayCall, 'name' | 'received'>,
   call: RunningCall,
   // biome-ignore lint/suspicious/noConfusingVoidType: a call that has ended returns nothing
@@ -62,7 +67,9 @@ const serve = async (
   })
   if (!plan.ok) return writeAndRecordError(call, plan.failure, null)
   recorder.account.describe(relayDemand({ members, model, plan: plan.value, units, ...tokens }))
-  const request = await guarded(gateway, { name, received, call, plan: plan.value, parsed: parsed.value })
+  const planned = { name, received, call, plan: plan.value, parsed: parsed.value }
+  const guards = guardsOf(gateway, planned)
+  const request = guards.length === 0 ? parsed.value : await guarded(guards, planned)
   if (!request) return
 
   gateway.activeCalls.startDeadline(gateway.world, cancellation, settings.timeout.request)
@@ -82,7 +89,7 @@ const serve = async (
     }
     if (!routed.ok) return writeAndRecordError(call, routed.failure, routed.availableIn)
     const contentType = mediaType(attempts.typeOf(routed.target), attempts.isWhole)
-    if (routed.answerStream.whole !== null) return sendWhole(call, request, routed, contentType)
+    if (routed.answerStream.whole !== null) return sendWhole(call, { routed, request, guards, contentType })
     const stream = new RelayedStream({
       call,
       world: gateway.world,
@@ -109,32 +116,61 @@ type GuardableRelay = {
   readonly parsed: RelayRequest
 }
 
+const guardsOf = (gateway: RelayDeps, { name, received, call, plan, parsed }: GuardableRelay): readonly Guard[] => {
+  const { recorder } = call
+  const row: RelayRow = RELAYS[name]
+  const chosen = guardsFor(gateway, { received, plan, style: name, recorder })
+  if (!row.isCacheable || received.body instanceof Uint8Array) return chosen
+  const own = { source: parsed.source.text, body: parsed.body }
+  const cache = cacheGuard(gateway, {
+    received: { ...received, body: received.body },
+    config: gateway.config(),
+    plan,
+    style: name,
+    facts: NO_FACTS,
+    recorder,
+    reply: call,
+    request: own,
+    revisions: revisionsOf(chosen),
+    bypass: () => bodyBypass(own),
+  })
+  return cache ? [...chosen, cache] : chosen
+}
+
+/** Answers repeat nothing of the call that the body does not state. */
+const NO_FACTS = {}
+
 /** What targets receive; null: the call has been answered. */
 const guarded = (
-  gateway: ModelCallDeps,
-  { name, received, call, plan, parsed }: GuardableRelay,
-): Eventual<RelayRequest | null> => {
-  const guards = guardsFor(gateway, { received, plan, style: name, recorder: call.recorder })
-  if (guards.length === 0) return parsed
-  // The file of a form is audio.
-  const row: RelayRow = RELAYS[name]
-  const own = row.body === 'multipart' ? { ...parsed, media: ['AUDIO'] } : parsed
+  guards: readonly Guard[],
+  { name, call, parsed }: Pick<GuardableRelay, 'name' | 'call' | 'parsed'>,
+): Promise<RelayRequest | null> => {
+  const { media }: RelayRow = RELAYS[name]
+  const own = media ? { ...parsed, media: [media] } : parsed
   return passGuards({ guards, request: parsed, own, reply: call, change: parsed.withTexts })
 }
 
-const sendWhole = (
-  call: RunningCall,
-  { tokens }: RelayRequest,
-  routed: Routed<PreparedRelay>,
-  contentType: string,
-): void => {
+/** A complete answer. */
+type WholeRelay = {
+  readonly routed: Routed<PreparedRelay>
+  readonly request: RelayRequest
+  readonly guards: readonly Guard[]
+  readonly contentType: string
+}
+
+const sendWhole = (call: RunningCall, { routed, request, guards, contentType }: WholeRelay): void => {
   const { recorder } = call
-  const { answerStream, permit } = routed
+  const { answerStream, permit, target } = routed
   permit.done()
-  recorder.used(relayUsage(answerStream.usage(), tokens))
+  const used = relayUsage(answerStream.usage(), request.tokens)
+  recorder.used(used)
   recorder.answeredBy(routed)
-  const headers = { ...recorder.answerHeaders(), 'content-type': contentType }
-  writeAndRecordAnswer(call, answerStream.whole ?? '', { headers })
+  const followers = followersOf(guards, { candidate: target.candidate, stream: null })
+  const text = followed(followers, answerStream.whole ?? '', null)
+  const headers = { 'content-type': contentType }
+  writeAndRecordAnswer(call, text, { headers: { ...recorder.answerHeaders(), ...headers } })
+  complete(followers, { headers, used, trace: recorder.trace })
+  discard(followers)
 }
 
 /** Types of answers. Any other could be run by a browser. */

@@ -17,7 +17,9 @@ const linesOf = ({ claim, problem, proof }: ClaimState): readonly string[] => {
   if (!proof) return [`invalid: ${claim}: ${problem}`]
   if (!proof.holds) return proof.counterexamples.map((one) => `fails: ${wayText(one)}`)
   const { clients, classes, names, plans } = proof.walked
-  return [`holds: ${claim} · clients ${clients}, classes ${classes}, names ${names}, plans ${plans}`]
+  const walked = `clients ${clients}, classes ${classes}, names ${names}, plans ${plans}`
+  // Facts and lists alone have decided.
+  return [`holds: ${claim} · ${walked}${plans === 0 ? ' (no target that they may use is against it)' : ''}`]
 }
 
 /** The claim, or those of the configuration. */

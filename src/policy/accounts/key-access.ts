@@ -82,12 +82,18 @@ export type AccessTarget = {
   /** The provider instance. */
   readonly provider: string
   readonly model: string
+  /**
+   * The model alone is the name of another provider's model, as `openai/gpt-5` at OpenRouter is beside a provider `openai`. A list that
+   * allows the name means the other one.
+   */
+  readonly isOthers?: boolean
 }
 
 /**
  * Whether a target is allowed, by the dimensions `models` and `providers`. `models` is matched against the requested name,
  * `provider/model` and the model alone, so that `!claude-opus*` also denies `anthropic/claude-opus-5`. In doubt it is denied: a
- * denial also applies to versions of the model (a date, a region, a tuned model), an allowed name to no other.
+ * denial also applies to versions of the model (a date, a region, a tuned model), an allowed name to no other, and not to a model of
+ * another provider (`isOthers`).
  */
 export const allowsTarget = (lists: TargetLists, target: AccessTarget): boolean => matchesLists(lists, target, permits)
 
@@ -121,12 +127,13 @@ const targetNames = ({
   requested,
   provider,
   model,
+  isOthers = false,
 }: AccessTarget): { readonly own: readonly string[]; readonly kin: readonly string[] } => {
   const { name, kin, variantOf } = modelNames(model)
   const instance = provider.toLowerCase()
   return {
-    own: [...(requested === null ? [] : [modelName(requested)]), `${instance}/${name}`, name],
-    kin: [...kin, ...variantOf].flatMap((one) => [`${instance}/${one}`, one]),
+    own: [...(requested === null ? [] : [modelName(requested)]), `${instance}/${name}`, ...(isOthers ? [] : [name])],
+    kin: [...(isOthers ? [name] : []), ...[...kin, ...variantOf].flatMap((one) => [`${instance}/${one}`, one])],
   }
 }
 

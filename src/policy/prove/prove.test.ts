@@ -370,8 +370,7 @@ const DISTINCT: readonly (readonly [string, (n: number) => Access, 'any' | 'none
   ['one route each', (n) => ({ ...FULL_ACCESS, routes: [`route-${2 * n + 1}`] }), 'none', true],
   ['one route each, with failover', (n) => ({ ...FULL_ACCESS, routes: [`route-${2 * n + 1}`] }), 'any', false],
   ['one provider', (n) => ({ ...FULL_ACCESS, providers: ['eu'], models: ['*', `!m-${n}`] }), 'any', true],
-  // Another provider may have a model whose name begins like that.
-  ['names that begin with a provider', (n) => ({ ...FULL_ACCESS, models: ['eu/*', `!eu/m-${n}`] }), 'any', false],
+  ['names that begin with a provider', (n) => ({ ...FULL_ACCESS, models: ['eu/*', `!eu/m-${n}`] }), 'any', true],
   ['all names but one provider', (n) => ({ ...FULL_ACCESS, models: ['*', '!us/*', `!eu/m-${n}`] }), 'any', true],
   ['a name of a route', (n) => ({ ...FULL_ACCESS, models: [`route-${2 * n}`, `route-${2 * n + 1}`] }), 'none', false],
 ]

@@ -5,7 +5,7 @@ import { type Access, FULL_ACCESS } from '../../core/accounts.ts'
 import { type DeclaredFacts, NO_REQUIRE, type Require } from '../../core/data-policy.ts'
 import type { Instance } from '../../core/provider.ts'
 import type { Candidate } from '../../core/target.ts'
-import { keyAccessRules } from '../accounts/key-access.ts'
+import { type KeyAccessRules, keyAccessRules } from '../accounts/key-access.ts'
 import { allowedDraft, modelNotAllowed, satisfyingDraft, styleNotAllowed } from './allowed-plan.ts'
 import type { PlanDraft } from './plan.ts'
 
@@ -40,6 +40,9 @@ const draft = (rest: Partial<PlanDraft> = {}): PlanDraft => ({
   ...rest,
 })
 const rules = (access: Partial<Access>) => keyAccessRules([{ ...FULL_ACCESS, ...access }])
+const CONFIG = { instances: [instance('a'), instance('b')] }
+const allowed = (of: PlanDraft, limits: KeyAccessRules, requested: string | null) =>
+  allowedDraft(of, { rules: limits, requested, config: CONFIG })
 const left = (found: PlanDraft | null) =>
   found && {
     targets: found.groups.map(({ candidates }) => candidates.map(({ model }) => model)),
@@ -47,30 +50,42 @@ const left = (found: PlanDraft | null) =>
   }
 
 test('allowed plan: targets of a provider that the key may not use are left out, also of those skipped', () => {
-  assert.deepEqual(left(allowedDraft(draft(), rules({ providers: ['a'] }), 'fast')), {
+  assert.deepEqual(left(allowed(draft(), rules({ providers: ['a'] }), 'fast')), {
     targets: [['one'], ['three']],
     skipped: ['five'],
   })
 })
 
 test('allowed plan: an allowed name allows its own targets, and none for failover', () => {
-  assert.deepEqual(left(allowedDraft(draft(), rules({ models: ['fast', 'five'] }), 'fast')), {
+  assert.deepEqual(left(allowed(draft(), rules({ models: ['fast', 'five'] }), 'fast')), {
     targets: [['one', 'two'], []],
     skipped: ['five'],
   })
-  assert.deepEqual(left(allowedDraft(draft(), rules({ models: ['fast', 'four'] }), 'fast'))?.targets, [
+  assert.deepEqual(left(allowed(draft(), rules({ models: ['fast', 'four'] }), 'fast'))?.targets, [
     ['one', 'two'],
     ['four'],
   ])
 })
 
 test('allowed plan: the name does not count where the default was taken', () => {
-  assert.equal(allowedDraft(draft({ by: 'default' }), rules({ models: ['fast'] }), 'fast'), null)
-  assert.equal(allowedDraft(draft(), rules({ models: ['fast'] }), null), null)
+  assert.equal(allowed(draft({ by: 'default' }), rules({ models: ['fast'] }), 'fast'), null)
+  assert.equal(allowed(draft(), rules({ models: ['fast'] }), null), null)
+})
+
+test('allowed plan: the name of a provider allows no model of another that begins with it', () => {
+  const others = draft({
+    groups: [{ candidates: [at('b', 'a/one'), at('a', 'one')], strategy: 'priority', own: true }],
+  })
+  assert.deepEqual(left(allowed(others, rules({ models: ['a/*'] }), 'fast'))?.targets, [['one']])
+  assert.deepEqual(left(allowed(others, rules({ models: ['b/a/*'] }), 'fast'))?.targets, [['a/one']])
+  assert.deepEqual(left(allowed(others, rules({ models: ['*', '!a/*'] }), 'fast')), null)
+  // Of a provider that does not exist it is a part of the model's name.
+  const maker = draft({ groups: [{ candidates: [at('b', 'maker/one')], strategy: 'priority', own: true }] })
+  assert.deepEqual(left(allowed(maker, rules({ models: ['maker/*'] }), 'fast'))?.targets, [['maker/one']])
 })
 
 test('allowed plan: targets for failover alone are no plan', () => {
-  assert.equal(allowedDraft(draft(), rules({ models: ['three', 'four'] }), 'fast'), null)
+  assert.equal(allowed(draft(), rules({ models: ['three', 'four'] }), 'fast'), null)
 })
 
 test('allowed plan: the failure names near models, else the first three, else the operator', () => {

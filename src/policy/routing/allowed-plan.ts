@@ -1,10 +1,12 @@
 /** Removes the targets from a plan that the client's key may not use, that do not satisfy the data policy, or whose condition is not met. */
+import type { Config } from '../../core/config.ts'
 import type { Require } from '../../core/data-policy.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import type { SkippedTarget } from '../../core/skipped-target.ts'
 import type { Candidate } from '../../core/target.ts'
 import { factsText, lackOf, lackText, missingFacts, requireText } from '../accounts/data-policy.ts'
 import { allowsTarget, type KeyAccessRules } from '../accounts/key-access.ts'
+import { isOthers } from './models.ts'
 import { nearestModels, type PlanDraft, quoted } from './plan.ts'
 import { type RequestFacts, unmet } from './when.ts'
 
@@ -16,12 +18,24 @@ import { type RequestFacts, unmet } from './when.ts'
  * The requested name allows only targets that it refers to, such as those of a route. A target for failover must be
  * allowed by its own name.
  */
-export const allowedDraft = (draft: PlanDraft, rules: KeyAccessRules, requested: string | null): PlanDraft | null => {
+export const allowedDraft = (draft: PlanDraft, { rules, requested, config }: DraftAccess): PlanDraft | null => {
   const name = draft.by === 'default' ? null : requested
   const allows = (provider: string, model: string, own: boolean) =>
-    allowsTarget(rules, { requested: own ? name : null, provider, model })
+    allowsTarget(rules, {
+      requested: own ? name : null,
+      provider,
+      model,
+      isOthers: rules.models.length > 0 && isOthers(config, provider, model),
+    })
   const left = filtered(draft, ({ instance, model }, own) => allows(instance.id, model, own))
   return left && { ...left, skipped: draft.skipped.filter(({ provider, model }) => allows(provider, model, false)) }
+}
+
+export type DraftAccess = {
+  readonly rules: KeyAccessRules
+  readonly requested: string | null
+  /** With the providers whose names the models of others may begin with. */
+  readonly config: Pick<Config, 'instances'>
 }
 
 /** The draft with some of its candidates; null: none is left that the name refers to. */

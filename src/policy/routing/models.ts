@@ -150,7 +150,7 @@ export const listModels = (
   if (rules?.routesOnly) return [...found.values()]
   const all = instances.flatMap((instance) =>
     [...modelsOf(sources, instance)]
-      .filter((model) => mayUse({ rules, require }, { requested: null, instance, model }))
+      .filter((model) => mayUse(config, { rules, require }, { requested: null, instance, model }))
       .map((model) => ({ instance, model, facts: factsOf(catalogue, instance, model) })),
   )
   for (const { instance, model, facts } of all) add(`${instance.id}/${model}`, instance.id, facts)
@@ -169,6 +169,7 @@ const mayUseRoute = (sources: ModelSources, { rules, require: own }: NameLimits,
   return [...targets, ...fallback].some(({ provider, model }) =>
     instancesNamed(usableInstances(sources.config), provider).some((instance) =>
       mayUse(
+        sources.config,
         { rules, require },
         { requested: name, instance, model: model ?? defaultModel(sources, instance) ?? name },
       ),
@@ -176,8 +177,17 @@ const mayUseRoute = (sources: ModelSources, { rules, require: own }: NameLimits,
   )
 }
 
+/**
+ * Whether the model alone is the name of a model of another provider: `openai/gpt-5` of OpenRouter, beside a provider `openai`.
+ */
+export const isOthers = ({ instances }: Pick<Config, 'instances'>, provider: string, model: string): boolean => {
+  const prefix = prefixOf(modelName(model))
+  return prefix !== undefined && instancesNamed(instances, prefix).some(({ id }) => id !== provider)
+}
+
 /** Whether a target may be used under the name. */
 const mayUse = (
+  config: Pick<Config, 'instances'>,
   { rules, require }: NameLimits,
   {
     requested,
@@ -185,7 +195,8 @@ const mayUse = (
     model,
   }: { readonly requested: string | null; readonly instance: Instance; readonly model: string },
 ): boolean =>
-  (!rules || allowsTarget(rules, { requested, provider: instance.id, model })) &&
+  (!rules ||
+    allowsTarget(rules, { requested, provider: instance.id, model, isOthers: isOthers(config, instance.id, model) })) &&
   (!require || lackOf(require, { instance, model }) === null)
 
 /** The part of a model name before the first slash; undefined if there is none or it is empty. */

@@ -79,6 +79,6 @@ const allowedBy = (
   if (!isNameAllowed) return bad(modelNotAllowed(model, names()))
   // The error of an unknown name suggests other names: only those that the key may use.
   if (!found.ok) return found.failure.kind === 'unknown_model' && !named ? bad(unknownModel(model, names())) : found
-  const draft = allowedDraft(found.value, rules, requested)
+  const draft = allowedDraft(found.value, { rules, requested, config })
   return draft ? good(draft) : bad(modelNotAllowed(model, names()))
 }

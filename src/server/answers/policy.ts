@@ -28,7 +28,11 @@ const proof = {
     clients: z.int(),
     classes: z.int().describe('Clients with the same access and requirements are one class'),
     names: z.int(),
-    plans: z.int(),
+    plans: z
+      .int()
+      .describe(
+        'Plans that were made: of clients and names that may lead to a target that is against the claim. 0: none may',
+      ),
   }),
 }
 

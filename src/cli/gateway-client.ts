@@ -80,7 +80,8 @@ const unreachable = (local: Local): CliError => {
 const atConfiguredPort = async ({ loaded }: Local): Promise<Address | null> => {
   const { port = 0, host } = loaded.launch ?? {}
   if (port === 0) return null
-  const url = urlOf({ host: host ?? '', port })
+  const basePath = loaded.ok ? loaded.config.settings.basePath : ''
+  const url = urlOf({ host: host ?? '', port, basePath })
   try {
     const response = await fetch(`${url}/health`, { signal: AbortSignal.timeout(2_000), redirect: 'error' })
     return readAnswer(HEALTH, parseJson(await response.text())).ok ? { url, isLocal: true } : null
@@ -222,7 +223,8 @@ export const bodyOf = async (response: Response): Promise<unknown> => {
 
 const PASS_KEY = 'Pass --key, or set HEADGATE_API_KEY.'
 const PASS_TOKEN = 'Pass --token, set HEADGATE_ADMIN_TOKEN, or run headgate login.'
-const isModelApi = (url: string): boolean => URL.canParse(url) && new URL(url).pathname.startsWith('/v1/')
+/** The gateway may serve below a path; the admin API is at `/admin/api/v1/`. */
+const isModelApi = (url: string): boolean => /(?<!\/admin\/api)\/v1\//.test(url)
 
 type Refusal = Pick<CliError, 'code' | 'message'> & {
   readonly status: number

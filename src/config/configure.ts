@@ -305,6 +305,8 @@ const noAccounts = (): AccountRecords => NO_ACCOUNTS
 const areNamesIncomplete = (problems: readonly Problem[]): boolean =>
   problems.some(({ what = '' }) => /^(?:teams|keys)\b/.test(what))
 
+const UNREACHED_SIGN_IN =
+  '`sso.publicUrl` does not end with `basePath`: people who sign in would return to a path that the gateway does not serve. Add it.'
 const NO_BREAK_GLASS =
   'sso is set without auth.admin (AUTH_ADMIN): if the identity provider is down, no one can sign in. Set AUTH_ADMIN, and keep the token in a safe'
 
@@ -380,6 +382,7 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
   if (parsed.cache.shared && parsed.redis.url === undefined) warnings.push(NO_SHARED_CACHE)
   warnings.push(...otelWarnings(parsed, env))
   if (accounts?.sso && parsed.auth.admin === undefined) warnings.push(NO_BREAK_GLASS)
+  if (accounts?.sso && !accounts.sso.publicUrl.endsWith(parsed.basePath)) warnings.push(UNREACHED_SIGN_IN)
   const delay = parsed.drain.delay ?? (launch.production ? DRAIN_DELAY_IN_PRODUCTION : 0)
   const settings: Settings = { ...parsed, drain: { ...parsed.drain, delay } }
   const alone = upstreams.instances.length === 0 && !launch.production

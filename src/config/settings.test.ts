@@ -23,6 +23,8 @@ const hint = ({ schema }: SettingRow, text: string): string =>
 /** Two values for a setting of text or of a list. */
 const examples = ({ name }: SettingRow): readonly [string, string] => {
   switch (name) {
+    case 'basePath':
+      return ['/gateway', '/team/llm']
     case 'cors.origins':
       return ['https://a.example', 'app://b']
     case 'trustedProxies':
@@ -175,6 +177,7 @@ test('every documented setting exists with its name and default', () => {
     ['redis.url', 'REDIS_URL', undefined],
     ['prove.onFailure', 'PROVE_ON_FAILURE', 'warn'],
     ['hosts', 'HOSTS', []],
+    ['basePath', 'BASE_PATH', ''],
     ['data.dir', 'DATA_DIR', '.headgate'],
     ['responses.keepDays', 'RESPONSES_KEEP_DAYS', 30],
     ['responses.maxMegabytes', 'RESPONSES_MAX_MEGABYTES', 1024],

@@ -681,6 +681,15 @@ export const settingsSchema = z.strictObject({
     .describe(
       'host names of this gateway besides loopback names: accepted in the Host header if it listens on a loopback address, and as origin of web pages and for reads if no client keys are set (protection against DNS rebinding)',
     ),
+  basePath: z
+    .string()
+    .regex(/^(?:(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+)?$/)
+    .max(200)
+    .default('')
+    .describe(
+      'path below which everything is served, such as `/gateway`, for proxies that do not remove it. `/health`, `/health/live` and `/health/ready` exist without it too',
+    )
+    .meta({ allowed: 'a path such as /gateway, without a slash at its end' }),
   fallback: z
     .enum(['any', 'same-model', 'none'])
     .default('any')

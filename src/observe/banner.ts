@@ -6,12 +6,20 @@ import type { ProxyRules } from '../policy/egress/proxy-rules.ts'
 import { noPaint, type Paint } from './colour.ts'
 import { type Fields, plain } from './line.ts'
 
+/** Where a gateway listens. */
+export type ListenAddress = {
+  readonly host: string
+  readonly port: number
+  /** The path below which it serves; absent or empty: the root. */
+  readonly basePath?: string
+}
+
 export type Facts = {
   readonly version: string
   /** ms from the start of the process until it was listening. */
   readonly readyMs: number
   /** The address in use. */
-  readonly address: { readonly host: string; readonly port: number }
+  readonly address: ListenAddress
   readonly config: Config
   readonly production: boolean
   /** Model calls need a client key. */
@@ -30,9 +38,9 @@ const ANY = new Set(['0.0.0.0', '::', ''])
 const LOOPBACK = /^(?:127\.|::1$|localhost$)/
 
 /** A URL that works from this machine, also for wildcard addresses. */
-export const urlOf = ({ host, port }: Facts['address']): string => {
+export const urlOf = ({ host, port, basePath = '' }: ListenAddress): string => {
   const name = ANY.has(host) ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host
-  return `http://${name}:${port}`
+  return `http://${name}:${port}${basePath}`
 }
 
 const isDemo = ({ provider }: Instance): boolean => provider.builtin === true

@@ -26,7 +26,7 @@ export const announce = (runtime: Runtime, server: Server, readyMs: number): voi
   const facts = {
     version,
     readyMs,
-    address: { host: launch.host ?? '::', port: server.port },
+    address: { host: launch.host ?? '::', port: server.port, basePath: config.settings.basePath },
     config,
     production: launch.production,
     keyed: isKeyed(runtime),
@@ -52,6 +52,7 @@ export const announce = (runtime: Runtime, server: Server, readyMs: number): voi
 /** Writes the address for the command line; the file is removed at exit. */
 export const publishAddress = ({ loaded, current }: Runtime, { port }: Server): void => {
   const folder = current.config.settings.data.dir
-  writeRunFile(folder, { pid: process.pid, host: loaded.launch.host ?? '::', port })
+  const { basePath } = current.config.settings
+  writeRunFile(folder, { pid: process.pid, host: loaded.launch.host ?? '::', port, basePath })
   process.once('exit', () => removeRunFile(folder, process.pid))
 }

@@ -34,12 +34,14 @@ export const listen = async (runtime: Runtime): Promise<Server> => {
   const { version, gateway, loaded, log, metrics, worker, started, problems, load, clients } = runtime
   const { launch } = loaded
   const { host } = launch
+  const { basePath } = runtime.current.config.settings
   const refuseToListen = (error: NodeJS.ErrnoException) => refuseToStart([notListening(error, launch.port, host)])
   await untilPortIsLeft(runtime)
   const port = worker ? await worker.claim(launch.port, host).catch(refuseToListen) : launch.port
   const handlers = handlersFor({
     gateway,
     version,
+    basePath,
     started,
     uptime: () => process.uptime() * 1000,
     draining: () => server.draining(),
@@ -54,6 +56,7 @@ export const listen = async (runtime: Runtime): Promise<Server> => {
   const server: Server = await startServer({
     port,
     host,
+    basePath,
     reusePort: worker !== undefined,
     httpServer: launch.httpServer,
     settings: () => runtime.current.config.settings,

@@ -14,11 +14,12 @@ export const connectToSupervisor = (
   end: (time: number, signal: string) => void,
 ): void => {
   const { loaded, metrics } = runtime
-  const { data, drain } = runtime.current.config.settings
+  const { basePath, data, drain } = runtime.current.config.settings
   runtime.worker?.listening(
     {
       port: server.port,
       host: loaded.launch.host,
+      basePath,
       logLevel: loaded.launch.logLevel,
       logFormat: logFormatOf(loaded),
       grace: (drain.delay ?? 0) + drain.timeout,

@@ -12,6 +12,8 @@ export type RunFile = {
   /** The address it listens on. */
   readonly host: string
   readonly port: number
+  /** The path below which it serves. */
+  readonly basePath: string
 }
 
 const pathOf = (folder: string): string => join(folder, 'run.json')
@@ -31,8 +33,10 @@ export const writeRunFile = (folder: string, run: RunFile): void => {
 /** The file's content; null if there is none or it is not valid. */
 export const readRunFile = (folder: string): RunFile | null => {
   try {
-    const { pid, host, port }: Partial<Record<string, unknown>> = JSON.parse(readFileSync(pathOf(folder), 'utf8'))
-    return typeof pid === 'number' && typeof host === 'string' && typeof port === 'number' ? { pid, host, port } : null
+    const read: Partial<Record<string, unknown>> = JSON.parse(readFileSync(pathOf(folder), 'utf8'))
+    const { pid, host, port, basePath = '' } = read
+    if (typeof pid !== 'number' || typeof host !== 'string' || typeof port !== 'number') return null
+    return { pid, host, port, basePath: typeof basePath === 'string' ? basePath : '' }
   } catch {
     return null
   }

@@ -33,6 +33,8 @@ const COMPACT = 'compact'
 export type HandlerDeps = {
   readonly gateway: Gateway
   readonly version: string
+  /** The path below which everything is served; absent: none. */
+  readonly basePath?: string
   /** s since 1970. */
   readonly started: number
   readonly uptime: () => number
@@ -193,7 +195,8 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
       reply.writeHead(200, { 'content-type': METRICS_TYPE })
       reply.end(page)
     },
-    openapi: async (_received, reply) => json(reply, 200, await described()),
+    openapi: async (_received, reply) =>
+      json(reply, 200, { ...(await described()), servers: [{ url: deps.basePath || '/' }] }),
   }
 }
 

@@ -570,7 +570,6 @@ export const openapi = (version: string): JsonObject => {
       description: 'One address for text-generation models of every provider. HEAD is served wherever GET is.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
-    servers: [{ url: '/' }],
     paths,
     components: {
       schemas: jsonSchemas(),

@@ -10,6 +10,7 @@ import { errorText } from '../transport/server/error-text.ts'
 import type { HttpExchange, RequestProblem, ResponseHeaders } from '../transport/server/http-server.ts'
 import { challengeFor, NOT_LOOKED_UP } from './access-rules.ts'
 import { isAdminPath } from './admin-request.ts'
+import { belowBase, fromRoot, notBelowBase } from './base-path.ts'
 import { type BodyListener, bodyProblem, collect } from './body.ts'
 import { canonicalPath, withDeployment } from './deployment-path.ts'
 import { errorResponse, idHeaders } from './error-response.ts'
@@ -58,7 +59,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const { admission } = server
     const { target, headers } = exchange
     this.exchange = exchange
-    this.path = canonicalPath(pathOf(target))
+    this.path = canonicalPath(pathOf(belowBase(target, server.basePath) ?? target))
     this.server = server
     this.connection = connection
     this.memory = new RequestMemory(admission, connection.network)
@@ -86,13 +87,15 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     if (method === 'OPTIONS' && headers('access-control-request-method') !== undefined && origin !== undefined)
       return this.respondEmpty(preflightHeaders(origin, this.accessPolicy))
     if (target === '*') return this.respondEmpty({ allow: 'GET, HEAD, POST, PATCH, DELETE, OPTIONS' })
+    if (belowBase(target, this.server.basePath) === null)
+      return this.refuse(notBelowBase(this.server.admission.loggedPath(this.path, false), this.server.basePath))
     const { admin, pages, signsIn } = this.server
     if (admin && (isAdminPath(this.path) || (isSignInPath(this.path) && signsIn?.()))) return serveAdmin(this, admin)
     // Errors lead to the documentation, with and without the dashboard.
     if (pages && isDocsPath(this.path)) return servePage(this, pages.docs)
     if (pages && this.settings.dashboard.enabled) {
       if (isDashboardPath(this.path)) return servePage(this, pages.dashboard)
-      if (isNavigation(method, this.path, headers)) return redirect(this.reply, `.${DASHBOARD_BASE}/`)
+      if (isNavigation(method, this.path, headers)) return redirect(this.reply, fromRoot(target, `${DASHBOARD_BASE}/`))
     }
     const route = this.#findRoute()
     if (route) this.#admit(route)
@@ -207,7 +210,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
       path: this.path,
       query: queryOf(target),
       headers,
-      body: withDeployment(pathOf(target), body),
+      body: withDeployment(pathOf(belowBase(target, this.server.basePath) ?? target), body),
       client: this.#client,
       memoryOwner: this.memory.owner,
     }

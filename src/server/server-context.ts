@@ -13,6 +13,8 @@ import type { Handlers } from './routes.ts'
 export type ServerContext = {
   /** The current settings. */
   readonly settings: () => Settings
+  /** The path below which everything is served; empty: the root. */
+  readonly basePath: string
   readonly handlers: Handlers
   /** The admin API; undefined: its paths do not exist. */
   readonly admin?: AdminApi | undefined

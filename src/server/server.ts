@@ -22,6 +22,8 @@ export type ServerOptions = {
   readonly host: string | undefined
   /** Several processes listen on the port; the system gives each connection to one. Rejects with `ENOTSUP` where unsupported. */
   readonly reusePort?: boolean
+  /** The path below which everything is served; absent: the root. */
+  readonly basePath?: string
   /** The HTTP implementation; `own` by default. */
   readonly httpServer?: keyof typeof HTTP_SERVERS
   /** The current settings; they may change while the server runs. */
@@ -105,6 +107,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
   const loggedPath = (path: string): string => admission.loggedPath(path, 'routes' in findRoute(path))
   const context: ServerContext = {
     settings,
+    basePath: options.basePath ?? '',
     handlers,
     admin: options.admin,
     signsIn: options.signsIn,

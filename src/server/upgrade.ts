@@ -9,6 +9,7 @@ import { statusOf } from '../policy/reply/final-error.ts'
 import { errorText } from '../transport/server/error-text.ts'
 import { type IncomingHead, sendAndClose } from '../transport/server/http-server.ts'
 import { challengeFor, NOT_LOOKED_UP } from './access-rules.ts'
+import { belowBase } from './base-path.ts'
 import { canonicalPath } from './deployment-path.ts'
 import { errorResponse, idHeaders } from './error-response.ts'
 import { type ConnectionContext, headProblem, memoryOwnerOf, pathOf, queryOf } from './request-admission.ts'
@@ -34,7 +35,9 @@ export class Upgrade {
   /** Whether a request may change to this protocol; any other offer, such as h2c, is served as plain HTTP. */
   grants({ method, target }: IncomingHead, protocol: string): boolean {
     if (!this.#sockets || method !== 'GET' || protocol.trim().toLowerCase() !== 'websocket') return false
-    const found = findRoute(canonicalPath(pathOf(target)))
+    const below = belowBase(target, this.#server.basePath)
+    if (below === null) return false
+    const found = findRoute(canonicalPath(pathOf(below)))
     return 'routes' in found && found.routes.some(({ webSocket }) => webSocket)
   }
 
@@ -46,7 +49,7 @@ export class Upgrade {
     const settings = server.settings()
     const ids = requestIds(headers('x-request-id'))
     const { id } = ids
-    const path = canonicalPath(pathOf(target))
+    const path = canonicalPath(pathOf(belowBase(target, server.basePath) ?? target))
     const policy = admission.accessPolicyFor(settings)
     const common = { ...idHeaders(path, id), ...corsHeaders(headers('origin'), policy) }
     const refuse = (failure: Failure, why?: ShedReason) => {

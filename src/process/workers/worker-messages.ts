@@ -33,6 +33,7 @@ export type FromWorker =
       /** The address for the workers started later. */
       readonly port: number
       readonly host: string | undefined
+      readonly basePath: string
       /** Log settings for the supervisor, which does not read the configuration. */
       readonly logLevel: 'debug' | 'info' | 'warn' | 'error'
       readonly logFormat: 'pretty' | 'json'

@@ -74,7 +74,8 @@ const description = row({
   scope: 'any',
   answer: z.looseObject({ openapi: z.literal('3.1.0') }).describe('An OpenAPI document'),
   example: {},
-  handle: ({ process }) => good({ body: openapiOf(TABLE, process.version) }),
+  handle: ({ process }, { request }) =>
+    good({ body: { ...openapiOf(TABLE, process.version), servers: [{ url: request.settings.basePath || '/' }] } }),
 })
 
 /** The table, from which the dispatcher, the API description and docs/admin-api.md are made. */

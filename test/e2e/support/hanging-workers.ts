@@ -22,7 +22,16 @@ const serveNothing = (mark: string) => {
     for (;;);
   })
   connectWorker(mark).listening(
-    { port: 1, host: undefined, logLevel: 'info', logFormat: 'json', grace: 0, dataDir: '.headgate', fleet: null },
+    {
+      port: 1,
+      host: undefined,
+      basePath: '',
+      logLevel: 'info',
+      logFormat: 'json',
+      grace: 0,
+      dataDir: '.headgate',
+      fleet: null,
+    },
     {
       announce: () => void process.stdout.write('{"event":"ready","level":"info","url":"http://127.0.0.1:1"}\n'),
       end: () => process.exit(0),

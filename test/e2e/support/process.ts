@@ -8,7 +8,7 @@ import { join } from 'node:path'
 export const MAIN = join(import.meta.dirname, '..', '..', '..', 'bin', 'headgate.mjs')
 
 export type Started = {
-  /** `http://127.0.0.1:…` */
+  /** `http://127.0.0.1:…`, with the base path */
   readonly url: string
   /** `http://127.0.0.1:…/v1` */
   readonly base: string
@@ -41,9 +41,13 @@ export type StartOptions = {
   readonly args?: readonly string[]
 }
 
-/** The suite also runs with undici's client and Node's server: `HTTP_SERVER=node node scripts/test.ts test/e2e`. */
-const { HTTP_CLIENT, HTTP_SERVER } = process.env
+/**
+ * The suite also runs with undici's client and Node's server: `HTTP_SERVER=node node scripts/test.ts test/e2e`; and below a path:
+ * `BASE_PATH=/gateway …`.
+ */
+const { HTTP_CLIENT, HTTP_SERVER, BASE_PATH } = process.env
 const speakers = {
+  ...(BASE_PATH !== undefined && { BASE_PATH }),
   ...(HTTP_CLIENT !== undefined && { HTTP_CLIENT }),
   ...(HTTP_SERVER !== undefined && { HTTP_SERVER }),
 }

@@ -14,6 +14,7 @@ import {
 import { toolCallsOf } from '../shared/usage.ts'
 import { decodeUsage } from '../shared/usage-members.ts'
 import { type AnswerState, failAnswer, ITEM_DONE, itemKeys, OutputItemReader } from './output-item-reader.ts'
+import { eventName } from './terminal-event.ts'
 
 /**
  * Limits on events that are buffered because items interleave. No item did in 313 recorded streams; the limits bound
@@ -86,7 +87,7 @@ export class ResponsesAnswerReader {
     if (this.over) return out
     this.#answer.out = out
     if (EVENT_SHAPES.get(type)?.(event) === false) this.#fail(malformed('event members have the wrong type'))
-    else this.#readEvent(event, type, size)
+    else this.#readEvent(event, eventName(type, event), size)
     return out
   }
 

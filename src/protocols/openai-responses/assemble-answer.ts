@@ -1,10 +1,11 @@
 import { isObject, parseJson, text } from '../../core/json.ts'
 import { survey } from '../../core/json-text.ts'
 import type { Frame } from '../../core/protocol.ts'
+import { DONE_EVENT } from './terminal-event.ts'
 
-const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed'])
+const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed', DONE_EVENT])
 /** Skips most events without parsing them where they have no `event` field. */
-const NAMES_TERMINAL = /"response\.(?:completed|incomplete|failed)"/
+const NAMES_TERMINAL = /"response\.(?:completed|incomplete|failed|done)"/
 
 /** Nesting limit; no answer is this deep. */
 const MAX_DEPTH = 1_000

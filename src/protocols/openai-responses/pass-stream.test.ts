@@ -40,6 +40,21 @@ const passes: readonly (readonly [string, string, string])[] = [
     `: hi\n\n${wireOf(hello).replaceAll('\n', '\r\n')}${END_MARK}`,
   ],
   ['no ids', wireOf(hello).replaceAll('data:', 'id: 7\ndata:'), wireOf(hello) + END_MARK],
+  [
+    'response.done is response.completed',
+    wireOf(hello).replaceAll('response.completed', 'response.done'),
+    wireOf(hello) + END_MARK,
+  ],
+  [
+    'response.done without an event name, of an incomplete answer',
+    wireOf(hello)
+      .replaceAll(/event: .*\n/g, '')
+      .replace('response.completed', 'response.done')
+      .replace('"resp_1","status":"completed"', '"resp_1","status":"incomplete"'),
+    wireOf(hello)
+      .replaceAll('response.completed', 'response.incomplete')
+      .replace('"resp_1","status":"completed"', '"resp_1","status":"incomplete"') + END_MARK,
+  ],
   ['missing event names are added', wireOf(hello).replaceAll(/event: .*\n/g, ''), wireOf(hello) + END_MARK],
 ]
 for (const [name, wire, expected] of passes)

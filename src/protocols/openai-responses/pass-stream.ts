@@ -10,6 +10,7 @@ import { parseEvent } from './decode-stream.ts'
 import { DONE, encodeStream, numberedFrame } from './encode-stream.ts'
 import { failureEvents } from './errors.ts'
 import { asSent, isKept, responseAsKept } from './stored-response.ts'
+import { DONE_EVENT, eventName } from './terminal-event.ts'
 
 const LIFECYCLE = new Set(['response.created', 'response.in_progress', 'response.queued'])
 const TERMINAL = new Set(['response.completed', 'response.incomplete', 'response.failed'])
@@ -86,9 +87,11 @@ class PassingWriter implements StreamWriter {
     return this.#sequence !== before
   }
 
-  #pass(frame: Frame): TextOrBytes {
-    if (frame.data === '') return passFrame(frame)
-    const type = frame.event ?? text(object(parseEvent(frame.data))?.type)
+  #pass(sent: Frame): TextOrBytes {
+    if (sent.data === '') return passFrame(sent)
+    const sentType = sent.event ?? text(object(parseEvent(sent.data))?.type)
+    const frame = sentType === DONE_EVENT ? renamedEnd(sent) : sent
+    const type = frame.event ?? sentType
     const { begun } = this.#context
     if (begun && type === 'response.created') return ''
     const hasResponse = type !== undefined && (LIFECYCLE.has(type) || TERMINAL.has(type))
@@ -115,6 +118,12 @@ class PassingWriter implements StreamWriter {
     const events = failureEvents(failure, this.#lastResponse(), this.#context, this.#interrupted)
     return [...events.map((event) => numberedFrame(event, this.#sequence++)), DONE]
   }
+}
+
+/** The last event under the name that clients wait for. */
+const renamedEnd = ({ data }: Frame): Frame => {
+  const name = eventName(DONE_EVENT, object(parseEvent(data)) ?? {})
+  return { event: name, data: data.replace(`"${DONE_EVENT}"`, `"${name}"`) }
 }
 
 /** Passes a complete answer; a response stored by the gateway gets the gateway's id and settings. */

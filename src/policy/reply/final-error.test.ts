@@ -310,6 +310,9 @@ const edges: readonly (readonly [string, Failure, number | null, boolean, number
   ['a bad gateway, no target for 60 s', fail('status', ''), 60_000, true, null],
   ['a bad gateway, no target for more than 60 s', fail('status', ''), 60_001, false, null],
   ['a bad gateway, no target at all', fail('status', ''), null, false, null],
+  ['an overloaded provider with a wait', fail('overloaded', '', { retryAfter: 20_000 }), 0, true, 20],
+  ['an overloaded provider with a long wait', fail('overloaded', '', { retryAfter: 90_000 }), 0, false, 90],
+  ['an overloaded provider without a wait', fail('overloaded', ''), 3_000, true, null],
   ['a wait of 0', fail('rate_limited', '', { retryAfter: 0 }), 0, true, 1],
   ['an invalid request with a wait', fail('invalid_request', '', { retryAfter: 5_000 }), 0, false, null],
 ]

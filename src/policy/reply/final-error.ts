@@ -205,7 +205,9 @@ export const retryAdvice = (
 ): { readonly retry: boolean; readonly after: number | null } => {
   const status = statusOf(failure)
   const { kind } = failure
-  const heeded = status === 429 || status === 503 || kind === 'idempotency_key_in_use'
+  // An overloaded provider may state its wait (headroomlabs-ai/headroom#1495); a client that retries at once is refused again.
+  const states = kind === 'idempotency_key_in_use' || (kind === 'overloaded' && failure.retryAfter !== undefined)
+  const heeded = status === 429 || status === 503 || states
   // Another request may have started a longer cooldown in the meantime.
   const longest = Math.max(failure.retryAfter ?? 0, availableIn ?? 0)
   const wait = failure.retryAfter !== undefined || (heeded && longest > 0) ? longest : undefined

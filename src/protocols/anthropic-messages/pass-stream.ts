@@ -1,12 +1,14 @@
 import type { TextOrBytes } from '../../core/encoded-text.ts'
 import type { AnswerContext, Frame, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { passFrame, singleFrames, writeFrame } from '../framing/sse.ts'
+import { BlockOrder } from './block-order.ts'
 import { encodeStream, PING } from './encode-stream.ts'
 import { errorEvent } from './errors.ts'
 
 /**
  * Passes an upstream's messages stream to a client of the same format. The bytes stay unchanged, except: errors become the
- * gateway's, missing event names are added (the official SDKs skip events without one), and a missing last event is added.
+ * gateway's, missing event names are added (the official SDKs skip events without one), blocks are numbered in order, and a
+ * missing last event is added.
  */
 export const passStream = (context: AnswerContext): StreamWriter => {
   let hasPassed = false
@@ -14,6 +16,7 @@ export const passStream = (context: AnswerContext): StreamWriter => {
   let over = false
   /** Writes a complete answer that an upstream returned although a stream was requested. */
   let encoder: StreamWriter | undefined
+  const order = new BlockOrder()
 
   const pass = (step: StreamStep): readonly TextOrBytes[] => {
     for (const event of step.events) {
@@ -34,6 +37,8 @@ export const passStream = (context: AnswerContext): StreamWriter => {
     const type = typeOf(frame)
     over ||= type === 'message_stop'
     if (frame.oversized) return []
+    const replaced = order.replace(type, frame)
+    if (replaced) return replaced
     if (frame.event !== undefined || type === undefined) return [passFrame(frame)]
     return singleFrames(frame).map((each) => `event: ${type}\n${passFrame(each)}`)
   }

@@ -141,6 +141,8 @@ export type ProtocolSupport = {
   readonly envelope?: Envelope
   /** The betas that it takes. Absent: those of the client are forwarded. */
   readonly betas?: BetaRules
+  /** Models that take the client's version of Anthropic's API, from 2026-10-21 on, in the body (`anthropic_version`). Absent: none. */
+  readonly ownVersions?: RegExp
   /** How it counts the tokens of a request. Absent: as the format does. */
   readonly counts?: CountingPath
 }

@@ -1,7 +1,8 @@
+import { claudeName } from '../core/claude-name.ts'
 import type { Provider, Variables } from '../core/provider.ts'
 import { withoutSlashes } from '../core/trailing-slashes.ts'
 import anthropic from './anthropic.ts'
-import { claudeName, onlyAtAnthropic } from './quirks/claude.ts'
+import { onlyAtAnthropic } from './quirks/claude.ts'
 import { MANTLE_BETAS } from './quirks/claude-betas.ts'
 import type { RequestQuirk } from './quirks/request.ts'
 

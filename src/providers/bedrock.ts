@@ -1,11 +1,12 @@
 import { toBase64 } from '../core/base64.ts'
+import { claudeName, withoutRegion } from '../core/claude-name.ts'
 import type { ErrorTable } from '../core/error-table.ts'
 import { isObject, number } from '../core/json.ts'
 import { withoutMember } from '../core/json-edit.ts'
 import type { CountingPath, PricedAs, Provider, Variables } from '../core/provider.ts'
 import { withoutSlashes } from '../core/trailing-slashes.ts'
 import anthropic from './anthropic.ts'
-import { claudeName, onlyAtAnthropic } from './quirks/claude.ts'
+import { onlyAtAnthropic } from './quirks/claude.ts'
 import { BEDROCK_BETAS } from './quirks/claude-betas.ts'
 import { CLAUDE_IN_REGION, REGIONAL } from './quirks/regional-prices.ts'
 import {
@@ -70,6 +71,9 @@ const openaiQuirks: RequestQuirk = (body, model, lost, protocol) =>
 /** Claude, by its id, an inference profile or the ARN of either. An application's profile does not name its model. */
 const CLAUDE = /(?:^|[./])anthropic\.claude-/
 
+/** Claude 4.7 and later (platform.claude.com/docs/en/api/versioning, 2026-11-28). */
+const SINCE_4_7 = /claude-[a-z]+-(?:4-[7-9]|[5-9])(?!\d)/
+
 /**
  * InvokeModel has the model and the stream in its path, and the version in its body
  * (docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages-request-response.html, 2026-11-28). It
@@ -96,12 +100,10 @@ const claudeQuirks: RequestQuirk = (body, model, lost, protocol) => {
 /** Counts by the id of the model: inference profiles are refused (docs.aws.amazon.com/bedrock/latest/userguide/count-tokens.html, 2026-11-28). */
 const counts: CountingPath = {
   path: '/model/{model}/count-tokens',
-  model: (model) => model.slice(model.lastIndexOf('/') + 1).replace(REGION, ''),
+  model: withoutRegion,
   body: (request) => JSON.stringify({ input: { invokeModel: { body: toBase64(request) } } }),
   read: (answer) => (isObject(answer) ? number(answer.inputTokens) : undefined),
 }
-
-const REGION = /^[a-z-]{2,6}\.(?=anthropic\.)/
 
 /** The address ends before any version; a base URL of the compatible endpoint is accepted too. */
 const hostOnly = (url: string): string => withoutSlashes(url).replace(/\/openai\/v1$/, '')
@@ -127,6 +129,7 @@ export default {
       streamPath: '/model/{model}/invoke-with-response-stream',
       models: CLAUDE,
       envelope: 'bedrock-invoke',
+      ownVersions: SINCE_4_7,
       betas: BEDROCK_BETAS,
       counts,
     },

@@ -1,9 +1,10 @@
+import { claudeName } from '../core/claude-name.ts'
 import type { JsonObject } from '../core/json.ts'
 import { withoutMember } from '../core/json-edit.ts'
 import type { Provider, Variables } from '../core/provider.ts'
 import anthropic from './anthropic.ts'
 import gemini from './gemini.ts'
-import { claudeName, onlyAtAnthropic } from './quirks/claude.ts'
+import { onlyAtAnthropic } from './quirks/claude.ts'
 import { VERTEX_BETAS } from './quirks/claude-betas.ts'
 import { CLAUDE_IN_REGION, GEMINI_IN_REGION, REGIONAL } from './quirks/regional-prices.ts'
 import type { RequestQuirk } from './quirks/request.ts'
@@ -89,6 +90,8 @@ export default {
       streamPath: '/publishers/anthropic/models/{model}:streamRawPredict',
       models: CLAUDE,
       betas: VERTEX_BETAS,
+      // platform.claude.com/docs/en/api/versioning (2026-11-28).
+      ownVersions: CLAUDE,
       counts: {
         path: '/publishers/anthropic/models/count-tokens:rawPredict',
         body: (request, model) => `{"model":${JSON.stringify(bareName(model))},${request.slice(1)}`,

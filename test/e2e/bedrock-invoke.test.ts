@@ -154,6 +154,27 @@ test("bedrock invoke: what only Anthropic's own API has needs another target", a
   assert.equal((await send({ service_tier: 'auto', speed: 'standard' })).headers.get('x-headgate-dropped'), null)
 })
 
+test("bedrock invoke: models since 4.7 receive the client's version of the API, as from the official SDK", async () => {
+  upstream.play((request) => invokeAnswer(request, [{ type: 'text', text: 'hi' }]))
+  try {
+    for (const [model, version] of [
+      ['global.anthropic.claude-opus-4-7', '2026-10-21'],
+      [CLAUDE, 'bedrock-2023-05-31'],
+    ]) {
+      await post(
+        `${gateway.url}/v1/messages`,
+        { ...HELLO, model: `bedrock/${model}` },
+        { 'anthropic-version': '2026-10-21' },
+      )
+      assert.equal(lastRequest().json.anthropic_version, version)
+    }
+    await post(`${gateway.url}/v1/messages`, { ...HELLO, model: 'bedrock/anthropic.claude-opus-4-7' })
+    assert.equal(lastRequest().json.anthropic_version, 'bedrock-2023-05-31')
+  } finally {
+    upstream.play(usual)
+  }
+})
+
 // ── Counting ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 test('bedrock invoke: tokens are counted by the id of the model, without betas', async () => {

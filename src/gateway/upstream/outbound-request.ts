@@ -241,6 +241,13 @@ const prepareAs = (
   return { protocol, url, auth, body, stream, ...(betas && { betas }), ...counting, ...losses }
 }
 
+/** A version of Anthropic's API after that of clouds. */
+const newerVersion = (headers: HeaderLookup): string | undefined => {
+  const version = headers(VERSION_HEADER)
+  return version !== undefined && /^20\d\d-\d\d-\d\d$/.test(version) && version > '2023-06-01' ? version : undefined
+}
+const VERSION_HEADER = 'anthropic-version'
+
 type RecordLoss = (path: string, essential?: boolean, because?: string) => void
 
 /** The upstream body without what the provider does not take, and its betas. */
@@ -265,7 +272,9 @@ const adjusted = (
   const stateless = wire.stateless ? withoutKeeping(own, inbound.protocol.name, recordLoss) : own
   const limits = isTranslated ? translatedLimits(accepts?.limits) : accepts?.limits
   const accepted = acceptedBody(stateless, accepts, limits, recordLoss)
-  const fitted = quirks?.requestBody?.(accepted, model, recordLoss, protocol) ?? accepted
+  const changed = quirks?.requestBody?.(accepted, model, recordLoss, protocol) ?? accepted
+  const version = !isTranslated && wire.ownVersions?.test(model) ? newerVersion(inbound.headers) : undefined
+  const fitted = version === undefined ? changed : { ...changed, anthropic_version: version }
   const { refused } = inbound
   const known = refused ? withoutRefusedPaths(fitted, refused, recordLoss) : fitted
   if (!rules) return { body: known }

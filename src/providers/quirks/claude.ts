@@ -5,14 +5,6 @@ import { isObject, type JsonObject, list, text } from '../../core/json.ts'
 import { mapMember, withoutMember } from '../../core/json-edit.ts'
 import type { RequestQuirk } from './request.ts'
 
-/** The name of a Claude model at Anthropic, without what clouds put around it: `us.anthropic.claude-…-v1:0`, `claude-…@20250929`. */
-export const claudeName = (model: string): string =>
-  model
-    .slice(model.lastIndexOf('/') + 1)
-    .replace(/^(?:[a-z-]{2,6}\.)?anthropic\./, '')
-    .replace(/-v\d+(?::\d+)?$/, '')
-    .replace('@', '-')
-
 /**
  * Members of Anthropic's own API that no cloud takes (coder/aibridge#226; Kong/developer.konghq.com#5952, 2026-07-15; anthropics/claude-code#82549,
  * 2026-07-30). A request for servers of a region, or with what Anthropic runs, needs another target.

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { CLIENTS_FOLDER, clientPages } from './client-pages.ts'
 
 /** Pages about more than the settings of a client. */
-const BY_HAND = ['claude-gateway.md']
+const BY_HAND = ['claude-cloud.md', 'claude-gateway.md']
 
 test('docs/clients has a current page for every client, and no other', async () => {
   const pages = await clientPages()

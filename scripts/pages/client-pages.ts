@@ -1,5 +1,5 @@
 /** Writes docs/clients from the table of `headgate connect` and the SDKs of the dashboard: `npm run client-pages`. */
-import { globSync, rmSync, writeFileSync } from 'node:fs'
+import { globSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { SDKS, testLine } from '../../dashboard/src/connect/lines.ts'
 import { CLIENTS, type ClientRow, type Connection } from '../../src/connect/clients.ts'
@@ -132,6 +132,7 @@ export const clientPages = async (): Promise<ReadonlyMap<string, string>> => {
 }
 
 if (import.meta.main) {
-  for (const old of globSync('*.md', { cwd: CLIENTS_FOLDER })) rmSync(join(CLIENTS_FOLDER, old))
+  for (const old of globSync('*.md', { cwd: CLIENTS_FOLDER }))
+    if (readFileSync(join(CLIENTS_FOLDER, old), 'utf8').includes(GENERATED)) rmSync(join(CLIENTS_FOLDER, old))
   for (const [name, text] of await clientPages()) writeFileSync(join(CLIENTS_FOLDER, name), text)
 }

@@ -15,6 +15,12 @@ const receiverSchema = z.strictObject({
 
 export const claudeSchema = z.strictObject({
   enabled: z.boolean().default(false).describe('people sign in with Claude Code (`forceLoginGatewayUrl`); needs `sso`'),
+  cloudPaths: z
+    .boolean()
+    .default(true)
+    .describe(
+      'serve the paths of Claude at Bedrock and Vertex AI (`/model/NAME/invoke`), which clients of these clouds call',
+    ),
   loginNotice: z.string().max(MAX.notice).optional().describe('shown beside the code of a sign-in'),
   policies: z
     .array(

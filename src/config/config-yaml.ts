@@ -100,7 +100,12 @@ export const configYaml = (config: FullConfig, sources: YamlSources): ConfigYaml
     ...(routes.length > 0 && { routes: Object.fromEntries(routes.map(([name, route]) => [name, routeEntry(route)])) }),
     ...(config.alerts && { alerts: alertsEntry(config.alerts, references) }),
     ...(config.sso && { sso: ssoEntry(config.sso, references) }),
-    ...(config.claude && { claude: claudeEntry(config.claude, references) }),
+    ...((config.claude || config.cloudPaths === false) && {
+      claude: {
+        ...(config.claude && claudeEntry(config.claude, references)),
+        ...(config.cloudPaths === false && { cloudPaths: false }),
+      },
+    }),
   }
   const accounts = accountsYaml(config.accounts, sources.names)
   const parts = [

@@ -398,6 +398,7 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
     alerts: accounts?.alerts ?? null,
     sso: accounts?.sso ?? null,
     claude: accounts?.claude ?? null,
+    ...(content.claude?.cloudPaths === false && { cloudPaths: false }),
     claims: [...content.claims].map(([at, text]) => ({ text, place: placeOf(['claims', at]).value })),
     tokenRules: accounts?.tokenRules ?? [],
   }

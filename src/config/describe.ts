@@ -102,7 +102,7 @@ const accountsChanged = (before: FullConfig, after: FullConfig): readonly string
   ...recordsChanged('prices', pricesNamed(before), pricesNamed(after)),
   ...(JSON.stringify(before.alerts) === JSON.stringify(after.alerts) ? [] : ['alerts: changed']),
   ...signInChanged(before.sso, after.sso),
-  ...claudeChanged(before.claude, after.claude),
+  ...claudeChanged(before, after),
   ...(JSON.stringify(textsOf(before)) === JSON.stringify(textsOf(after)) ? [] : ['claims: changed']),
   ...(JSON.stringify(before.tokenRules) === JSON.stringify(after.tokenRules) ? [] : ['auth.jwt: changed']),
 ]
@@ -119,10 +119,10 @@ const signInChanged = (before: FullConfig['sso'], after: FullConfig['sso']): rea
   return isSame ? [] : ['sso: changed']
 }
 
-const claudeChanged = (before: FullConfig['claude'], after: FullConfig['claude']): readonly string[] => {
-  const secretsOf = (claude: FullConfig['claude']) => claude?.receivers.flatMap(({ headers }) => Object.values(headers))
-  const isSame =
-    JSON.stringify(before) === JSON.stringify(after) && areEqual(secretsOf(before) ?? [], secretsOf(after) ?? [])
+const claudeChanged = (before: FullConfig, after: FullConfig): readonly string[] => {
+  const secretsOf = ({ claude }: FullConfig) => claude?.receivers.flatMap(({ headers }) => Object.values(headers)) ?? []
+  const textOf = ({ claude, cloudPaths }: FullConfig) => JSON.stringify({ claude, cloudPaths })
+  const isSame = textOf(before) === textOf(after) && areEqual(secretsOf(before), secretsOf(after))
   return isSame ? [] : ['claude: changed']
 }
 
@@ -145,6 +145,7 @@ const DESCRIBED: ReadonlySet<string> = new Set([
   'alerts',
   'sso',
   'claude',
+  'cloudPaths',
   'tokenRules',
   'claims',
 ] satisfies (keyof FullConfig)[])

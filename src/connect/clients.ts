@@ -91,6 +91,7 @@ export const CLIENTS: readonly ClientRow[] = [
       'The base URL has no `/v1`: Claude Code adds `/v1/messages` itself.',
       "It requests models by Anthropic's names. Without an Anthropic provider such a name is unknown, and the default route answers; a route with the name that it requests chooses the targets ([an example for Bedrock](../routing.md#routes)).",
       'After an error in the middle of a stream it sends the same request again without streaming, so one prompt can be two requests.',
+      'Claude Code that is set up for Bedrock or Vertex AI can call the gateway too: [Claude Code as for a cloud](claude-cloud.md).',
       'Its requests contain paths of your machine. Think of that before you keep bodies (`bodies.sample`).',
     ],
   },

@@ -37,6 +37,8 @@ export type FullConfig = Config & {
   readonly sso: SignInSettings | null
   /** The Claude Code gateway protocol; null: it is off. */
   readonly claude: ClaudeSettings | null
+  /** The paths of Claude at Bedrock and Vertex AI; absent: they are served. */
+  readonly cloudPaths?: false
   /** What must hold of the data policy, and where each is written: `headgate.yaml:41:5`. */
   readonly claims: readonly { readonly text: string; readonly place: string }[]
   /** `auth.jwt`, in the order in which they are tried. */

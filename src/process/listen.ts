@@ -2,6 +2,7 @@
 import type { HeaderLookup } from '../core/headers.ts'
 import { createResponse } from '../gateway/responses/create-response.ts'
 import { READING } from '../limits/restored-budgets.ts'
+import { firstKnown } from '../policy/routing/models.ts'
 import { untilFree } from '../runtime/free-port.ts'
 import { readRunFile } from '../runtime/run-file.ts'
 import { isAdminPath, loadedOnUse } from '../server/admin-request.ts'
@@ -66,6 +67,9 @@ export const listen = async (runtime: Runtime): Promise<Server> => {
     admin: loadedOnUse(() => openAdmin(runtime, handlers)),
     signsIn: () => runtime.current.config.sso !== null,
     hasClaude: () => runtime.current.config.claude !== null,
+    servesClouds: () => runtime.current.config.cloudPaths !== false,
+    knownModel: (names) =>
+      firstKnown({ config: gateway.config(), lists: gateway.lists(), catalogue: gateway.catalogue }, names),
     pages: {
       dashboard: loadedOnUse(() => openDashboard(runtime)),
       docs: loadedOnUse(() => openDocs(runtime)),

@@ -10,6 +10,9 @@ export type ReplyAccounting = {
   done(): void
 }
 
+/** `begun`: the header block has left, or the response has ended. `left`: the connection closed before the response was complete. */
+export type BegunReply = ResponseWriter & { readonly begun: boolean; left(): void }
+
 const NONE: ResponseHeaders = {}
 const nothing = (): void => {}
 
@@ -17,7 +20,7 @@ const nothing = (): void => {}
  * The response to an HTTP request. Its header block leaves with the first write. Once the client has left, writes are
  * dropped silently; `onDisconnect` notifies the writer.
  */
-export class HttpReply implements ResponseWriter, ExchangeListener {
+export class HttpReply implements BegunReply, ExchangeListener {
   readonly #exchange: HttpExchange
   /** Headers of every response; released, like `#headers`, once the header block is written. */
   #common: ResponseHeaders

@@ -11,7 +11,7 @@ import { BodyMemory } from './body-memory.ts'
 import { EXPOSED_HEADERS } from './client-formats.ts'
 import type { LastCredential } from './key-index.ts'
 import { isLoopback } from './local-request.ts'
-import type { HttpReply } from './reply.ts'
+import type { BegunReply } from './reply.ts'
 import { type UnreadAnswers, unreadAnswers } from './unread-answers.ts'
 
 /** Limits of one request. `headBytes`, `target`: in bytes; `headers`: header lines. */
@@ -20,7 +20,7 @@ export const REQUEST_LIMITS = { headBytes: 16 * 1024, headers: 100, target: 8 * 
 /** A request in progress. */
 export type ActiveRequest = {
   readonly exchange: HttpExchange
-  readonly reply: HttpReply
+  readonly reply: BegunReply
   readonly path: string
   /** Removes it from its connection and from the counts. */
   done(): void

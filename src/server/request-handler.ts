@@ -1,6 +1,7 @@
 /** One HTTP request from its header block to its response: checks, body, handler, accounting. */
 import { ANONYMOUS, type Client } from '../core/accounts.ts'
-import { type Failure, fail, type Outcome } from '../core/failure.ts'
+import { type Failure, fail, good, type Outcome } from '../core/failure.ts'
+import type { HeaderLookup } from '../core/headers.ts'
 import type { IncomingRequest, RequestBody } from '../core/http-exchange.ts'
 import type { Settings } from '../core/settings.ts'
 import { type AccessPolicy, corsHeaders, preflightHeaders } from '../policy/access.ts'
@@ -12,11 +13,12 @@ import { challengeFor, NOT_LOOKED_UP } from './access-rules.ts'
 import { isAdminPath } from './admin-request.ts'
 import { belowBase, fromRoot, notBelowBase } from './base-path.ts'
 import { type BodyListener, bodyProblem, collect } from './body.ts'
+import { type CloudPath, cloudFailure, cloudPathOf, cloudReply, ownRequest } from './cloud-paths.ts'
 import { canonicalPath, withDeployment } from './deployment-path.ts'
 import { errorResponse, idHeaders } from './error-response.ts'
 import { redirect, serveAdmin, servePage } from './operator-request.ts'
 import { DASHBOARD_BASE, isDashboardPath, isDocsPath, isNavigation } from './page-request.ts'
-import { HttpReply, type ReplyAccounting } from './reply.ts'
+import { type BegunReply, HttpReply, type ReplyAccounting } from './reply.ts'
 import { type ActiveRequest, type ConnectionContext, headProblem, pathOf, queryOf } from './request-admission.ts'
 import { newRequestId, requestIds } from './request-id.ts'
 import { RequestMemory } from './request-memory.ts'
@@ -40,7 +42,7 @@ const SMALL_BODY = 64 * 1024
 /** A request in progress. A class, because closures would be allocated for every request. */
 export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccounting, Unread {
   readonly exchange: HttpExchange
-  readonly reply: HttpReply
+  readonly reply: BegunReply
   readonly path: string
   readonly server: ServerContext
   readonly connection: ConnectionContext
@@ -48,6 +50,8 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   readonly accessPolicy: AccessPolicy
   readonly ids: Pick<IncomingRequest, 'id' | 'ownId'>
   readonly memory: RequestMemory
+  /** Null: the path is not that of a cloud. */
+  readonly #cloud: CloudPath | null
   #route: ApiRoute | null = null
   /** The part of the path that matched `{id}`. */
   #rest = ''
@@ -59,7 +63,9 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const { admission } = server
     const { target, headers } = exchange
     this.exchange = exchange
-    this.path = canonicalPath(pathOf(belowBase(target, server.basePath) ?? target))
+    const sent = pathOf(belowBase(target, server.basePath) ?? target)
+    this.#cloud = server.servesClouds?.() === false ? null : cloudPathOf(sent)
+    this.path = this.#cloud?.path ?? canonicalPath(sent)
     this.server = server
     this.connection = connection
     this.memory = new RequestMemory(admission, connection.network)
@@ -67,7 +73,8 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     this.accessPolicy = admission.accessPolicyFor(this.settings)
     this.ids = requestIds(headers('x-request-id'))
     const ids = idHeaders(this.path, this.ids.id)
-    this.reply = new HttpReply(exchange, commonHeaders(exchange, ids, this.accessPolicy), this)
+    const reply = new HttpReply(exchange, commonHeaders(exchange, ids, this.accessPolicy), this)
+    this.reply = this.#cloud ? cloudReply(this.#cloud, reply) : reply
     exchange.writeTimeout = this.settings.timeout.clientWrite
     if (admission.phase !== 'serving' || connection.overLimit) exchange.closeAfter()
     // `concat` allocates the exact size; `push` would reserve room for 17 entries as long as the stream lasts.
@@ -97,8 +104,10 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
       if (isDashboardPath(this.path)) return servePage(this, pages.dashboard)
       if (isNavigation(method, this.path, headers)) return redirect(this.reply, fromRoot(target, `${DASHBOARD_BASE}/`))
     }
-    const route = this.#findRoute()
-    if (route) this.#admit(route)
+    const found = routeFor(this)
+    if (!found) return
+    this.#rest = found.rest
+    this.#admit(found.route)
   }
 
   /** Counts a model call that the admin API makes. Returns why it is refused. */
@@ -109,39 +118,6 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     this.#counted = true
     admission.calls++
     return null
-  }
-
-  /** Null: the response has already been sent. */
-  #findRoute(): ApiRoute | null {
-    const { exchange, path } = this
-    const { method, headers } = exchange
-    const { access } = this.server.admission
-    const claude = this.server.hasClaude?.() ? findClaudeRoute(path) : null
-    const found = claude ?? findRoute(path, (unknown) => access.shownPath(this.settings, unknown, false))
-    if ('kind' in found) {
-      this.refuse(found)
-      return null
-    }
-    const { routes, rest } = found
-    if (routes.some(({ model }) => model) && /websocket/i.test(headers('upgrade') ?? '')) {
-      exchange.closeAfter()
-      this.refuse(fail('upgrade_required', 'This path does not support WebSocket. Send a POST.'))
-      return null
-    }
-    if (method === 'OPTIONS') {
-      this.respondEmpty({ allow: allowed(routes) })
-      return null
-    }
-    const route = routes.find((candidate) => takes(candidate, method))
-    if (!route) {
-      const methods = routes.map((candidate) => candidate.method).join(' or ')
-      const shown = access.shownPath(this.settings, path, true)
-      const failure = fail('method_not_allowed', `${shown} takes ${methods}, not ${method}.`)
-      this.refuse(failure, { allow: allowed(routes) })
-      return null
-    }
-    this.#rest = rest
-    return route
   }
 
   #admit(route: ApiRoute): void {
@@ -170,7 +146,11 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const { exchange, settings } = this
     const { headers } = exchange
     const { admission } = this.server
-    if (!admitted.ok) return this.refuse(admitted.failure, challengeFor(admitted.failure))
+    if (!admitted.ok)
+      return this.refuse(
+        this.#cloud ? cloudFailure(admitted.failure, headers) : admitted.failure,
+        challengeFor(admitted.failure),
+      )
     this.#client = admitted.value
     this.memory.owner = admission.memoryOwner(this.#client.id, this.connection.connection.address, headers)
     const counted = isCounted(route)
@@ -202,7 +182,10 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   }
 
   #call(route: ApiRoute, body: RequestBody): void {
-    const { method, target, headers } = this.exchange
+    const { method, target } = this.exchange
+    const made = ownRequestOf(this.#cloud, this, body)
+    if (!made.ok) return this.refuse(made.failure)
+    const { headers } = made.value
     const request: IncomingRequest<RequestBody> = {
       id: this.ids.id,
       ownId: this.ids.ownId,
@@ -210,7 +193,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
       path: this.path,
       query: queryOf(target),
       headers,
-      body: withDeployment(pathOf(belowBase(target, this.server.basePath) ?? target), body),
+      body: made.value.body,
       client: this.#client,
       memoryOwner: this.memory.owner,
     }
@@ -241,7 +224,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
 
   /** Sends an error response. `why`: the limit of the gateway that caused it. */
   refuse(failure: Failure, extraHeaders: ResponseHeaders = {}, why?: ShedReason): void {
-    const { exchange, path, reply } = this
+    const { exchange, path } = this
     const { status, headers, body } = errorResponse(failure, this.ids.id, path)
     // Every response to a model call has this header, also a refusal.
     const attempts = isModelPath(path) ? { 'x-headgate-attempts': '0' } : {}
@@ -259,8 +242,8 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
       ...(why && { why }),
     })
     if (mustClose(exchange, status)) exchange.closeAfter()
-    reply.writeHead(status, { ...attempts, ...headers, ...extraHeaders })
-    reply.end(body)
+    this.reply.writeHead(status, { ...attempts, ...headers, ...extraHeaders })
+    this.reply.end(body)
   }
 
   respondEmpty(headers: ResponseHeaders): void {
@@ -335,6 +318,50 @@ const UNKNOWN_EXPECTATION = fail('invalid_request', 'The Expect header supports 
 /** The headers of every response. `ids`: those with the ID of the request. */
 const commonHeaders = ({ headers }: HttpExchange, ids: ResponseHeaders, policy: AccessPolicy): ResponseHeaders =>
   policy.origins.length === 0 ? ids : { ...ids, ...corsHeaders(headers('origin'), policy) }
+
+/** Null: the response has already been sent. */
+const routeFor = (handler: RequestHandler): { readonly route: ApiRoute; readonly rest: string } | null => {
+  const { exchange, path, server, settings } = handler
+  const { method, headers } = exchange
+  const { access } = server.admission
+  const claude = server.hasClaude?.() ? findClaudeRoute(path) : null
+  const found = claude ?? findRoute(path, (unknown) => access.shownPath(settings, unknown, false))
+  if ('kind' in found) {
+    handler.refuse(found)
+    return null
+  }
+  const { routes, rest } = found
+  if (routes.some(({ model }) => model) && /websocket/i.test(headers('upgrade') ?? '')) {
+    exchange.closeAfter()
+    handler.refuse(fail('upgrade_required', 'This path does not support WebSocket. Send a POST.'))
+    return null
+  }
+  if (method === 'OPTIONS') {
+    handler.respondEmpty({ allow: allowed(routes) })
+    return null
+  }
+  const route = routes.find((candidate) => takes(candidate, method))
+  if (!route) {
+    const methods = routes.map((candidate) => candidate.method).join(' or ')
+    const shown = access.shownPath(settings, path, true)
+    const failure = fail('method_not_allowed', `${shown} takes ${methods}, not ${method}.`)
+    handler.refuse(failure, { allow: allowed(routes) })
+    return null
+  }
+  return { route, rest }
+}
+
+/** Body and headers as the route takes them. */
+const ownRequestOf = (
+  cloud: CloudPath | null,
+  { exchange: { target, headers }, server }: RequestHandler,
+  body: RequestBody,
+): Outcome<{ readonly body: RequestBody; readonly headers: HeaderLookup }> =>
+  cloud
+    ? ownRequest(cloud, { body, headers }, server.knownModel ?? firstOf)
+    : good({ body: withDeployment(pathOf(belowBase(target, server.basePath) ?? target), body), headers })
+
+const firstOf = ([name = '']: readonly string[]): string => name
 
 /** Its sender is not known yet. */
 const holdBody = ({ exchange, memory, server, connection }: RequestHandler): void => {

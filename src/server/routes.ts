@@ -327,6 +327,10 @@ const INSTEAD: readonly (readonly [path: string, remedy: string])[] = [
     '/v1/conversations',
     'Continue a conversation with `previous_response_id` at POST /v1/responses, or send its messages again.',
   ],
+  [
+    '/model',
+    'Of Bedrock, Claude is served at /model/NAME/invoke, /model/NAME/invoke-with-response-stream and /model/NAME/count-tokens.',
+  ],
 ]
 
 const remedyAt = (path: string): string | undefined =>

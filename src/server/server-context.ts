@@ -22,6 +22,10 @@ export type ServerContext = {
   readonly signsIn?: (() => boolean) | undefined
   /** Whether the Claude Code gateway protocol is enabled; absent: it is not. */
   readonly hasClaude?: (() => boolean) | undefined
+  /** Whether the paths of Claude at clouds are served; absent: they are. */
+  readonly servesClouds?: (() => boolean) | undefined
+  /** The first of these names of one model that a request can name; absent: the first. */
+  readonly knownModel?: ((names: readonly string[]) => string) | undefined
   /** The dashboard and the documentation; undefined: their paths do not exist. */
   readonly pages?: PageParts | undefined
   readonly admission: Admission

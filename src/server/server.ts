@@ -39,6 +39,8 @@ export type ServerOptions = {
   readonly signsIn?: () => boolean
   /** Whether the Claude Code gateway protocol is enabled; absent: it is not. */
   readonly hasClaude?: () => boolean
+  readonly servesClouds?: () => boolean
+  readonly knownModel?: (names: readonly string[]) => string
   /** Serves the dashboard and the documentation, if they are enabled. Absent: their paths do not exist. */
   readonly pages?: PageParts
   /** Answers a turn received over a WebSocket. Absent: no path accepts WebSocket, and clients get 426. */
@@ -112,6 +114,8 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     admin: options.admin,
     signsIn: options.signsIn,
     hasClaude: options.hasClaude,
+    servesClouds: options.servesClouds,
+    knownModel: options.knownModel,
     pages: options.pages,
     admission,
     onError,

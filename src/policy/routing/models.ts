@@ -96,6 +96,21 @@ export const isListedModel = (sources: ModelSources, id: string, model: string):
   )
 }
 
+/**
+ * Of several names of one model the first that a route has, that a provider lists, or whose form a provider has (Bedrock's
+ * `anthropic.claude-…`). If there is none, the first.
+ */
+export const firstKnown = (sources: ModelSources, names: readonly string[]): string => {
+  const { config } = sources
+  const instances = usableInstances(config)
+  const isListed = (name: string): boolean =>
+    instancesNamed(instances, prefixOf(name) ?? '').length > 0 ||
+    instances.some(({ id }) => isListedModel(sources, id, name))
+  const hasForm = (name: string): boolean =>
+    instances.some(({ speaks }) => speaks.some(({ models }) => models?.test(name)))
+  return names.find((name) => routeNamed(config, name)) ?? names.find(isListed) ?? names.find(hasForm) ?? names[0] ?? ''
+}
+
 /** The model used at an instance for a request that names no model of it. Undefined: no model of the instance is known. */
 export const defaultModel = ({ lists }: ModelSources, { id, models, provider }: Instance): string | undefined =>
   models[0] ?? provider.defaultModel ?? lists.get(id)?.[0] ?? provider.knownModels?.[0]

@@ -80,6 +80,33 @@ export const eventFrames = (limit: number): Stage<Uint8Array, Frame> => {
 /** The framing of Bedrock's streams. */
 export const eventStream: Framing = { mediaType: 'application/vnd.amazon.eventstream', frames: eventFrames }
 
+/** Writes a message with text headers; `headers` in the order in which they are written. Each at most 64 KiB, names 255 bytes. */
+export const writeEventMessage = (headers: Readonly<Record<string, string>>, payload: string): Uint8Array => {
+  const parts = Object.entries(headers).map(([name, value]) => [encoder.encode(name), encoder.encode(value)] as const)
+  const headerLength = parts.reduce((sum, [name, value]) => sum + name.length + value.length + 4, 0)
+  const body = encoder.encode(payload)
+  const message = new Uint8Array(PRELUDE + headerLength + body.length + TRAILER)
+  const view = viewOf(message)
+  view.setUint32(0, message.length)
+  view.setUint32(4, headerLength)
+  view.setUint32(PRELUDE - 4, crc32(message, 0, PRELUDE - 4))
+  let at = PRELUDE
+  for (const [name, value] of parts) {
+    message[at] = name.length
+    message.set(name, at + 1)
+    at += 1 + name.length
+    message[at] = TEXT
+    view.setUint16(at + 1, value.length)
+    message.set(value, at + 3)
+    at += 3 + value.length
+  }
+  message.set(body, at)
+  view.setUint32(message.length - TRAILER, crc32(message, 0, message.length - TRAILER))
+  return message
+}
+
+const encoder = new TextEncoder()
+
 const viewOf = (bytes: Uint8Array): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 
 /** Decodes a complete message; undefined if its checksum or header lengths are wrong. */

@@ -55,22 +55,42 @@ export const codex = (name: string, provider: (base: string) => readonly string[
   }),
 })
 
-export const claudeCode: Agent = {
-  name: 'claude code',
+/** `address`: the variables by which it finds the gateway. */
+const claudeCodeBy = (name: string, address: (url: string) => Readonly<Record<string, string>>): Agent => ({
+  name,
   program: join('@anthropic-ai', 'claude-code', 'cli-wrapper.cjs'),
   command: ({ gateway, home, model, prompt }) => ({
     args: ['-p', prompt, '--model', model, '--allowedTools', 'Bash(echo:*)', '--output-format', 'text'],
     env: {
       CLAUDE_CONFIG_DIR: join(home, '.claude'),
-      ANTHROPIC_BASE_URL: gateway.url,
-      ANTHROPIC_API_KEY: 'any',
+      ...address(gateway.url),
       CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1',
       DISABLE_TELEMETRY: '1',
       DISABLE_ERROR_REPORTING: '1',
       DISABLE_AUTOUPDATER: '1',
     },
   }),
-}
+})
+
+export const claudeCode = claudeCodeBy('claude code', (url) => ({ ANTHROPIC_BASE_URL: url, ANTHROPIC_API_KEY: 'any' }))
+
+/** As if the gateway were Bedrock. */
+export const claudeCodeAtBedrock = claudeCodeBy('claude code, as Bedrock', (url) => ({
+  CLAUDE_CODE_USE_BEDROCK: '1',
+  ANTHROPIC_BEDROCK_BASE_URL: `${url}/bedrock`,
+  AWS_BEARER_TOKEN_BEDROCK: 'any',
+  AWS_REGION: 'us-east-1',
+}))
+
+/** As if it were Vertex AI. */
+export const claudeCodeAtVertex = claudeCodeBy('claude code, as Vertex', (url) => ({
+  CLAUDE_CODE_USE_VERTEX: '1',
+  ANTHROPIC_VERTEX_BASE_URL: `${url}/vertex/v1`,
+  CLAUDE_CODE_SKIP_VERTEX_AUTH: '1',
+  ANTHROPIC_AUTH_TOKEN: 'any',
+  ANTHROPIC_VERTEX_PROJECT_ID: 'p-1',
+  CLOUD_ML_REGION: 'global',
+}))
 
 export const opencode: Agent = {
   name: 'opencode',

@@ -17,7 +17,16 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { list, object, text } from '../src/core/json.ts'
-import { AGENT_PACKAGES, AGENTS_FOLDER, type Agent, claudeCode, codex, runAgent } from '../test/e2e/clients/agents.ts'
+import {
+  AGENT_PACKAGES,
+  AGENTS_FOLDER,
+  type Agent,
+  claudeCode,
+  claudeCodeAtBedrock,
+  claudeCodeAtVertex,
+  codex,
+  runAgent,
+} from '../test/e2e/clients/agents.ts'
 import { start } from '../test/e2e/support/process.ts'
 import { answerWith } from '../test/support/answers.ts'
 import { type Act, type Script, startUpstream, type UpstreamRequest } from '../test/support/upstream.ts'
@@ -53,6 +62,8 @@ const CLIENTS: readonly Client[] = [
   { agent: codex('codex, known model', asProvider), model: 'gpt-5.5' },
   { agent: codex('codex, as OpenAI', inPlace), model: 'gpt-5.5' },
   { agent: claudeCode, model: 'some-model' },
+  { agent: claudeCodeAtBedrock, model: 'us.anthropic.claude-sonnet-4-5-20250929-v1:0' },
+  { agent: claudeCodeAtVertex, model: 'claude-sonnet-4-5@20250929' },
 ]
 
 // ── The upstream ─────────────────────────────────────────────────────────────────────────────────────────────────

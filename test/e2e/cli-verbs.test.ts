@@ -64,6 +64,8 @@ const ROWS: readonly Row[] = [
   ['keys show', 'prod', 0, 'object'],
   ['keys show', 'none', 6, 'object'],
   ['keys update', 'prod --rpm 60', 0, 'object'],
+  ['keys update', 'prod --loops block --require-session', 0, 'object'],
+  ['keys update', 'prod --loops never', 2, 'object'],
   ['keys update', 'prod', 2, 'object'],
   ['keys rotate', 'rotated --overlap 1h', 0, 'object'],
   ['keys block', 'blocked', 0, 'object'],

@@ -3,8 +3,9 @@ import type { Command } from 'commander'
 import { NO_REQUIRE, REQUIRE_HEADER } from '../../core/data-policy.ts'
 import { good } from '../../core/failure.ts'
 import type { JsonObject } from '../../core/json.ts'
+import { LOOP_ACTIONS } from '../../core/loops.ts'
 import { parseRequire } from '../../policy/accounts/data-policy.ts'
-import { given, globList, repeated, tagsOf, wholeNumber } from '../arguments.ts'
+import { choice, given, globList, repeated, tagsOf, wholeNumber } from '../arguments.ts'
 import { CliError, EXIT } from '../cli.ts'
 
 export type RestrictionOptions = {
@@ -17,16 +18,18 @@ export type RestrictionOptions = {
   readonly tpm?: string
   readonly concurrent?: string
   readonly require?: string
+  readonly loops?: string
   readonly tag?: readonly string[]
 }
 
-/** The options of limits, of the data policy and of tags, after those of access. */
+/** The options of limits, of the data policy and of loops, after those of access. */
 export const withLimits = (command: Command): Command =>
   command
     .option('--rpm <count>', 'requests a minute')
     .option('--tpm <count>', 'tokens a minute')
     .option('--concurrent <count>', 'requests in progress at the same time')
     .option('--require <conditions>', 'facts of providers: region=eu; retention=0; training=no')
+    .addOption(choice('--loops <action>', 'what is done when an agent repeats itself', [...LOOP_ACTIONS, 'any']))
 
 export const withTags = (command: Command): Command =>
   command.option('--tag <name=value>', 'tag for budgets and reports; may be repeated', repeated)
@@ -43,6 +46,7 @@ export const restrictionsOf = (options: RestrictionOptions) => {
       concurrent: wholeNumber('--concurrent', options.concurrent),
     }),
     ...(options.require !== undefined && { require: requireOf(options.require) }),
+    ...(options.loops !== undefined && { loops: options.loops === 'any' ? null : options.loops }),
   }
 }
 
@@ -57,13 +61,13 @@ const isEmpty = (value: JsonObject): boolean => Object.keys(value).length === 0
 
 /** The JSON Merge Patch of the options. `more`: further members. Throws `CliError` if nothing is to be changed. */
 export const patchOf = (options: RestrictionOptions, more: JsonObject = {}): JsonObject => {
-  const { access, limits, ...require } = restrictionsOf(options)
+  const { access, limits, ...others } = restrictionsOf(options)
   const tags = Object.entries(tagsOf(options.tag)).map(([name, value]) => [name, value === '' ? null : value])
   const patch = {
     ...more,
     ...(!isEmpty(access) && { access }),
     ...(!isEmpty(limits) && { limits }),
-    ...require,
+    ...others,
     ...(tags.length > 0 && { tags: Object.fromEntries(tags) }),
   }
   if (isEmpty(patch)) throw new CliError(EXIT.usage, 'Name what is to be changed, such as --rpm 600. --help has all.')

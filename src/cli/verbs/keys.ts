@@ -41,12 +41,14 @@ type CreateOptions = RestrictionOptions & {
   readonly team: string
   readonly expires?: string
   readonly digestOnly?: true
+  readonly requireSession?: boolean
 }
 
 const bodyOf = (name: string, options: CreateOptions): JsonObject => ({
   name,
   team: options.team,
   ...restrictionsOf(options),
+  ...(options.requireSession !== undefined && { requireSession: options.requireSession }),
   expires_at: options.expires === undefined ? null : timeOf('--expires', options.expires, 1),
   tags: tagsOf(options.tag),
 })
@@ -259,7 +261,9 @@ const defineCreate = (command: Command, cli: () => Cli): void => {
     .command('create <name>')
     .description('Create a client key. It is shown once, alone on stdout.')
     .option('--team <team>', 'name or ID of its team; a new name creates the team', 'default')
-  withTags(withLimits(withAccess(created)).option('--expires <time>', 'end of its validity: 90d, or 2026-12-31'))
+  withTags(
+    withSession(withLimits(withAccess(created))).option('--expires <time>', 'end of its validity: 90d, or 2026-12-31'),
+  )
     .option('--digest-only', 'store nothing: print the key, and its digest for headgate.yaml')
     .addHelpText(
       'after',
@@ -268,11 +272,19 @@ const defineCreate = (command: Command, cli: () => Cli): void => {
     .action((name: string, options: CreateOptions) => create(cli(), name, options))
 }
 
-type KeyUpdate = RestrictionOptions & { readonly expires?: string }
+const withSession = (command: Command): Command =>
+  command
+    .option('--require-session', 'refuse requests that name no session')
+    .option('--no-require-session', 'accept them')
 
-const update = (cli: Cli, name: string, { expires, ...options }: KeyUpdate): Promise<void> => {
+type KeyUpdate = RestrictionOptions & { readonly expires?: string; readonly requireSession?: boolean }
+
+const update = (cli: Cli, name: string, { expires, requireSession, ...options }: KeyUpdate): Promise<void> => {
   const end = expires === undefined || expires === 'never' ? null : timeOf('--expires', expires, 1)
-  const patch = patchOf(options, expires === undefined ? {} : { expires_at: end })
+  const patch = patchOf(options, {
+    ...(expires !== undefined && { expires_at: end }),
+    ...(requireSession !== undefined && { requireSession }),
+  })
   return withRecords(cli, async (store) => {
     const id = await idOf(store, 'key', name)
     const key = await store.run(KEY, { do: 'patch', kind: 'key', id, patch, rev: null })
@@ -284,7 +296,12 @@ const defineUpdate = (command: Command, cli: () => Cli): void => {
   const updated = command
     .command('update <key>')
     .description('Change what a key may do. Its secret and its team stay, and so does what no option names.')
-  withTags(withLimits(withAccess(updated)).option('--expires <time>', 'end of its validity: 90d, 2026-12-31, or never'))
+  withTags(
+    withSession(withLimits(withAccess(updated))).option(
+      '--expires <time>',
+      'end of its validity: 90d, 2026-12-31, or never',
+    ),
+  )
     .addHelpText('after', `\n${REMOVAL}\n\nExample: headgate keys update search-prod --rpm 1200 --tpm unlimited`)
     .action((name: string, options: KeyUpdate) => update(cli(), name, options))
 }

@@ -83,7 +83,7 @@ const turnOf = (message: Message, results: ReadonlyMap<string, Message>): AgentT
       size += part.text.length
     } else if (part.type === 'tool-call') {
       const found = results.get(part.id)
-      const result = found ? resultText(found.content) : ''
+      const result = found ? resultText(found.content).replace(CODEX_ID, '') : ''
       const isError = found?.role === 'tool' && (found.isError ?? looksFailed(result))
       size += part.arguments.length + result.length
       uses.push({ tool: part.name, input: part.arguments, result, isError })
@@ -91,6 +91,9 @@ const turnOf = (message: Message, results: ReadonlyMap<string, Message>): AgentT
   }
   return { uses, said: uses.length === 0 ? said.trim() : '', size }
 }
+
+/** The first line of results of `exec_command` in Codex 0.169.0: an ID that is another one each time. */
+const CODEX_ID = /^Chunk ID: [0-9a-f]{1,32}\n/
 
 const resultText = (content: readonly Part[]): string => {
   const [first] = content

@@ -40,6 +40,10 @@ const times = (count: number, use: (at: number) => Use): readonly Step[] =>
 const go = { user: 'Please fix it.' }
 const build = { tool: 'bash', input: { command: 'make' }, result: 'make: nothing to be done' }
 
+/** A result of `exec_command`, as Codex 0.169.0 has sent it. The ID is another one each time. */
+const fromCodex = (at: number, code: number, output: string): string =>
+  `Chunk ID: ${['9e5cbb', 'b97de0', '6d4fd5'][at % 3]}\nWall time: 0.0${at}00 seconds\nProcess exited with code ${code}\nOriginal token count: 3\nOutput:\n${output}\n`
+
 const CASES: readonly (readonly [name: string, steps: readonly Step[], found: string | null])[] = [
   ['two equal calls', [go, ...times(2, () => build)], null],
   ['three equal calls', [go, ...times(3, () => build)], 'suspect repeat bash 3'],
@@ -56,6 +60,28 @@ const CASES: readonly (readonly [name: string, steps: readonly Step[], found: st
   ['a command that sleeps', [go, ...times(12, () => ({ ...build, input: { command: 'sleep 9; gh run view' } }))], null],
   ['other arguments', [go, ...times(12, (at) => ({ ...build, input: { id: `${at}.txt` }, result: 'true' }))], null],
   ['a result that grows', [go, ...times(12, (at) => ({ ...build, result: `${at} of 12 done` }))], null],
+  [
+    'the same result with another ID of Codex',
+    [go, ...times(5, (at) => ({ ...build, tool: 'exec_command', result: fromCodex(at, 0, 'one line') }))],
+    'loop repeat exec_command 5',
+  ],
+  [
+    'the same error of Codex whatever is called',
+    [
+      go,
+      ...times(6, (at) => ({
+        tool: 'exec_command',
+        input: { cmd: `make part-${at}` },
+        result: fromCodex(at, 2, 'make: *** No rule to make target'),
+      })),
+    ],
+    'loop same-error exec_command 6',
+  ],
+  [
+    'another result of Codex',
+    [go, ...times(6, (at) => ({ ...build, tool: 'exec_command', result: fromCodex(at, 0, `${at} of 6 done`) }))],
+    null,
+  ],
   ['two calls in turn', [go, ...times(8, (at) => ({ ...build, tool: at % 2 ? 'a' : 'b' }))], 'loop cycle a 4'],
   [
     'an error whatever is called',

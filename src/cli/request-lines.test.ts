@@ -21,7 +21,7 @@ const attempt = (n: number, more: Partial<ShownRequest['attempts'][number]>): Sh
   ended_ms: 3321,
   reserved: '0.000100000',
   cost: '0.000041000',
-  usage: { ...USAGE, cache_write_1h: 0, audio_input: 0, audio_output: 0 },
+  usage: { ...USAGE, cache_write_1h: 0, audio_input: 0, audio_output: 0, unit: null, units: null },
   price: { source: 'catalogue', version: null },
   ...more,
 })

@@ -81,6 +81,8 @@ export type AttemptClosed = CallNumber & {
   readonly message: string | null
   readonly firstContentMs: number | null
   readonly tokens: BilledTokens
+  /** What is billed where tokens are not; null: none, or not known. */
+  readonly units: BilledUnits | null
   readonly usageSource: UsageSource
   /** Null: no price is known. */
   readonly cost: number | null
@@ -89,6 +91,9 @@ export type AttemptClosed = CallNumber & {
 }
 
 export type RecordedOutcome = 'ok' | 'failed' | 'interrupted' | 'client_gone' | 'abandoned' | 'unknown'
+
+/** `unit`: as prices name it, with the kind of images: `seconds`, `images/1024x1024/hd`. */
+export type BilledUnits = { readonly unit: string; readonly count: number }
 
 /** `input` includes cached tokens, `output` includes reasoning; `cacheWrite` includes `cacheWrite1h`. */
 export type BilledTokens = {

@@ -46,6 +46,7 @@ export const closedRecord = (call: number, changes: Partial<AttemptClosed> = {})
   message: null,
   firstContentMs: 30,
   tokens: { ...NO_TOKENS, input: 10, output: 5 },
+  units: null,
   usageSource: 'exact',
   cost: 70,
   priceSource: 'catalogue',
@@ -191,6 +192,7 @@ export const filledClosed: Filled<AttemptClosed> = {
     audioInput: 17,
     audioOutput: 18,
   },
+  units: { unit: 'seconds', count: 19 },
   usageSource: 'estimated',
   cost: 71,
   priceSource: 'override',
@@ -260,4 +262,5 @@ const OTHER: Readonly<Record<string, unknown>> = {
   priceSource: 'none',
   cache: 'hit',
   tokens: { ...NO_TOKENS, input: 99 },
+  units: { unit: 'images/1024x1024', count: 2 },
 }

@@ -6,6 +6,7 @@ import {
   type AttemptClosed,
   type AttemptOpened,
   type BilledTokens,
+  type BilledUnits,
   type ChargeList,
   chargeList,
   type RecordedOutcome,
@@ -70,6 +71,7 @@ export const closedRecord = (
   message: messageOf(failure),
   firstContentMs: attempt.committedAt === null ? null : Math.round(attempt.committedAt - attempt.sentAt),
   tokens: billedTokens(usage),
+  units: billedUnits(usage),
   usageSource,
   cost: cost.nano,
   priceSource: cost.source,
@@ -146,6 +148,9 @@ const requiredOf = (plan: CallDemand['plan'], failure: Failure | undefined): str
 
 const tagOf = ({ tags }: Client, { rollupTag }: AccountRules): string | null =>
   rollupTag !== undefined && Object.hasOwn(tags, rollupTag) ? (tags[rollupTag] ?? null) : null
+
+const billedUnits = ({ units }: PricedUsage): BilledUnits | null =>
+  units && units.count !== null ? { unit: [units.unit, ...(units.kind ?? [])].join('/'), count: units.count } : null
 
 /** With the steps that the counts of the answer leave out, because they are billed too. */
 const billedTokens = (usage: PricedUsage): BilledTokens => ({

@@ -65,6 +65,7 @@ const paid = async (
     reserved: opened?.type === 'attempt_opened' ? opened.reserved : undefined,
     cost: closed?.type === 'attempt_closed' ? closed.cost : undefined,
     source: closed?.type === 'attempt_closed' ? closed.usageSource : undefined,
+    units: closed?.type === 'attempt_closed' ? closed.units : undefined,
     spent: accounts.budgetStates()[0]?.spent,
   }
 }
@@ -327,4 +328,21 @@ test('relay money: an attempt that was refused costs nothing', async () => {
     body: '{"error":{}}',
   })
   assert.deepEqual([cost, spent], [0, 0])
+})
+
+test('relay money: the ledger names the unit, its kind and its count', async () => {
+  for (const [name, body, prices, answer, units] of [
+    [
+      'images',
+      { model: 'm', prompt: 'p', size: '1024x1024', quality: 'hd', n: 2 },
+      IMAGES,
+      data(2),
+      'images/1024x1024/hd 2',
+    ],
+    ['transcriptions', form({ model: 'm' }), SECONDS, '{"text":"a","duration":8.2}', 'seconds 9'],
+    ['moderations', { model: 'm', input: 'a' }, { input: 1, output: 1 }, '{"results":[]}', undefined],
+  ] as const) {
+    const { units: found } = await paid(name, body, prices, { body: answer })
+    assert.equal(found ? `${found.unit} ${found.count}` : undefined, units)
+  }
 })

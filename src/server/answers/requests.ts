@@ -33,6 +33,8 @@ const attempt = z.strictObject({
     cache_write_1h: count.nullable(),
     audio_input: count.nullable(),
     audio_output: count.nullable(),
+    unit: z.string().nullable().describe('what is billed where tokens are not: `seconds`, `images/1024x1024/hd`'),
+    units: count.nullable(),
   }),
   price: z.strictObject({ source: z.string(), version: z.string().nullable() }),
 })

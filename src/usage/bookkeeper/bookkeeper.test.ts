@@ -348,6 +348,30 @@ onEachEngine((engine) => {
     assert.equal(reading((all) => all('SELECT call FROM open_call WHERE running = 1')).length, 300)
   })
 
+  test('bookkeeper: attempts of version 1 are read without units, and later ones with them', async () => {
+    const { open, write, reading } = given(engine)
+    write(ENDED, [openedRecord(1), closedRecord(1), endedRecord(1)])
+    const first = open()
+    await storeAll(first)
+    await first.close()
+    // As version 1 left it.
+    reading((all) => all('DROP VIEW attempt'))
+    reading((all) => all('CREATE VIEW attempt AS SELECT received FROM request'))
+    reading((all) => all('UPDATE schema_version SET version = 1'))
+    write(OWN, [openedRecord(2), closedRecord(2, { units: { unit: 'seconds', count: 9 } }), endedRecord(2)])
+    const second = open()
+    await storeAll(second)
+    assert.equal(second.problem, null)
+    const rows = reading((all) => all('SELECT n, unit, units FROM attempt ORDER BY units IS NULL'))
+    assert.deepEqual(
+      rows.map(({ unit, units }) => [unit, units === null ? null : Number(units)]),
+      [
+        ['seconds', 9],
+        [null, null],
+      ],
+    )
+  })
+
   test('bookkeeper: a database of a newer version is not touched', async () => {
     const { events, open, reading } = given(engine)
     const first = open()
@@ -358,7 +382,7 @@ onEachEngine((engine) => {
     await second.step()
     assert.match(
       second.problem ?? '',
-      /(usage\.db|the schema headgate_usage) was written by a newer version of Headgate \(schema version 9, supported: 1\)/,
+      /(usage\.db|the schema headgate_usage) was written by a newer version of Headgate \(schema version 9, supported: 2\)/,
     )
     assert.equal(events.at(-1)?.event, 'degraded')
   })

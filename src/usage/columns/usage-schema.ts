@@ -118,6 +118,9 @@ export type StoredEnd = {
   readonly charged: number
   readonly price_source: string
   readonly price_version: string | null
+  /** What is billed where tokens are not (`BilledUnits`). Absent from lists that are older, or of attempts without. */
+  readonly unit: string | null
+  readonly units: number | null
 }
 
 /** `request`: the ID of its request, whose columns follow. `alone`: 1 if the row of the request has its figures (`IS_ALONE`). */
@@ -225,6 +228,8 @@ export const LISTED = columnsOf<StoredEnd>()([
   'charged',
   'price_source',
   'price_version',
+  'unit',
+  'units',
 ])
 
 /** A call that is open at the end of a batch, such as a stream: a restarted bookkeeper continues from its records. */
@@ -482,6 +487,7 @@ const TEXTS: ReadonlySet<keyof StoredEnd> = new Set([
   'usage_source',
   'price_source',
   'price_version',
+  'unit',
 ])
 
 const OF_REQUEST = [
@@ -499,21 +505,32 @@ const OF_REQUEST = [
   'client',
 ] as const satisfies readonly (keyof EndedRow)[]
 
+/** The items of the first version. */
+const FIRST_LISTED = LISTED.slice(0, LISTED.indexOf('unit'))
+
 /** A row for each attempt of each request. A range of `received` finds them fast. */
-const attemptView = (isPostgres: boolean): string => {
+const attemptView = (isPostgres: boolean, listed: readonly (keyof StoredEnd)[]): string => {
   const item = (name: keyof StoredEnd, index: number) => {
     const value = `(one.value ->> ${index})`
     return `${isPostgres && !TEXTS.has(name) ? `CAST(${value} AS BIGINT)` : value} AS ${name}`
   }
   const list = isPostgres ? 'jsonb_array_elements(CAST(attempt_list AS jsonb))' : 'json_each(attempt_list)'
-  return `CREATE VIEW attempt AS SELECT request.id AS request, ${OF_REQUEST.map((name) => `request.${name} AS ${name}`).join(', ')}, ${LISTED.map(item).join(', ')},
+  return `CREATE VIEW attempt AS SELECT request.id AS request, ${OF_REQUEST.map((name) => `request.${name} AS ${name}`).join(', ')}, ${listed.map(item).join(', ')},
       CASE WHEN ${IS_ALONE} THEN 1 ELSE 0 END AS alone
     FROM request, ${list} AS one${isPostgres ? ' (value)' : ''} WHERE attempts > 0`
 }
 
+/** Version 2: the units of attempts. */
+const withUnits =
+  (isPostgres: boolean): Migration =>
+  () => ['DROP VIEW attempt', attemptView(isPostgres, LISTED)]
+
 export const USAGE_SCHEMA: SchemaVersions = {
   file: USAGE_FILE,
-  migrations: [(types) => [requestTable(types, types.inKey), ...tablesOf(types), attemptView(false)]],
+  migrations: [
+    (types) => [requestTable(types, types.inKey), ...tablesOf(types), attemptView(false, FIRST_LISTED)],
+    withUnits(false),
+  ],
   oldestReader: 1,
 }
 
@@ -522,9 +539,9 @@ const sharedTables: Migration = (types) => [
   REST,
   ...tablesOf(types),
   gatewayTable(types),
-  attemptView(true),
+  attemptView(true, FIRST_LISTED),
 ]
 export const SHARED_USAGE: SharedSchema = {
   name: 'headgate_usage',
-  versions: { file: USAGE_FILE, migrations: [sharedTables], oldestReader: 1 },
+  versions: { file: USAGE_FILE, migrations: [sharedTables, withUnits(true)], oldestReader: 1 },
 }

@@ -116,6 +116,8 @@ test('journal record: a request that ends has its row and those of its attempts'
     charged: 71,
     price_source: 'override',
     price_version: 'cat:2026-11-20',
+    unit: 'seconds',
+    units: 19,
   })
 })
 
@@ -240,17 +242,23 @@ test('journal record: every cut of a record is malformed', () => {
   }
 })
 
+test('journal record: an attempt without units is written as before there were any', () => {
+  const { attempts } = ended(line)
+  assert.equal(attempts[0]?.length, LISTED.indexOf('unit'))
+})
+
 test('journal record: an object is malformed', () => assert.equal(decodeLine('{"e":"o"}'), undefined))
 
 test('journal record: each value of a request and of an attempt is checked', () => {
-  const [row, attempts] = [4, 5]
+  const filledLine = (journalLines([filledOpened, filledClosed, filledEnded])[1] ?? '').replace(/\n$/, '')
+  const row = 4
   for (const [name, rowOf] of [
     ['request', (record: unknown[][][]) => record[row]],
-    ['attempt', (record: unknown[][][]) => record[attempts]?.[0]],
+    ['attempt', (record: unknown[][][]) => record.at(-1)?.[0]],
   ] as const) {
     const columns = name === 'request' ? ENDED_COLUMNS : LISTED
     for (const [at, column] of columns.entries()) {
-      const record = JSON.parse(line) as unknown[][][]
+      const record = JSON.parse(filledLine) as unknown[][][]
       const values: unknown[] = rowOf(record) ?? assert.fail()
       assert.equal(values.length, columns.length)
       values[at] = {}

@@ -194,6 +194,9 @@ const openedList = (record: AttemptOpened) => [
 /** `at` null: when is unknown. */
 type KnownEnd = Omit<AttemptClosed, 'type' | 'call' | 'attempt' | 'at'> & { readonly at: number | null }
 
+/** Most attempts have none, so their items are not written. */
+const NO_UNITS: readonly never[] = []
+
 /** The items of `LISTED`. */
 const endList = (opened: AttemptOpened, record: KnownEnd, charged: number): RecordValues => {
   const { tokens } = record
@@ -224,6 +227,7 @@ const endList = (opened: AttemptOpened, record: KnownEnd, charged: number): Reco
     charged,
     record.priceSource,
     optional(record.priceVersion),
+    ...(record.units ? [truncated(record.units.unit), record.units.count] : NO_UNITS),
   ]
 }
 
@@ -349,7 +353,7 @@ const decodedLine = (text: string, value: unknown): JournalLine => {
 }
 
 const closedLine = (text: string, [, call, attempt, spends, end]: readonly unknown[]): ClosedLine => {
-  const values = checked(list(end), LISTED_KINDS)
+  const values = listedValues(end)
   const at = typeof values[2] === 'number' ? values[2] : 0
   return {
     type: 'closed',
@@ -371,7 +375,7 @@ const endedLine = (text: string, [, call, spends, length, row, ...rest]: readonl
     values,
     sessionName: rest.length > 1 ? string(rest[0]) : null,
     spends: spendsOf(spends),
-    attempts: list(rest.at(-1)).map((one) => checked(list(one), LISTED_KINDS)),
+    attempts: list(rest.at(-1)).map(listedValues),
     list: text.slice(-integer(length) - 2, -2),
     text,
   }
@@ -415,6 +419,7 @@ export const lostEnd = (text: string): Pick<ClosedLine, 'end' | 'spends'> => {
     message: null,
     firstContentMs: null,
     tokens: NO_TOKENS,
+    units: null,
     usageSource: 'estimated',
     cost: charged,
     priceSource: 'none',
@@ -467,6 +472,7 @@ const decodeSpan = ([, at, request, attempt, facts]: readonly unknown[]): SpanNo
  * text is stored as it is: the writer is this program.
  */
 const LISTED_KINDS = 'idDtttitTITIaaaaaaaataAatT'
+const WITH_UNITS = `${LISTED_KINDS}ta`
 const ENDED_KINDS = 'tTdDtitTTTTTTTTTTtiTTTTtIIIaTTTTT'
 
 /** The range of JavaScript's dates (ECMA-262, section 21.4.1.1). */
@@ -477,6 +483,11 @@ const checked = (values: readonly unknown[], kinds: string): RecordValues => {
     if (!isOfKind(values[at], kinds.charCodeAt(at))) throw new TypeError('malformed')
   // Checked above.
   return values as RecordValues
+}
+
+const listedValues = (value: unknown): ListedValues => {
+  const values = list(value)
+  return checked(values, values.length > LISTED_KINDS.length ? WITH_UNITS : LISTED_KINDS)
 }
 
 const NULLABLE = 97

@@ -82,6 +82,8 @@ const COLUMNS = {
       'cost',
       'price_source',
       'price_version',
+      'unit',
+      'units',
     ],
   ].map(exported),
   day: [

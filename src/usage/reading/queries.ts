@@ -277,6 +277,8 @@ export type AttemptEntry = {
     readonly cache_write_1h: number | null
     readonly audio_input: number | null
     readonly audio_output: number | null
+    readonly unit: string | null
+    readonly units: number | null
   }
   readonly price: { readonly source: string; readonly version: string | null }
 }

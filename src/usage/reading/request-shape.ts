@@ -97,6 +97,8 @@ const attemptEntry = (row: StoredEnd, received: number, full: boolean): AttemptE
     reasoning: row.reasoning,
     audio_input: row.audio_input,
     audio_output: row.audio_output,
+    unit: row.unit ?? null,
+    units: row.units ?? null,
     source: row.usage_source,
   },
   price: { source: row.price_source, version: row.price_version },

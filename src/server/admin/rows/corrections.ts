@@ -1,5 +1,6 @@
 /** Compares costs with invoices of providers and with the current prices, and corrects them by adjustments. */
 import { z } from 'zod'
+import { UNITS } from '../../../core/chat.ts'
 import { bad, fail, good, type Outcome } from '../../../core/failure.ts'
 import { isObject, type JsonObject, number, text } from '../../../core/json.ts'
 import { formatDollars, type Nano, parseDollars } from '../../../core/money.ts'
@@ -334,7 +335,14 @@ const pricedUsage = (row: JsonObject): PricedUsage | null => {
     reasoning: number(row.reasoning) ?? 0,
     audioInput: number(row.audio_input) ?? 0,
     audioOutput: number(row.audio_output) ?? 0,
+    ...pricedUnits(row),
   }
+}
+
+const pricedUnits = (row: JsonObject): Pick<PricedUsage, 'units'> => {
+  const [name, ...kind] = (text(row.unit) ?? '').split('/')
+  const unit = UNITS.find((known) => known === name)
+  return unit === undefined ? {} : { units: { unit, kind, count: number(row.units) ?? null } }
 }
 
 export const correctionRows = [reconcileRow, repriceRow]

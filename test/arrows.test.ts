@@ -61,7 +61,6 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'protocols/bedrock-converse': FORMAT,
   'protocols/cohere': FORMAT,
   'protocols/embeddings': FORMAT,
-  'protocols/gemini': FORMAT,
   'protocols/ollama': FORMAT,
   // Both extend OpenAI's chat completions.
   'protocols/mistral': [...FORMAT, 'protocols/openai-chat'],

@@ -79,6 +79,20 @@ export const bodyIn = (
         ...(has('tools') && { tools: [{ ...TOOL, input_schema: OBJECT }] }),
         ...(has('schema') && { output_config: { format: { type: 'json_schema', schema: OBJECT } } }),
       }
+    case 'gemini':
+      return {
+        model,
+        contents: [
+          {
+            role: 'user',
+            parts: [{ text }, ...(has('image') ? [{ inlineData: { mimeType: 'image/png', data: PIXEL } }] : [])],
+          },
+        ],
+        ...(has('tools') && { tools: [{ functionDeclarations: [{ ...TOOL, parametersJsonSchema: OBJECT }] }] }),
+        ...(has('schema') && {
+          generationConfig: { responseMimeType: 'application/json', responseJsonSchema: OBJECT },
+        }),
+      }
     default:
       return STYLE_EXAMPLES[style]({ model, text })
   }

@@ -107,9 +107,10 @@ export type ClientProtocol = {
   readonly path: string
   /**
    * Decodes a body. `path`: that of the request, for a format with members in its path (the model, whether to stream);
-   * absent where the body did not come by its own path, as in `POST /v1/route`: then such members are in the body.
+   * absent where the body did not come by its own path, as in `POST /v1/route`: then such members are in the body. `query`: that of
+   * the request, without credentials.
    */
-  readonly decodeRequest: (body: JsonObject, path?: string) => Outcome<ChatRequest>
+  readonly decodeRequest: (body: JsonObject, path?: string, query?: string) => Outcome<ChatRequest>
   readonly encodeAnswer: (answer: ChatAnswer, context: AnswerContext) => JsonObject
   /** Writes a stream in this format from the events alone. */
   readonly encodeStream: (context: AnswerContext) => StreamWriter<string>
@@ -118,6 +119,12 @@ export type ClientProtocol = {
 
   /** Headers besides `authorization` in which clients of this format send their key. */
   readonly keyHeaders?: readonly string[]
+  /** Query parameters in which clients of this format send their key. */
+  readonly keyParameters?: readonly string[]
+  /** The time in ms within which the client expects an answer; undefined: it states none. */
+  readonly deadline?: (headers: HeaderLookup) => number | undefined
+  /** How a stream for a request with this query is sent. Absent: as server-sent events, with comments of the gateway. */
+  readonly streamForm?: (query: string) => StreamForm
   /** The header in which clients of this format look for the request's ID, besides `x-request-id`. */
   readonly errorIdHeader?: string
   /** The schema of its errors in the OpenAPI document. Absent: that of OpenAI's errors. */
@@ -160,6 +167,16 @@ export type ClientProtocol = {
   readonly passing?: SameFormat
   /** Writes answers with several choices. Absent: the format cannot request several. */
   readonly encodeChoices?: ClientChoices
+}
+
+/** How the pieces of a stream are sent. */
+export type StreamForm = {
+  /** Clients skip comments between events. */
+  readonly comments: boolean
+  /** The media type. Absent: that of server-sent events. */
+  readonly mediaType?: string
+  /** Writes what the format's own writer writes, in another form. Absent: as it is. */
+  readonly shaped?: (writer: StreamWriter) => StreamWriter
 }
 
 /** The headers that report a client's rate limits, in one format's names. */
@@ -214,8 +231,10 @@ export type Protocol = UpstreamProtocol &
 export type TokenCounting = {
   /** Suffix of its path: `/count_tokens`. */
   readonly suffix: string
+  /** The end of the format's own path that the suffix replaces. Absent: none. */
+  readonly instead?: string
   /** Decodes the request; members that only an answer needs are optional. */
-  readonly decodeRequest: (body: JsonObject) => Outcome<ChatRequest>
+  readonly decodeRequest: ClientProtocol['decodeRequest']
   /** The members that the path accepts; clients send all members of the request. Absent: it accepts them all. */
   readonly accepts?: ReadonlySet<string>
   /** The token count; undefined if the body contains none. */
@@ -252,6 +271,8 @@ export type ChoiceEvents = { readonly index: number; readonly events: readonly C
 export type StreamWriter<Piece extends TextOrBytes = TextOrBytes> = Stage<StreamStep, Piece> & {
   /** A keep-alive in this format. Where clients count events, it is an event, also before the answer. */
   keepAlive(): string
+  /** What follows `end` in a write of its own, for clients that read it only there. Absent or empty: nothing. */
+  apart?(): string
   /** The answer as keep-alives have begun it; null: they said nothing of it. Absent: they never do. */
   begun?(): BegunAnswer | null
 }

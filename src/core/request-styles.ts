@@ -33,6 +33,11 @@ const CLIENT_FORMATS = {
     path: '/completions',
     example: ({ model, text }) => ({ model, prompt: text }),
   },
+  gemini: {
+    style: 'gemini',
+    path: '/models/{model}:generateContent',
+    example: ({ model, text }) => ({ model, contents: [{ role: 'user', parts: [{ text }] }] }),
+  },
 } as const satisfies { readonly [name: string]: StyleRow }
 
 const EMBEDDINGS = {

@@ -26,6 +26,7 @@ export const sharedProtocols: { readonly [name in Protocol['name']]: Protocol } 
     counting: { ...openaiResponses.counting, decodeRequest: decodeResponsesBody },
   },
   'anthropic-messages': anthropicMessages,
+  gemini,
 }
 
 /** Formats of clients. */
@@ -42,7 +43,6 @@ export const clientProtocolByStyle: ReadonlyMap<string, ClientProtocol> = new Ma
 /** Formats of providers. */
 export const upstreamProtocols: { readonly [name in UpstreamProtocolName]: UpstreamProtocol } = {
   ...sharedProtocols,
-  gemini,
   cohere,
   'bedrock-converse': bedrockConverse,
   mistral,

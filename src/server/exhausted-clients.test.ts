@@ -25,6 +25,9 @@ const BODIES: { readonly [route in RouteName]?: object } = {
   messages: { model: 'm', max_tokens: 1, messages },
   countTokens: { model: 'm', messages },
   embeddings: { model: 'm', input: 'x' },
+  generateContent: { model: 'm', contents: [{ parts: [{ text: 'x' }] }] },
+  streamGenerateContent: { model: 'm', contents: [{ parts: [{ text: 'x' }] }] },
+  countContents: { model: 'm', contents: [{ parts: [{ text: 'x' }] }] },
   ...Object.fromEntries(Object.entries(RELAY_BODIES).map(([name, body]) => [name, body('m')])),
 }
 // `Object.keys` types the names as strings.
@@ -59,7 +62,7 @@ const setting = (budgets: readonly Budget[]) => {
 const received = (name: RouteName, client: Client, more: object = {}): IncomingRequest => ({
   id: 'req_test',
   method: 'POST',
-  path: ROUTES[name].path,
+  path: ROUTES[name].path.replace('{id}', 'm'),
   query: '',
   headers: () => undefined,
   body: { text: JSON.stringify({ ...BODIES[name], ...more }) },
@@ -77,7 +80,7 @@ for (const name of MODEL_ROUTES) {
     const done = handlerOf(handlers, name)(received(name, testClient()), reply, '')
     await world.advance(1)
     await done
-    assert.equal(reply.status, name === 'countTokens' || name === 'inputTokens' ? 200 : 402)
+    assert.equal(reply.status, /^(?:countTokens|countContents|inputTokens)$/.test(name) ? 200 : 402)
     if (reply.status === 200) return
     assert.equal(world.calls.length, 0)
     assert.equal(reply.headers['x-headgate-attempts'], '0')

@@ -12,7 +12,15 @@ import type { Gateway } from '../gateway/gateway.ts'
 import { countTokens } from '../gateway/handlers/count-tokens.ts'
 import { EMBEDDINGS, serveEmbeddings } from '../gateway/handlers/embeddings.ts'
 import { explainCall } from '../gateway/handlers/explain.ts'
-import { type HealthProblem, healthPage, modelPage, modelsPage, statusPage } from '../gateway/handlers/pages.ts'
+import {
+  geminiModelPage,
+  geminiModelsPage,
+  type HealthProblem,
+  healthPage,
+  modelPage,
+  modelsPage,
+  statusPage,
+} from '../gateway/handlers/pages.ts'
 import { serveRelay } from '../gateway/relay/serve-relay.ts'
 import { compact } from '../gateway/responses/compact.ts'
 import { createResponse, withHistoryFrom } from '../gateway/responses/create-response.ts'
@@ -139,6 +147,8 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
       ),
     countTokens: (received, reply) =>
       countTokens(gateway, { protocol: protocols[ROUTES.countTokens.protocol], received, responseWriter: reply }),
+    countContents: (received, reply) =>
+      countTokens(gateway, { protocol: protocols[ROUTES.countContents.protocol], received, responseWriter: reply }),
     inputTokens: (received, reply) =>
       countTokens(gateway, {
         protocol: responsesProtocol,
@@ -151,18 +161,17 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
       if (answer.ok) return json(reply, 200, answer.value)
       refuse(reply, answer.failure, received)
     },
-    models: (received, reply) => {
-      const page = modelsPage(gateway, received, started)
-      return page.ok ? json(reply, 200, page.value) : refuse(reply, page.failure, received)
-    },
+    models: (received, reply) => page(reply, modelsPage(gateway, received, started), received),
     model: (received, reply, id) => {
-      const page = modelPage(gateway, received, id, started)
-      if (!page.ok) return refuse(reply, page.failure, received)
-      if ('entry' in page.value) return json(reply, 200, page.value.entry)
-      const [near] = nearest(id, page.value.names.slice(0, 2_000))
+      const found = modelPage(gateway, received, id, started)
+      if (!found.ok) return refuse(reply, found.failure, received)
+      if ('entry' in found.value) return json(reply, 200, found.value.entry)
+      const [near] = nearest(id, found.value.names.slice(0, 2_000))
       const hint = near === undefined ? 'GET /v1/models lists the models.' : `Did you mean "${near}"?`
       refuse(reply, fail('unknown_model', `Unknown model. ${hint}`, { param: 'model' }), received)
     },
+    geminiModels: (received, reply) => page(reply, geminiModelsPage(gateway, received), received),
+    geminiModel: (received, reply, id) => page(reply, geminiModelPage(gateway, received, id), received),
     usage: async (received, reply) => {
       const pages = await deps.clientPages()
       own(reply, await pages.usage(received), received)
@@ -229,6 +238,9 @@ const claudeHandlers = (load: HandlerDeps['claude']): ClaudeHandlers => {
     claudeTraces: relay('traces'),
   }
 }
+
+const page = (reply: ResponseWriter, answer: Outcome<JsonObject>, received: IncomingRequest): void =>
+  answer.ok ? json(reply, 200, answer.value) : refuse(reply, answer.failure, received)
 
 /** Sends what only this client may read. */
 const own = (reply: ResponseWriter, answer: Outcome<JsonObject>, received: IncomingRequest): void =>

@@ -61,7 +61,7 @@ function received(route: RouteName, client: Client, body: object, more: Partial<
   return {
     id: 'req_test',
     method,
-    path,
+    path: path.replace('{id}', encodeURIComponent(text((body as JsonObject).model) ?? '')),
     query: '',
     headers: () => undefined,
     body: { text: JSON.stringify(body) },
@@ -88,6 +88,9 @@ const BODIES: { readonly [route: string]: (model: string) => object } = {
   countTokens: (model) => ({ model, messages: MESSAGES }),
   completions: (model) => ({ model, prompt: 'hi' }),
   embeddings: (model) => ({ model, input: 'hi' }),
+  generateContent: (model) => ({ model, contents: [{ parts: [{ text: 'hi' }] }] }),
+  streamGenerateContent: (model) => ({ model, contents: [{ parts: [{ text: 'hi' }] }] }),
+  countContents: (model) => ({ model, contents: [{ parts: [{ text: 'hi' }] }] }),
   ...RELAY_BODIES,
 }
 // `Object.keys` types the names as strings.
@@ -102,9 +105,13 @@ const bodyOf = (route: RouteName, model: string): object => {
 const assertRefused = (reply: CapturedReply, json: JsonObject, code: string, about: string) => {
   assert.equal(reply.status, 403, about)
   const error = object(json.error) ?? {}
-  assert.equal(error.type, 'permission_error', about)
-  // Anthropic's shape has no code.
-  assert.equal(error.code, json.type === 'error' ? undefined : code, about)
+  // Google's shape has the code of HTTP, and ours as a detail.
+  if (error.code === 403) assert.equal(object(list(error.details)[0])?.reason, code, about)
+  else {
+    assert.equal(error.type, 'permission_error', about)
+    // Anthropic's shape has no code.
+    assert.equal(error.code, json.type === 'error' ? undefined : code, about)
+  }
   assert.equal(reply.headers['x-should-retry'], 'false', about)
   assert.doesNotMatch(reply.written.join(''), RETRY_TRIGGERS, about)
 }

@@ -414,6 +414,32 @@ const messageError = z.looseObject({
   request_id: z.string(),
 })
 
+const geminiError = z.looseObject({
+  error: z.looseObject({
+    code: z.int().describe('The HTTP status.'),
+    message: z.string().describe('What happened and what to do.'),
+    status: z.string().describe('The name of `google.rpc.Code`.'),
+    details: z.array(z.looseObject({ '@type': z.string() })),
+  }),
+})
+
+const geminiRequest = z.looseObject({
+  contents: z.array(z.looseObject({ role: z.enum(['user', 'model']).optional(), parts: z.array(z.looseObject({})) })),
+})
+
+const geminiTokenCount = z.looseObject({ totalTokens: z.int() })
+
+const geminiModel = z.looseObject({
+  name: z.string().describe('`models/` and the name of the model or route.'),
+  displayName: z.string(),
+  inputTokenLimit: z.int().optional(),
+  outputTokenLimit: z.int().optional(),
+  supportedGenerationMethods: z.array(z.string()),
+  thinking: z.boolean().optional(),
+})
+
+const geminiModelList = z.looseObject({ models: z.array(geminiModel), nextPageToken: z.string().optional() })
+
 const error = z.looseObject({
   error: z.looseObject({
     message: z.string().describe('What happened and what to do.'),
@@ -472,6 +498,11 @@ export const SCHEMAS = {
   Health: health,
   State: state,
   ProviderList: providerList,
+  GeminiRequest: geminiRequest,
+  GeminiTokenCount: geminiTokenCount,
+  GeminiModel: geminiModel,
+  GeminiModelList: geminiModelList,
+  GeminiError: geminiError,
   MessageError: messageError,
   Error: error,
 } satisfies { readonly [name: string]: z.ZodType }

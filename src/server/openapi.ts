@@ -183,6 +183,29 @@ const OPERATIONS: Operations = {
     gives: { '200': { description: 'The count.', content: asJson('InputTokens') } },
     errors: [...MODEL_ERRORS, 426],
   },
+  countContents: {
+    summary: 'Count the tokens of contents (Google style)',
+    description:
+      'Counted by the first target if it has this API style. Otherwise, or if it cannot count, estimated from the characters and marked with `x-headgate-estimated`.',
+    takes: 'GeminiRequest',
+    gives: { '200': { description: 'The count.', content: asJson('GeminiTokenCount') } },
+    errors: [...MODEL_ERRORS, 426],
+  },
+  geminiModels: {
+    summary: 'List the available models (Google style)',
+    description: 'Also at `/v1/models`, for requests with `x-goog-api-key` or `x-goog-api-client`.',
+    query: z.object({
+      pageSize: z.int().min(0).max(1_000).default(50),
+      pageToken: z.string().describe('`nextPageToken` of the previous page.'),
+    }),
+    gives: { '200': { description: 'The list.', content: asJson('GeminiModelList') } },
+    errors: [400],
+  },
+  geminiModel: {
+    summary: 'Retrieve a model (Google style)',
+    gives: { '200': { description: 'The model.', content: asJson('GeminiModel') } },
+    errors: [400, 404],
+  },
   models: {
     summary: 'List the available models',
     gives: { '200': { description: 'The list, as last fetched from the providers.', content: asJson('ModelList') } },
@@ -333,6 +356,7 @@ const COUNT_HEADERS = {
 
 const MORE_HEADERS: { readonly [name in RouteName]?: JsonObject } = {
   countTokens: COUNT_HEADERS,
+  countContents: COUNT_HEADERS,
   inputTokens: COUNT_HEADERS,
   embeddings: {
     'x-headgate-estimated': header('`true`: the upstream did not count, and the tokens in `usage` are an estimate.'),

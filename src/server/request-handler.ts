@@ -13,9 +13,11 @@ import { challengeFor, NOT_LOOKED_UP } from './access-rules.ts'
 import { isAdminPath } from './admin-request.ts'
 import { belowBase, fromRoot, notBelowBase } from './base-path.ts'
 import { type BodyListener, bodyProblem, collect } from './body.ts'
+import { withoutKeys } from './client-formats.ts'
 import { type CloudPath, cloudFailure, cloudPathOf, cloudReply, ownRequest } from './cloud-paths.ts'
 import { canonicalPath, withDeployment } from './deployment-path.ts'
 import { errorResponse, idHeaders } from './error-response.ts'
+import { googlePath } from './google-path.ts'
 import { redirect, serveAdmin, servePage } from './operator-request.ts'
 import { DASHBOARD_BASE, isDashboardPath, isDocsPath, isNavigation } from './page-request.ts'
 import { type BegunReply, HttpReply, type ReplyAccounting } from './reply.ts'
@@ -30,6 +32,7 @@ import {
   handlerOf,
   isCounted,
   isModelPath,
+  protocolAt,
   takes,
 } from './routes.ts'
 import type { ServerContext } from './server-context.ts'
@@ -50,8 +53,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   readonly accessPolicy: AccessPolicy
   readonly ids: Pick<IncomingRequest, 'id' | 'ownId'>
   readonly memory: RequestMemory
-  /** Null: the path is not that of a cloud. */
-  readonly #cloud: CloudPath | null
+  readonly #sent: SentTo
   #route: ApiRoute | null = null
   /** The part of the path that matched `{id}`. */
   #rest = ''
@@ -61,11 +63,10 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
 
   constructor(server: ServerContext, connection: ConnectionContext, exchange: HttpExchange) {
     const { admission } = server
-    const { target, headers } = exchange
+    const { headers } = exchange
     this.exchange = exchange
-    const sent = pathOf(belowBase(target, server.basePath) ?? target)
-    this.#cloud = server.servesClouds?.() === false ? null : cloudPathOf(sent)
-    this.path = this.#cloud?.path ?? canonicalPath(sent)
+    this.#sent = sentTo(exchange, server)
+    this.path = this.#sent.path
     this.server = server
     this.connection = connection
     this.memory = new RequestMemory(admission, connection.network)
@@ -74,7 +75,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     this.ids = requestIds(headers('x-request-id'))
     const ids = idHeaders(this.path, this.ids.id)
     const reply = new HttpReply(exchange, commonHeaders(exchange, ids, this.accessPolicy), this)
-    this.reply = this.#cloud ? cloudReply(this.#cloud, reply) : reply
+    this.reply = this.#sent.cloud ? cloudReply(this.#sent.cloud, reply) : reply
     exchange.writeTimeout = this.settings.timeout.clientWrite
     if (admission.phase !== 'serving' || connection.overLimit) exchange.closeAfter()
     // `concat` allocates the exact size; `push` would reserve room for 17 entries as long as the stream lasts.
@@ -121,11 +122,11 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   }
 
   #admit(route: ApiRoute): void {
-    const { version, headers, hosts } = this.exchange
+    const { version, hosts } = this.exchange
     const { access } = this.server.admission
     this.#route = route
     const { lastCredential, connection } = this.connection
-    const request = { route, version, address: connection.address, hosts, headers, lastCredential }
+    const request = { route, version, address: connection.address, hosts, headers: this.#sent.headers, lastCredential }
     const admitted = access.check(this.settings, request)
     if (admitted.ok || admitted.failure !== NOT_LOOKED_UP) return this.#admitClient(route, admitted)
     holdBody(this)
@@ -148,7 +149,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const { admission } = this.server
     if (!admitted.ok)
       return this.refuse(
-        this.#cloud ? cloudFailure(admitted.failure, headers) : admitted.failure,
+        this.#sent.cloud ? cloudFailure(admitted.failure, headers) : admitted.failure,
         challengeFor(admitted.failure),
       )
     this.#client = admitted.value
@@ -182,8 +183,8 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   }
 
   #call(route: ApiRoute, body: RequestBody): void {
-    const { method, target } = this.exchange
-    const made = ownRequestOf(this.#cloud, this, body)
+    const { method } = this.exchange
+    const made = ownRequestOf(this.#sent.cloud, this, body)
     if (!made.ok) return this.refuse(made.failure)
     const { headers } = made.value
     const request: IncomingRequest<RequestBody> = {
@@ -191,7 +192,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
       ownId: this.ids.ownId,
       method,
       path: this.path,
-      query: queryOf(target),
+      query: this.#sent.query,
       headers,
       body: made.value.body,
       client: this.#client,
@@ -228,17 +229,15 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const { status, headers, body } = errorResponse(failure, this.ids.id, path)
     // Every response to a model call has this header, also a refusal.
     const attempts = isModelPath(path) ? { 'x-headgate-attempts': '0' } : {}
-    const { method } = exchange
-    const client = this.#client.id
     this.server.onRefused({
       ...this.ids,
       source: this.memory.owner,
-      method,
+      method: exchange.method,
       path,
       status: statusOf(failure),
       failure,
       headers: exchange.headers,
-      client,
+      client: this.#client.id,
       ...(why && { why }),
     })
     if (mustClose(exchange, status)) exchange.closeAfter()
@@ -270,6 +269,17 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     if (this.#counted) admission.calls--
     this.memory.done()
   }
+}
+
+/** `path`: as the table of routes has it. `query`: without credentials; `headers`: with them. `cloud`: null for other paths. */
+type SentTo = ReturnType<typeof withoutKeys> & { readonly path: string; readonly cloud: CloudPath | null }
+
+const sentTo = ({ target, headers }: HttpExchange, { basePath, servesClouds }: ServerContext): SentTo => {
+  const query = queryOf(target)
+  const sent = pathOf(belowBase(target, basePath) ?? target)
+  const cloud = servesClouds?.() === false ? null : cloudPathOf(sent)
+  const path = cloud?.path ?? googlePath(canonicalPath(sent), query, headers)
+  return { path, cloud, ...withoutKeys(protocolAt(path), query, headers) }
 }
 
 /** Responds to bytes that the server cannot parse as a request, and closes the connection. */

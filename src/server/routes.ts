@@ -62,6 +62,10 @@ const relayRoutes = Object.fromEntries(
   // Every relay has a route.
 ) as RelayRoutes
 
+/** Google's clients have further paths for these (`google-path.ts`). */
+const geminiCall = { method: 'POST', body: 'json', access: 'client', model: true, protocol: 'gemini' } as const
+const geminiList = { method: 'GET', body: 'none', access: 'client', model: false, protocol: 'gemini' } as const
+
 /** The table of routes. */
 export const ROUTES = {
   chat: {
@@ -158,6 +162,9 @@ export const ROUTES = {
     protocol: 'openai-completions',
     serves: 'chat',
   },
+  generateContent: { ...geminiCall, path: '/v1beta/models/{id}:generateContent', serves: 'chat' },
+  streamGenerateContent: { ...geminiCall, path: '/v1beta/models/{id}:streamGenerateContent', serves: 'chat' },
+  countContents: { ...geminiCall, path: '/v1beta/models/{id}:countTokens' },
   embeddings: {
     path: '/v1/embeddings',
     method: 'POST',
@@ -169,6 +176,8 @@ export const ROUTES = {
   ...relayRoutes,
   models: { path: '/v1/models', method: 'GET', body: 'none', access: 'client', model: false },
   model: { path: '/v1/models/{id}', method: 'GET', body: 'none', access: 'client', model: false },
+  geminiModels: { ...geminiList, path: '/v1beta/models' },
+  geminiModel: { ...geminiList, path: '/v1beta/models/{id}' },
   explain: { path: '/v1/route', method: 'POST', body: 'json', access: 'client', model: false, counted: true },
   usage: { path: '/v1/usage', method: 'GET', body: 'none', access: 'client', model: false },
   request: { path: '/v1/requests/{id}', method: 'GET', body: 'none', access: 'client', model: false },
@@ -299,7 +308,8 @@ const protocolPaths = [...exact, ...claudeRoutes].flatMap(([path, routes]) =>
 export const protocolAt = (path: string): ClientProtocolName =>
   (
     protocolPaths.find((row) => path === row.path || path.startsWith(row.below)) ??
-    routesMatching(path)?.find(({ protocol }) => protocol !== undefined)
+    routesMatching(path)?.find(({ protocol }) => protocol !== undefined) ??
+    insteadAt(path)
   )?.protocol ?? 'openai-chat'
 
 const routesMatching = (path: string): readonly ApiRoute[] | undefined =>
@@ -321,27 +331,38 @@ const decoded = (text: string): string | undefined => {
 export const isModelPath = (path: string): boolean =>
   (exact.get(path) ?? routesMatching(path))?.some(({ model }) => model) === true
 
-/** Paths of the clients' APIs that are not served although a client style is: what to use instead. */
-const INSTEAD: readonly (readonly [path: string, remedy: string])[] = [
-  [
-    '/v1/conversations',
-    'Continue a conversation with `previous_response_id` at POST /v1/responses, or send its messages again.',
-  ],
-  [
-    '/model',
-    'Of Bedrock, Claude is served at /model/NAME/invoke, /model/NAME/invoke-with-response-stream and /model/NAME/count-tokens.',
-  ],
+/** A path of the clients' APIs that is not served although a client style is, with all below it. */
+type NotServed = { readonly path: string; readonly remedy: string; readonly protocol: ClientProtocolName }
+
+const GEMINI_REMEDY =
+  'generateContent, streamGenerateContent, countTokens, embeddings and models are. Send interactions, files, caches, batches and operations to Google.'
+
+const INSTEAD: readonly NotServed[] = [
+  {
+    path: '/v1/conversations',
+    remedy: 'Continue a conversation with `previous_response_id` at POST /v1/responses, or send its messages again.',
+    protocol: 'openai-responses',
+  },
+  {
+    path: '/model',
+    remedy:
+      'Of Bedrock, Claude is served at /model/NAME/invoke, /model/NAME/invoke-with-response-stream and /model/NAME/count-tokens.',
+    protocol: 'openai-chat',
+  },
+  ...['/v1beta', '/v1alpha', '/v1beta1'].map(
+    (path): NotServed => ({ path, remedy: GEMINI_REMEDY, protocol: 'gemini' }),
+  ),
 ]
 
-const remedyAt = (path: string): string | undefined =>
-  INSTEAD.find(([served]) => path === served || path.startsWith(`${served}/`))?.[1]
+const insteadAt = (path: string): NotServed | undefined =>
+  INSTEAD.find(({ path: served }) => path === served || path.startsWith(`${served}/`))
 
 /** Characters of an unknown path in an error. */
 const MAX_SHOWN = 200
 
 const unknown = (path: string, masked: string): Failure => {
   const shown = masked.length > MAX_SHOWN ? `${masked.slice(0, MAX_SHOWN)}…` : masked
-  const remedy = remedyAt(path)
+  const remedy = insteadAt(path)?.remedy
   if (remedy !== undefined) return fail('unknown_url', `${shown} is not served here. ${remedy}`)
   const [near] = nearest(path, exact.keys())
   const [route] = near === undefined ? [] : (exact.get(near) ?? [])

@@ -428,6 +428,81 @@ const assertCompletionsOrder = (chunks: readonly JsonObject[], names: readonly s
   assert.equal(ends.length, 1, 'not exactly one finish reason')
 }
 
+// ── Gemini ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Names of numeric finish reasons, which some clients request. */
+const NUMBERED_REASONS = ['', 'STOP', 'MAX_TOKENS', 'SAFETY']
+
+/** Reads the responses of an answer: one, or those of a stream. */
+export const readGemini = (responses: readonly JsonObject[]): ObservedAnswer => {
+  const candidates = responses.map((response) => object(list(response.candidates)[0]) ?? {})
+  const parts = candidates.flatMap((candidate) => objects(object(candidate.content)?.parts))
+  const words = (thought: boolean) =>
+    parts.filter((part) => (part.thought === true) === thought).map((part) => text(part.text) ?? '')
+  const calls = parts.map((part) => part.functionCall).filter(isObject)
+  const reason = candidates.findLast(({ finishReason }) => finishReason !== undefined)?.finishReason
+  const usage = responses.findLast(({ usageMetadata }) => isObject(usageMetadata))?.usageMetadata
+  return {
+    refusal: '',
+    text: words(false).join(''),
+    reasoning: joinReasoning(words(true)),
+    calls: calls.map(({ id, name, args }) => ({ id: text(id) ?? '', name: text(name) ?? '', input: args ?? {} })),
+    citedUrls: candidates.flatMap(groundingUrls).filter((url) => url !== ''),
+    finishReason: typeof reason === 'number' ? (NUMBERED_REASONS[reason] ?? '') : (text(reason) ?? ''),
+    usage: isObject(usage) ? geminiUsage(usage) : null,
+    foreign: parts.filter((part) => part.text === undefined && !part.functionCall),
+  }
+}
+
+/** URLs of the sources that support a passage, else of all sources; and of recited texts. */
+const groundingUrls = ({ groundingMetadata, citationMetadata }: JsonObject): string[] => {
+  const grounds = object(groundingMetadata)
+  const chunks = list(grounds?.groundingChunks).map((chunk) => {
+    const source = Object.values(object(chunk) ?? {}).find(isObject)
+    return text(source?.uri) ?? text(source?.sourceUri) ?? ''
+  })
+  const indices = list(grounds?.groundingSupports).flatMap((support) => list(object(support)?.groundingChunkIndices))
+  const supporting = indices.map((index) => chunks[Number(index)] ?? '')
+  const recited = object(citationMetadata)
+  const uris = [...objects(recited?.citations), ...objects(recited?.citationSources)].map(({ uri }) => text(uri) ?? '')
+  return [...(supporting.length > 0 ? supporting : chunks), ...uris]
+}
+
+const geminiUsage = (usage: JsonObject): TokenCounts => ({
+  input: count(usage.promptTokenCount) + count(usage.toolUsePromptTokenCount),
+  output: count(usage.candidatesTokenCount) + count(usage.thoughtsTokenCount),
+  cacheRead: count(usage.cachedContentTokenCount),
+  cacheWrite: 0,
+  reasoning: count(usage.thoughtsTokenCount),
+})
+
+/** Responses of a stream as one. */
+const assembleGemini = (responses: readonly JsonObject[]): JsonObject => {
+  const candidates = responses.flatMap((response) => objects(response.candidates))
+  const parts = candidates.flatMap((candidate) => list(object(candidate.content)?.parts))
+  const last = responses.at(-1)
+  if (candidates.length === 0) return last ?? {}
+  return { ...last, candidates: [{ ...candidates.at(-1), content: { role: 'model', parts } }] }
+}
+
+/** What every reader of Google's SDKs takes: a part in each candidate, no names of events, one end. */
+const assertGeminiOrder = (responses: readonly JsonObject[], names: readonly string[]): void => {
+  assert.ok(!names.includes('[DONE]'))
+  for (const [at, response] of responses.entries()) {
+    assert.equal(names[at], JSON.stringify(response), 'an event has a name')
+    const [candidate] = objects(response.candidates)
+    if (!candidate) assert.ok(isObject(response.promptFeedback), 'a response without a candidate')
+    else assert.ok(list(object(candidate.content)?.parts).length > 0, 'a candidate without a part')
+  }
+  const ends = responses.filter(
+    ({ candidates, promptFeedback }) => isObject(promptFeedback) || objects(candidates)[0]?.finishReason,
+  )
+  assert.equal(ends.length, 1, 'not exactly one end')
+  assert.equal(ends[0], responses.at(-1))
+  assert.ok(isObject(responses.at(-1)?.usageMetadata))
+  assert.equal(new Set(responses.map(({ responseId }) => responseId)).size, 1, 'the id changes')
+}
+
 // ── All of them ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 type AnswerReader = {
@@ -443,6 +518,7 @@ export const answerReaders: { readonly [name in ClientProtocolName]: AnswerReade
   'openai-responses': { read: readResponses, assemble: assembleResponses, assertOrder: assertResponsesOrder },
   'anthropic-messages': { read: readMessages, assemble: assembleMessages, assertOrder: assertMessagesOrder },
   'openai-completions': { read: readCompletions, assemble: assembleCompletions, assertOrder: assertCompletionsOrder },
+  gemini: { read: (body) => readGemini([body]), assemble: assembleGemini, assertOrder: assertGeminiOrder },
 }
 
 const FINISH_KINDS: readonly (readonly [RegExp, FinishKind])[] = [
@@ -498,5 +574,10 @@ export const finishReasonFor: {
   'openai-completions': (end) => {
     if (end === 'length') return 'length'
     return end === 'content-filter' || end === 'refusal' ? 'content_filter' : 'stop'
+  },
+  gemini: (end) => {
+    if (end === 'length') return 'MAX_TOKENS'
+    if (end === 'pause') return 'OTHER'
+    return end === 'content-filter' || end === 'refusal' ? 'SAFETY' : 'STOP'
   },
 }

@@ -10,11 +10,13 @@ export const ANSWER_SCHEMAS = {
   'openai-responses': ['openai:wire', 'Response'],
   'anthropic-messages': ['anthropic:wire', 'BetaMessage'],
   'openai-completions': ['completions', 'Answer'],
+  gemini: ['gemini', 'GenerateContentResponse'],
 } as const satisfies { readonly [style in ClientProtocolName]: readonly [SchemaName, string] }
 
 /** Validates an event of a stream; returns the problem in one line. */
 export const eventProblem = (style: ClientProtocolName, event: JsonObject): string | undefined => {
   if (style === 'openai-completions') return problemsOf('completions', 'Chunk', event)
+  if (style === 'gemini') return problemsOf('gemini', 'GenerateContentResponse', event)
   if (style === 'openai-chat') return problemsOf('openai:wire', 'CreateChatCompletionStreamResponse', event)
   const type = text(event.type) ?? ''
   if (style === 'anthropic-messages' && type === 'ping') return undefined
@@ -49,4 +51,10 @@ export const parseSse = (wire: string): SseEvents => {
 export const messagesUsage = (usage: TokenCounts | null): TokenCounts => {
   const { input = 0, output = 0, cacheRead = 0, cacheWrite = 0, reasoning = 0 } = usage ?? {}
   return { input: Math.max(input, cacheRead + cacheWrite), output, cacheRead, cacheWrite, reasoning }
+}
+
+/** Usage as Gemini's format expresses it: without writes to a cache, and zeros instead of missing counts. */
+export const geminiUsage = (usage: TokenCounts | null): TokenCounts => {
+  const { input = 0, output = 0, cacheRead = 0, reasoning = 0 } = usage ?? {}
+  return { input, output: Math.max(output, reasoning), cacheRead, cacheWrite: 0, reasoning }
 }

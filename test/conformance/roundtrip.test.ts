@@ -53,11 +53,17 @@ type Capabilities = {
   /** Tool results can be errors and have images. */
   readonly richResults: boolean
   /** Reasoning summaries are distinct from reasoning. */
-  readonly summaries: boolean
-  /** Reasoning can have no signature. */
-  readonly unsignedReasoning: boolean
+  readonly summaries: boolean | 'always'
+  /** Reasoning can have no signature. `in answers`: there the signature is that of the next part. */
+  readonly unsignedReasoning: boolean | 'in answers'
+  /** Schemas of tools are enforced for all or for none. */
+  readonly strictTogether?: true
+  /** The upstream's model; absent: that of `TARGET`. */
+  readonly model?: string
   /** Blocks of an answer have any order and number; otherwise reasoning, one text, calls. */
   readonly anyOrder: boolean
+  /** Two texts in a row are one text. */
+  readonly joinsTexts?: true
   /** Media types of files other than images. */
   readonly files: readonly string[]
   readonly finishes: readonly Finish[]
@@ -158,6 +164,36 @@ const CAPABILITIES: { readonly [name in Protocol['name']]: Capabilities } = {
     ],
     implied: ['encryptedReasoning'],
   },
+  gemini: {
+    model: 'gemini-3-pro',
+    customTools: false,
+    refusals: false,
+    richResults: false,
+    summaries: 'always',
+    unsignedReasoning: 'in answers',
+    strictTogether: true,
+    anyOrder: true,
+    joinsTexts: true,
+    // They have no names.
+    files: [],
+    finishes: ends('stop', 'length'),
+    roundTripped: [
+      'effort',
+      'format',
+      'logprobs',
+      'maxOutputTokens',
+      // Where no tool may be called.
+      'parallelToolCalls',
+      'seed',
+      'stop',
+      'temperature',
+      'toolChoice',
+      'topK',
+      'topLogprobs',
+      'topP',
+    ],
+    implied: ['encryptedReasoning', 'reasoningSummary'],
+  },
 }
 
 // ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -227,22 +263,27 @@ const toolCall = ({ customTools }: Capabilities) =>
   )
 
 /** Thoughts as the format's own model has them. */
-const reasoning = (origin: Protocol['name'], { summaries, unsignedReasoning }: Capabilities) =>
+const reasoning = (origin: Protocol['name'], { summaries, unsignedReasoning }: Capabilities, inAnswer = false) =>
   fc
-    .tuple(words, unsignedReasoning ? fc.constant(undefined) : base64, fc.boolean())
+    .tuple(
+      words,
+      unsignedReasoning === true || (unsignedReasoning && inAnswer) ? fc.constant(undefined) : base64,
+      summaries === 'always' ? fc.constant(true) : fc.boolean(),
+    )
     .map(([content, value, summed]) => ({
       type: 'reasoning' as const,
       text: content,
       ...(summaries && summed && { summary: true }),
       // Reasoning items have an id.
       ...(value !== undefined && {
-        signature: { origin, value, ...(summaries && { id: `rs_${content.length}${value.length}` }) },
+        signature: { origin, value, ...(summaries === true && { id: `rs_${content.length}${value.length}` }) },
       }),
     }))
 
 /** A user message, and optionally an answer with the results of its calls. */
 const exchange = (format: Protocol['name'], capabilities: Capabilities): fc.Arbitrary<Message[]> => {
-  const userContent = fc.array(fc.oneof({ weight: 3, arbitrary: text }, picture, file(capabilities.files)), {
+  const files = capabilities.files.length > 0 ? [file(capabilities.files)] : []
+  const userContent = fc.array(fc.oneof({ weight: 3, arbitrary: text }, picture, ...files), {
     minLength: 1,
     maxLength: 3,
   })
@@ -364,7 +405,7 @@ const request = (format: Protocol['name'], capabilities: Capabilities): fc.Arbit
         model: 'm',
         stream,
         messages: mergeUserMessages([...front, ...exchanges.flat()]),
-        tools,
+        tools: capabilities.strictTogether ? tools.map((one) => ({ ...one, strict: false })) : tools,
         settings: settings as GenerationSettings,
         extras: [],
       }
@@ -409,6 +450,10 @@ const comparableRequest = (request: ChatRequest, lost: ReadonlySet<string>): Jso
   )
 }
 
+/** The members of a request that its path has, where it has any. */
+const inPath = ({ streamPath }: Protocol, { model, stream }: ChatRequest): JsonObject =>
+  streamPath === undefined ? {} : { model, stream }
+
 describe('a request, encoded and decoded', () => {
   for (const protocol of Object.values(sharedProtocols))
     test(protocol.name, () => {
@@ -416,13 +461,18 @@ describe('a request, encoded and decoded', () => {
       const returned = new Set<string>()
       fc.assert(
         fc.property(request(protocol.name, capabilities), (generated) => {
-          const { body, losses } = protocol.encodeRequest(generated, TARGET)
+          const { body, losses } = protocol.encodeRequest(generated, {
+            ...TARGET,
+            ...(capabilities.model && { model: capabilities.model }),
+          })
           // Of the generated requests only settings can be lost.
           const lost = new Set<string>(losses.map(({ path }) => path))
           for (const path of lost) assert.ok(Object.hasOwn(generated.settings, path), `lost: ${path}`)
           for (const setting of capabilities.implied) lost.add(setting)
+          // The default tier is none, where the format has no tiers.
+          if (!capabilities.roundTripped.includes('serviceTier')) lost.add('serviceTier')
           for (const setting of Object.keys(generated.settings)) if (!lost.has(setting)) returned.add(setting)
-          const again = protocol.decodeRequest(JSON.parse(JSON.stringify(body)))
+          const again = protocol.decodeRequest(JSON.parse(JSON.stringify({ ...inPath(protocol, generated), ...body })))
           assert.ok(again.ok)
           assert.deepEqual(comparableRequest(again.value, lost), comparableRequest(generated, lost))
         }),
@@ -437,7 +487,7 @@ describe('a request, encoded and decoded', () => {
 const answerBlock = (format: Protocol['name'], capabilities: Capabilities): fc.Arbitrary<AnswerBlock> =>
   fc.oneof(
     words.map((value): AnswerBlock => ({ type: 'text', text: value })),
-    reasoning(format, capabilities),
+    reasoning(format, capabilities, true),
     toolCall(capabilities).map(({ arguments: given, ...call }): AnswerBlock => ({ ...call, text: given })),
     ...(capabilities.refusals ? [words.map((value): AnswerBlock => ({ type: 'refusal', text: value }))] : []),
   )
@@ -448,6 +498,10 @@ const ordered = (blocks: readonly AnswerBlock[]): AnswerBlock[] =>
   blocks
     .filter(({ type }, index) => type === 'tool-call' || blocks.findIndex((one) => one.type === type) === index)
     .toSorted((one, other) => ORDER.indexOf(one.type) - ORDER.indexOf(other.type))
+
+/** Without a text after a text, which would be one. */
+const apart = (blocks: readonly AnswerBlock[]): AnswerBlock[] =>
+  blocks.filter(({ type }, index) => type === 'tool-call' || blocks[index - 1]?.type !== type)
 
 const answer = (format: Protocol['name'], capabilities: Capabilities): fc.Arbitrary<ChatAnswer> =>
   fc
@@ -461,7 +515,7 @@ const answer = (format: Protocol['name'], capabilities: Capabilities): fc.Arbitr
       counts: fc.record({ input: fc.nat(9_999), cacheRead: fc.nat(99), output: fc.nat(9_999), reasoning: fc.nat(99) }),
     })
     .map(({ blocks, finish, counts: { input, cacheRead, output, reasoning: reasoned } }) => {
-      const content = capabilities.anyOrder ? blocks : ordered(blocks)
+      const content = !capabilities.anyOrder ? ordered(blocks) : capabilities.joinsTexts ? apart(blocks) : blocks
       const has = (type: AnswerBlock['type']) => content.some((block) => block.type === type)
       // The finish reason of a complete answer follows from its content.
       const natural: Finish = has('tool-call')
@@ -479,8 +533,10 @@ const answer = (format: Protocol['name'], capabilities: Capabilities): fc.Arbitr
       }
     })
 
-const context = (): AnswerContext => {
-  const request = chatRequest({ settings: { streamUsage: { value: true, at } } })
+const context = ({ summaries }: Capabilities): AnswerContext => {
+  const thoughts = summaries === 'always' ? { reasoningSummary: { value: 'auto', at } } : {}
+  const settings = { streamUsage: { value: true, at }, ...thoughts }
+  const request = chatRequest({ settings })
   return answerContext({ request, id: sequentialIds(), created: 1_700_000_000 })
 }
 
@@ -506,11 +562,12 @@ const comparableAnswer = ({ blocks, usage, finish, failure, model }: ChatAnswer)
 
 describe('an answer, encoded and decoded', () => {
   for (const protocol of Object.values(sharedProtocols)) {
-    const answers = answer(protocol.name, CAPABILITIES[protocol.name])
+    const capabilities = CAPABILITIES[protocol.name]
+    const answers = answer(protocol.name, capabilities)
     test(`${protocol.name}, whole`, () => {
       fc.assert(
         fc.property(answers, (generated) => {
-          const whole = protocol.encodeAnswer(generated, context())
+          const whole = protocol.encodeAnswer(generated, context(capabilities))
           const again = fold(protocol.decodeAnswer(JSON.parse(JSON.stringify(whole))))
           assert.deepEqual(comparableAnswer(again), comparableAnswer(generated))
         }),
@@ -520,7 +577,7 @@ describe('an answer, encoded and decoded', () => {
     test(`${protocol.name}, streamed`, () => {
       fc.assert(
         fc.property(answers, fc.array(fc.nat()), (generated, cuts) => {
-          const pieces = run(protocol.encodeStream(context()), [{ events: unfold(generated) }])
+          const pieces = run(protocol.encodeStream(context(capabilities)), [{ events: unfold(generated) }])
           const bytes = new TextEncoder().encode(pieces.join(''))
           const events = eventsOf(protocol, [bytes])
           assert.deepEqual(comparableAnswer(fold(events)), comparableAnswer(generated))

@@ -27,7 +27,7 @@ import { asRecordings, type Exchange, exchanges } from '../support/exchanges.ts'
 import { messagesOf, type Recording, requireRecordings, skipWithoutRecordings } from '../support/recordings.ts'
 import { hasSchema, problemsIfPresent as problemsOf } from '../support/schemas.ts'
 import { answerReaders, finishKindOf, finishReasonFor, LEGACY_CALL_ID, type ObservedAnswer } from './answer-oracle.ts'
-import { ANSWER_SCHEMAS, eventProblem, messagesUsage, parseSse } from './client-view.ts'
+import { ANSWER_SCHEMAS, eventProblem, geminiUsage, messagesUsage, parseSse } from './client-view.ts'
 import { type Classification, type IndexedRecording, indexRecordings } from './recording-index.ts'
 import { Tally } from './tally.ts'
 import { upstreamReaders } from './upstream-view.ts'
@@ -124,6 +124,11 @@ const MINIMAL_REQUESTS: { readonly [name in ClientProtocolName]: JsonObject } = 
   'openai-responses': { model: 'm', input: 'hi' },
   'anthropic-messages': { model: 'm', max_tokens: 100, messages: [{ role: 'user', content: 'hi' }] },
   'openai-completions': { model: 'm', prompt: 'hi' },
+  gemini: {
+    model: 'm',
+    contents: [{ role: 'user', parts: [{ text: 'hi' }] }],
+    generationConfig: { thinkingConfig: { includeThoughts: true } },
+  },
 }
 
 const shared: { readonly [name: string]: Protocol | undefined } = sharedProtocols
@@ -169,6 +174,7 @@ const IDS: { readonly [name in ClientProtocolName]: RegExp } = {
   'openai-responses': /^.{1,64}$/s,
   'anthropic-messages': /^[a-zA-Z0-9_-]+$/,
   'openai-completions': /^$/,
+  gemini: /^.+$/s,
 }
 
 /** The text of a refusal without an explanation, where the client's format has a member for it. */
@@ -193,11 +199,13 @@ const audioTranscript = ({ foreign }: ObservedAnswer, from: UpstreamProtocolName
 const expectedFor = (answer: ObservedAnswer, from: UpstreamProtocolName, to: ClientProtocolName): ObservedAnswer => {
   const end = finishKindOf(answer)
   const toMessages = to === 'anthropic-messages'
+  const isTextOnly = toMessages || to === 'gemini'
   const refusal = answer.refusal || (end === 'refusal' ? REFUSED : '')
   const isLegacy = answer.calls.some(({ id }) => id === LEGACY_CALL_ID)
   const calls = answer.calls.length === 0 ? 'none' : isLegacy && to === 'openai-chat' ? 'functions' : 'tools'
   const { usage } = answer
-  const keepsReason = from === to && toMessages && answer.calls.length === 0 && answer.refusal === ''
+  const keepsOwn = toMessages || (to === 'gemini' && end === 'content-filter')
+  const keepsReason = from === to && keepsOwn && answer.calls.length === 0 && answer.refusal === ''
   const finishReason =
     keepsReason && answer.finishReason !== ''
       ? answer.finishReason
@@ -209,16 +217,16 @@ const expectedFor = (answer: ObservedAnswer, from: UpstreamProtocolName, to: Cli
   }
   return {
     ...answer,
-    // Messages have no refusal text: it becomes text, and the stop reason is `refusal`.
-    text: (toMessages ? answer.text + answer.refusal : answer.text) + audioTranscript(answer, from, to),
-    refusal: toMessages ? '' : refusal,
-    // In messages the input of a call is an object; free text and invalid JSON are wrapped.
+    // Two formats have no refusal text: it becomes text, and the finish reason states it.
+    text: (isTextOnly ? answer.text + answer.refusal : answer.text) + audioTranscript(answer, from, to),
+    refusal: isTextOnly ? '' : refusal,
+    // In both the input of a call is an object; free text and invalid JSON are wrapped.
     calls: answer.calls.map((call) =>
-      toMessages && !isObject(call.input) ? { ...call, input: { [to]: call.input } } : call,
+      isTextOnly && !isObject(call.input) ? { ...call, input: { [to]: call.input } } : call,
     ),
     finishReason,
     foreign: from === to ? answer.foreign : toMessages ? [] : imagesIn(answer.foreign),
-    usage: toMessages ? messagesUsage(usage) : usage,
+    usage: toMessages ? messagesUsage(usage) : to === 'gemini' ? geminiUsage(usage) : usage,
   }
 }
 
@@ -353,7 +361,8 @@ const checkPassThrough = (
   assert.ok(style.passing)
   const { events, names } = parseSse(run(style.passing.passStream(context), item.steps).join(''))
   assert.deepEqual({ ...reader.read(reader.assemble(events)), usage: null }, { ...upstream, usage: null })
-  assert.equal(names.at(-1), style.name === 'anthropic-messages' ? 'message_stop' : '[DONE]')
+  if (style.name === 'gemini') assert.deepEqual(events, item.recording.chunks ? payloadsOf(item.recording) : [])
+  else assert.equal(names.at(-1), style.name === 'anthropic-messages' ? 'message_stop' : '[DONE]')
 }
 
 // ── Decoding ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -432,6 +441,11 @@ const clientStatus = (status: number, kind: string): number => {
 }
 
 const assertValidError = (style: ClientProtocol, body: JsonObject): void => {
+  if (style.name === 'gemini') {
+    const { code, status, message } = object(body.error) ?? {}
+    assert.ok(typeof code === 'number' && typeof message === 'string' && /^[A-Z_]+$/.test(text(status) ?? ''))
+    return
+  }
   const schema = style.name === 'anthropic-messages' ? 'anthropic:wire' : 'openai:wire'
   assert.equal(problemsOf(schema, 'ErrorResponse', body), undefined)
 }
@@ -481,6 +495,9 @@ const checkError = (
       assert.deepEqual(frames.names.slice(-3), ['error', 'response.failed', '[DONE]'])
       assert.equal(eventProblemIfPresent(style.name, frames.events.at(-2) ?? {}), undefined)
       assert.equal(object(last.response)?.status, 'failed')
+      return
+    case 'gemini':
+      assertValidError(style, last)
       return
     case 'anthropic-messages':
       assert.equal(frames.names.at(-1), 'error')

@@ -5,7 +5,14 @@
 import assert from 'node:assert/strict'
 import type { UpstreamProtocolName } from '../../src/core/chat.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../src/core/json.ts'
-import { answerReaders, joinReasoning, type ObservedAnswer, parseArguments, type TokenCounts } from './answer-oracle.ts'
+import {
+  answerReaders,
+  joinReasoning,
+  type ObservedAnswer,
+  parseArguments,
+  readGemini,
+  type TokenCounts,
+} from './answer-oracle.ts'
 
 type UpstreamReader = {
   readonly readWhole: (body: Json) => ObservedAnswer
@@ -53,53 +60,6 @@ const clientFormatReader = (
 }
 
 const hasReason = (event: JsonObject): boolean => objects(event.choices).some((choice) => choice.finish_reason)
-
-// ── Gemini ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-/** Names of numeric finish reasons, which some clients request. */
-const NUMBERED_REASONS = ['', 'STOP', 'MAX_TOKENS', 'SAFETY']
-
-const readGemini = (responses: readonly JsonObject[]): ObservedAnswer => {
-  const candidates = responses.map((response) => object(list(response.candidates)[0]) ?? {})
-  const parts = candidates.flatMap((candidate) => objects(object(candidate.content)?.parts))
-  const words = (thought: boolean) =>
-    parts.filter((part) => (part.thought === true) === thought).map((part) => text(part.text) ?? '')
-  const calls = membersNamed(parts, 'functionCall')
-  const reason = candidates.findLast(({ finishReason }) => finishReason !== undefined)?.finishReason
-  const usage = responses.findLast(({ usageMetadata }) => isObject(usageMetadata))?.usageMetadata
-  return {
-    ...EMPTY_ANSWER,
-    text: words(false).join(''),
-    reasoning: joinReasoning(words(true)),
-    calls: calls.map(({ id, name, args }) => ({ id: text(id) ?? '', name: text(name) ?? '', input: args ?? {} })),
-    citedUrls: nonEmpty(candidates.flatMap(groundingUrls)),
-    finishReason: typeof reason === 'number' ? (NUMBERED_REASONS[reason] ?? '') : (text(reason) ?? ''),
-    usage: isObject(usage) ? geminiUsage(usage) : null,
-    foreign: parts.filter((part) => part.text === undefined && !part.functionCall),
-  }
-}
-
-/** URLs of the sources that support a passage, else of all sources; and of recited texts. */
-const groundingUrls = ({ groundingMetadata, citationMetadata }: JsonObject): string[] => {
-  const grounds = object(groundingMetadata)
-  const chunks = list(grounds?.groundingChunks).map((chunk) => {
-    const source = Object.values(object(chunk) ?? {}).find(isObject)
-    return text(source?.uri) ?? text(source?.sourceUri) ?? ''
-  })
-  const indices = list(grounds?.groundingSupports).flatMap((support) => list(object(support)?.groundingChunkIndices))
-  const supporting = indices.map((index) => chunks[Number(index)] ?? '')
-  const recited = object(citationMetadata)
-  const uris = [...objects(recited?.citations), ...objects(recited?.citationSources)].map(({ uri }) => text(uri) ?? '')
-  return [...(supporting.length > 0 ? supporting : chunks), ...uris]
-}
-
-const geminiUsage = (usage: JsonObject): TokenCounts => ({
-  input: count(usage.promptTokenCount) + count(usage.toolUsePromptTokenCount),
-  output: count(usage.candidatesTokenCount) + count(usage.thoughtsTokenCount),
-  cacheRead: count(usage.cachedContentTokenCount),
-  cacheWrite: 0,
-  reasoning: count(usage.thoughtsTokenCount),
-})
 
 // ── Bedrock Converse ─────────────────────────────────────────────────────────────────────────────────────────────
 

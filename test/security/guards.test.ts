@@ -40,6 +40,7 @@ const given = (guards: ChooseGuards = withMasking()) => {
     { protocol: 'openai-chat' },
     { protocol: 'openai-responses' },
     { protocol: 'anthropic-messages' },
+    { protocol: 'gemini' },
   ] as const
   const made = gatewayHarness([instance('up', ['k1'], { embeds, relays, speaks })], (call) =>
     respondWith.json(call, 200, chatAnswer.whole('good day')),
@@ -58,7 +59,7 @@ const given = (guards: ChooseGuards = withMasking()) => {
   })
   const send = async (route: string, body: string) => {
     const reply = new CapturedReply()
-    const path = rows[route]?.path ?? ''
+    const path = rows[route]?.path.replace('{id}', 'm') ?? ''
     const about = { id: 'req_a', method: 'POST', path, query: '', headers: () => undefined, client: ANONYMOUS }
     const received: IncomingRequest = { ...about, body: { text: body } }
     const done = handlerOf(handlers, route as RouteName)(received, reply, '')
@@ -122,7 +123,7 @@ for (const [route, row] of CALLS) {
   test(`a guard is bypassed: a word that only one of two members with a name has, ${route}`, async () => {
     const { send, calls } = given()
     const body = JSON.stringify(bodyOf(route, row, 'hello'))
-    for (const name of ['messages', 'input', 'prompt', 'content', 'query'])
+    for (const name of ['messages', 'input', 'prompt', 'content', 'contents', 'query'])
       if (body.includes(`"${name}":`)) {
         const twice = body.replace(`"${name}":`, `"${name}":${JSON.stringify(SECRET)},"${name}":`)
         await send(route, twice)

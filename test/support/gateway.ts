@@ -103,8 +103,9 @@ export const gatewayHarness = (
       const received: IncomingRequest = {
         id: `req_test${String.fromCharCode(97 + number++)}`,
         method: 'POST',
-        path: protocol.path,
-        query: '',
+        // The path of this format has members of the request; without one they are in the body.
+        path: style === 'gemini' ? '' : protocol.path,
+        query: style === 'gemini' ? 'alt=sse' : '',
         headers: () => undefined,
         body: { text: typeof body === 'string' ? body : JSON.stringify(body) },
         client: { ...ANONYMOUS, owner },

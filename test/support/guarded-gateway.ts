@@ -19,7 +19,7 @@ import { SECRET, withMasking } from './masking-guard.ts'
 import type { ScriptedCall } from './still-world.ts'
 import type { UpstreamRequest } from './upstream.ts'
 
-export const UPSTREAMS = ['openai-chat', 'openai-responses', 'anthropic-messages'] as const
+export const UPSTREAMS = ['openai-chat', 'openai-responses', 'anthropic-messages', 'gemini'] as const
 export type Upstream = (typeof UPSTREAMS)[number]
 
 export const CACHED: Client = {
@@ -48,7 +48,14 @@ export const asked = (call: ScriptedCall): UpstreamRequest => {
   const json = parseObject(call.body ?? '') ?? {}
   const { pathname: path } = new URL(call.url)
   const about = { number: 0, method: 'POST', headers: {}, key: undefined, connection: 0 }
-  return { ...about, path, body: call.body ?? '', json, model: 'm', stream: json.stream === true }
+  return {
+    ...about,
+    path,
+    body: call.body ?? '',
+    json,
+    model: 'm',
+    stream: json.stream === true || path.includes(':stream'),
+  }
 }
 
 /** Answers in the format of the request; a stream in two chunks that are cut at `cut`. */
@@ -87,7 +94,7 @@ export const harness = (
   ): Promise<CapturedReply> => {
     const reply = new CapturedReply()
     const id = `req_${number++}`
-    const received = { id, method: 'POST', path: '/v1/x', query: '', headers: () => undefined }
+    const received = { id, method: 'POST', path: '/v1/x', query: 'alt=sse', headers: () => undefined }
     const owned = { ...client, owner: 'me' }
     reply.done = serve(
       { ...received, body: { text: typeof body === 'string' ? body : JSON.stringify(body) }, client: owned },
@@ -151,6 +158,25 @@ export const REQUESTS: Readonly<Record<ClientProtocolName, JsonObject>> = {
     tools: [claudeTool],
   },
   'openai-completions': { model: 'm', prompt: `${SECRET}, ${SECRET}: `, max_tokens: 5 },
+  gemini: {
+    model: 'm',
+    systemInstruction: { parts: [{ text: `Never say ${SECRET}.` }] },
+    contents: [
+      { role: 'user', parts: [{ text: `My word is ${SECRET}` }] },
+      { role: 'model', parts: [{ functionCall: { id: 'c1', name: 'save', args: { note: SECRET, type: SECRET } } }] },
+      {
+        role: 'user',
+        parts: [{ functionResponse: { id: 'c1', name: 'save', response: { output: `saved ${SECRET}` } } }],
+      },
+    ],
+    tools: [
+      {
+        functionDeclarations: [
+          { name: tool.name, description: tool.description, parametersJsonSchema: tool.parameters },
+        ],
+      },
+    ],
+  },
 }
 export const STYLES = Object.keys(protocols) as readonly ClientProtocolName[]
 export const hasTools = (style: ClientProtocolName): boolean => style !== 'openai-completions'

@@ -523,6 +523,88 @@ export const REQUESTS: { readonly [name in ClientProtocolName]: readonly JsonObj
       service_tier: 'auto',
     },
   ],
+  gemini: [
+    { model: 'm', contents: [{ parts: [{ text: 'Hi' }] }] },
+    {
+      model: 'm',
+      stream: true,
+      systemInstruction: { role: 'user', parts: [{ text: 'Be brief.' }] },
+      contents: [
+        {
+          role: 'user',
+          parts: [
+            { text: 'Look' },
+            { inlineData: { mimeType: 'image/png', data: 'iVBORw0KGgo=' } },
+            { inline_data: { mime_type: 'audio/wav', data: 'UklGRg==' } },
+            { fileData: { mimeType: 'application/pdf', fileUri: 'https://files.example/a.pdf' } },
+            { fileData: { fileUri: 'gs://bucket/a.mp4' }, videoMetadata: { fps: 1 } },
+          ],
+        },
+        {
+          role: 'model',
+          parts: [
+            { text: 'Thinking', thought: true, thoughtSignature: 'c2ln' },
+            { text: 'I look it up.' },
+            { functionCall: { id: 'c1', name: 'look_up', args: { place: 'Oslo' } }, thoughtSignature: 'c2lnMg==' },
+            { functionCall: { name: 'look_up', args: {} } },
+            { executableCode: { language: 'PYTHON', code: 'print(1)' } },
+          ],
+        },
+        {
+          role: 'function',
+          parts: [
+            { functionResponse: { id: 'c1', name: 'look_up', response: { output: 'rain' } } },
+            {
+              functionResponse: {
+                name: 'look_up',
+                response: { error: 'none' },
+                parts: [{ inlineData: { mimeType: 'image/png', data: 'iVBORw0KGgo=' } }],
+              },
+            },
+          ],
+        },
+      ],
+      tools: [
+        {
+          functionDeclarations: [
+            {
+              name: 'look_up',
+              description: 'd',
+              parameters: { type: 'OBJECT', nullable: true, properties: { place: { type: 'STRING', minLength: '1' } } },
+            },
+          ],
+        },
+        { googleSearch: {} },
+      ],
+      toolConfig: { functionCallingConfig: { mode: 'ANY', allowedFunctionNames: ['look_up'] } },
+      generationConfig: {
+        maxOutputTokens: 100,
+        temperature: 1,
+        topP: 0.9,
+        topK: 40,
+        stopSequences: ['END'],
+        seed: 7,
+        candidateCount: 1,
+        responseLogprobs: true,
+        logprobs: 2,
+        responseMimeType: 'application/json',
+        responseSchema: { type: 'OBJECT', properties: { a: { type: 'INTEGER' } }, propertyOrdering: ['a'] },
+        thinkingConfig: { includeThoughts: true, thinkingBudget: -1 },
+      },
+      safetySettings: [{ category: 'HARM_CATEGORY_HARASSMENT', threshold: 'BLOCK_NONE' }],
+    },
+    {
+      model: 'm',
+      contents: [{ role: 'user', parts: [{ text: 'Hi' }] }],
+      generation_config: {
+        max_output_tokens: 5,
+        thinking_config: { thinking_level: 'LOW' },
+        response_mime_type: 'text/x.enum',
+      },
+      tool_config: { function_calling_config: { mode: 'VALIDATED' } },
+      cachedContent: 'cachedContents/1',
+    },
+  ],
   'openai-completions': [
     { model: 'm', prompt: 'Once' },
     {

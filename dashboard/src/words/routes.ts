@@ -82,6 +82,7 @@ export const routes = words({
       responses: 'Responses',
       messages: 'Messages',
       completions: 'Completions',
+      gemini: 'Gemini',
       embeddings: 'Embeddings',
     },
     needs: 'The request has',

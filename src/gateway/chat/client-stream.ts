@@ -3,7 +3,7 @@
 import { type TextOrBytes, textOf } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { ResponseWriter } from '../../core/http-exchange.ts'
-import type { BegunAnswer, StreamStep, StreamWriter } from '../../core/protocol.ts'
+import type { BegunAnswer, StreamForm, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import type { Settings } from '../../core/settings.ts'
 import { NEVER, type TimerClient } from '../../core/shared-timer.ts'
 import type { Sink } from '../../core/stage.ts'
@@ -28,6 +28,7 @@ export type StreamListener = {
 /** Where a stream is written. */
 export type ClientStreamOptions = {
   readonly responseWriter: ResponseWriter
+  readonly form: StreamForm
   readonly settings: Settings
   /** Headers that do not depend on the target, for a header block sent before one has answered. */
   readonly headers: Readonly<Record<string, string>>
@@ -70,7 +71,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
 
   constructor(
     { world, activeCalls }: Pick<CallDeps, 'world' | 'activeCalls'>,
-    { responseWriter, settings, headers, cancellation, opening }: ClientStreamOptions,
+    { responseWriter, form, settings, headers, cancellation, opening }: ClientStreamOptions,
   ) {
     this.#world = world
     this.#activeCalls = activeCalls
@@ -80,6 +81,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
     const { clientWrite } = settings.timeout
     this.#client = new ClientWriter(world, {
       responseWriter,
+      form,
       headers,
       timeout: clientWrite,
       onDrain: () => this.#answer?.answerStream.resume(),
@@ -110,7 +112,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
 
   /** Writes a comment between two events. */
   remark(text: string): void {
-    if (!this.#over && !this.#clientDone) this.#client.write(`: headgate ${text}\n`)
+    if (!this.#over && !this.#clientDone) this.#client.remark(text)
   }
 
   /** No target answered, and the header block has been sent: sends the failure as an event. */
@@ -177,8 +179,9 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
     try {
       const failed = failure ? this.#writer.push({ events: [{ type: 'failure', failure }] }) : []
       const last = joined([...failed, ...this.#writer.end()])
+      const apart = this.#writer.apart?.()
       this.stop()
-      if (!this.#clientDone) this.#client.end(last)
+      if (!this.#clientDone) this.#client.end(last, apart)
     } catch (error) {
       this.#abort(fail('internal', 'Internal gateway error: the end of this answer could not be encoded.'))
       throw error
@@ -189,7 +192,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
   #start(writer: StreamWriter, headers: Readonly<Record<string, string>>): void {
     this.#writer = writer
     this.#opening = null
-    if (this.#client.headersSent) this.#client.write(`: headgate ${comment(headers)}\n`)
+    if (this.#client.headersSent) this.#client.remark(comment(headers))
     else this.#client.sendHeaders(headers)
   }
 

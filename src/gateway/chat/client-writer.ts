@@ -1,20 +1,31 @@
 /** The connection of a streaming client: its header block, its backpressure, and the time of the last write. */
 import type { TextOrBytes } from '../../core/encoded-text.ts'
 import type { ResponseWriter } from '../../core/http-exchange.ts'
+import type { StreamForm } from '../../core/protocol.ts'
 import type { Cancel, World } from '../../core/world.ts'
 
-/** Response headers of a server-sent event stream. */
-export const STREAM_HEADERS = {
+/** Response headers of a stream of server-sent events. */
+const STREAM_HEADERS = {
   'content-type': 'text/event-stream; charset=utf-8',
   'cache-control': 'no-cache',
   // Disables response buffering in nginx.
   'x-accel-buffering': 'no',
 }
 
+/** Response headers of a stream. `mediaType`: absent for server-sent events. */
+export const streamHeaders = ({
+  mediaType,
+}: {
+  readonly mediaType?: string | undefined
+}): Readonly<Record<string, string>> =>
+  mediaType === undefined ? STREAM_HEADERS : { ...STREAM_HEADERS, 'content-type': mediaType }
+
 const NO_HEADERS = {}
 
 export type ClientWriterOptions = {
   readonly responseWriter: ResponseWriter
+  /** How the stream is sent. */
+  readonly form: StreamForm
   /** Headers of a header block that is sent before a target has answered. */
   readonly headers: Readonly<Record<string, string>>
   /** ms after which a client that reads nothing is given up; 0: never. */
@@ -27,6 +38,7 @@ export type ClientWriterOptions = {
 export class ClientWriter {
   readonly #world: World
   readonly #responseWriter: ResponseWriter
+  readonly #form: StreamForm
   readonly #timeout: number
   readonly #onDrain: () => void
   readonly #onTimeout: () => void
@@ -37,7 +49,8 @@ export class ClientWriter {
   /** Cancels the timeout of a client that is not reading; null while it reads. */
   #waiting: Cancel | null = null
 
-  constructor(world: World, { responseWriter, headers, timeout, onDrain, onTimeout }: ClientWriterOptions) {
+  constructor(world: World, { responseWriter, form, headers, timeout, onDrain, onTimeout }: ClientWriterOptions) {
+    this.#form = form
     this.#world = world
     this.#responseWriter = responseWriter
     this.#headers = headers
@@ -62,7 +75,7 @@ export class ClientWriter {
   }
 
   sendHeaders(headers = this.#headers): void {
-    this.#responseWriter.writeHead(200, { ...STREAM_HEADERS, ...headers })
+    this.#responseWriter.writeHead(200, { ...streamHeaders(this.#form), ...headers })
     this.#headersSent = true
     this.#headers = NO_HEADERS
   }
@@ -82,8 +95,16 @@ export class ClientWriter {
     this.#waiting = null
   }
 
-  end(text: string): void {
-    this.#responseWriter.end(text)
+  /** `apart`: sent in a write of its own. */
+  end(text: string, apart = ''): void {
+    if (apart === '') return this.#responseWriter.end(text)
+    this.#responseWriter.write(text)
+    this.#responseWriter.end(apart)
+  }
+
+  /** Writes a comment between two events, if clients of the format skip those. */
+  remark(text: string): void {
+    if (this.#form.comments) this.write(`: headgate ${text}\n`)
   }
 
   abort(): void {

@@ -26,6 +26,7 @@ const BODIES: Readonly<Record<Exclude<ClientProtocolName, 'openai-completions'>,
   'openai-chat': { model: 'm', messages: [{ role: 'user', content: 'x' }] },
   'openai-responses': { model: 'm', input: 'x' },
   'anthropic-messages': { model: 'm', max_tokens: 9, messages: [{ role: 'user', content: 'x' }] },
+  gemini: { model: 'm', contents: [{ role: 'user', parts: [{ text: 'x' }] }] },
 }
 type Style = keyof typeof BODIES
 
@@ -50,6 +51,12 @@ const isRefusal: Readonly<Record<Style, (reply: CapturedReply) => void>> = {
   'anthropic-messages': ({ json }) => {
     assert.equal(json.stop_reason, 'refusal')
     assert.deepEqual(json.content, [])
+  },
+  gemini: ({ json }) => {
+    const [candidate] = json.candidates ?? []
+    // Where the reason is one of Gemini's, it is that of a candidate.
+    if (candidate) assert.deepEqual(candidate.content.parts, [{ text: '' }])
+    assert.equal(candidate?.finishReason ?? json.promptFeedback.blockReason, 'SAFETY')
   },
 }
 
@@ -90,7 +97,8 @@ for (const style of Object.keys(BODIES) as Style[]) {
       } else if (style === 'openai-responses') {
         assert.equal(frames.at(-1).type, 'response.incomplete')
         assert.deepEqual(frames.at(-1).response.incomplete_details, { reason: 'content_filter' })
-      } else assert.equal(frames.find(({ type }) => type === 'message_delta').delta.stop_reason, 'refusal')
+      } else if (style === 'gemini') assert.deepEqual(frames.at(-1).promptFeedback, { blockReason: 'SAFETY' })
+      else assert.equal(frames.find(({ type }) => type === 'message_delta').delta.stop_reason, 'refusal')
     })
 }
 

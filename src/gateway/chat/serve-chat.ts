@@ -3,7 +3,7 @@
 import { type ChatEvent, fold } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { AnswerFollower } from '../../core/guard.ts'
-import type { AnswerContext, StreamStep, StreamWriter } from '../../core/protocol.ts'
+import type { AnswerContext, StreamForm, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { ownTurn, PIECE } from '../../core/steps.ts'
 import type { Candidate } from '../../core/target.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
@@ -25,7 +25,7 @@ import type { AnswerStream } from '../upstream/attempt.ts'
 import { type InboundRequest, sameFormat } from '../upstream/outbound-request.ts'
 import { chatAttempts } from './chat-call.ts'
 import { ClientStream, type StreamListener } from './client-stream.ts'
-import { STREAM_HEADERS } from './client-writer.ts'
+import { streamHeaders } from './client-writer.ts'
 import type { ContinuedFlow } from './continuation.ts'
 import { continuable } from './continuation-targets.ts'
 import { type CallContext, type ChatCall, type ChatDeps, type PlannedCall, planCall } from './plan-call.ts'
@@ -48,15 +48,16 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
   const { world } = gateway
   const { settings } = config
   // No client waits for a background response; the timeouts of each attempt still apply.
-  gateway.activeCalls.startDeadline(world, cancellation, turn?.storage.background ? 0 : settings.timeout.request)
+  gateway.activeCalls.startDeadline(world, cancellation, turn?.storage.background ? 0 : deadlineOf(planned))
   const inputCount = new InputCount(request)
   const stream = request.stream
     ? new ClientStream(gateway, {
         responseWriter,
+        form: formOf(planned),
         settings,
         headers: recorder.earlyHeaders(),
         cancellation,
-        opening: () => call.protocol.encodeStream(answerContextFor(planned, null, { inputCount, stream: null })),
+        opening: () => streamWriter(planned, answerContextFor(planned, null, { inputCount, stream: null })),
       })
     : null
   const answerGuards = answerGuardsOf(guards)
@@ -98,9 +99,13 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
     }
     const continued = continuable(gateway, { routeContext, inbound: planned.sent, turn, recorder, stream }, routed)
     const passes = continued === null && answerGuards === null
-    const writer = writerFor(inbound, routed, passes, answerContext)
+    const writer = writerFor(planned, routed, passes, answerContext)
     if (!turn && received.body.text.length <= COUNT_AT_ONCE) inputCount.count()
-    const streaming = new StreamingCall(routed, { continued, stream, cancellation, inputCount, recorder, followers })
+    const { mediaType } = formOf(planned)
+    const streaming = new StreamingCall(routed, {
+      ...{ continued, stream, cancellation, inputCount, recorder, followers },
+      mediaType,
+    })
     streaming.begin(followers.length === 0 ? writer : new FollowedWriter(writer, followers), answerGuards)
     ongoing = true
     return streaming
@@ -173,13 +178,13 @@ const release = ({ cancellation, stream, routed, followers }: CallResources): vo
 
 /** No target answered: sends the error as the response, or as an event of a stream that has begun. */
 const refuse = (call: PlannedCall, stream: ClientStream | null, routed: NotRouted, context: AnswerContext): void => {
-  const { protocol, recorder, turn } = call
+  const { recorder, turn } = call
   const failure = turn?.asClientError(routed.failure) ?? routed.failure
   if (!stream?.headersSent) {
     stream?.stop()
     return writeAndRecordError(call, failure, routed.availableIn)
   }
-  stream.refuse(protocol.encodeStream(context), failure, recorder.headers())
+  stream.refuse(streamWriter(call, context), failure, recorder.headers())
   recorder.end('refused', statusOf(failure), failure)
 }
 
@@ -225,16 +230,32 @@ const JSON_HEADERS = { 'content-type': 'application/json' }
  * events. An answer that another target may continue is always encoded, since frames of two upstreams do not join; one that
  * passes guards too (`passes`), since they change its events.
  */
-const writerFor = (
-  { protocol }: InboundRequest,
-  { answerStream, prepared }: Routed,
-  passes: boolean,
-  context: AnswerContext,
-): StreamWriter => {
+const writerFor = (call: PlannedCall, routed: Routed, passes: boolean, context: AnswerContext): StreamWriter => {
+  const { protocol } = call.inbound
+  const { answerStream, prepared } = routed
   const same = answerStream.whole === null && passes ? sameFormat(protocol, prepared.protocol) : undefined
-  if (same) return same.passStream(context)
+  return same ? shapedFor(call, same.passStream(context)) : streamWriter(call, context)
+}
+
+/** A writer that encodes events. */
+const streamWriter = (call: PlannedCall, context: AnswerContext): StreamWriter => {
+  const { protocol } = call.inbound
   const several = choicesOf(context.request) > 1 ? protocol.encodeChoices : undefined
-  return several ? several.stream(context) : protocol.encodeStream(context)
+  return shapedFor(call, several ? several.stream(context) : protocol.encodeStream(context))
+}
+
+const shapedFor = (call: PlannedCall, writer: StreamWriter): StreamWriter => formOf(call).shaped?.(writer) ?? writer
+
+const WITH_COMMENTS: StreamForm = { comments: true }
+
+const formOf = ({ protocol, received }: PlannedCall): StreamForm =>
+  protocol.streamForm?.(received.query) ?? WITH_COMMENTS
+
+/** ms until the call has to end; 0: no limit. */
+const deadlineOf = ({ protocol, received, config }: PlannedCall): number => {
+  const { request } = config.settings.timeout
+  const wanted = protocol.deadline?.(received.headers)
+  return wanted === undefined ? request : request === 0 ? wanted : Math.min(wanted, request)
 }
 
 type StreamingState = {
@@ -245,6 +266,8 @@ type StreamingState = {
   readonly inputCount: InputCount
   readonly recorder: Recorder
   readonly followers: readonly AnswerFollower[]
+  /** Of the stream; undefined for server-sent events. */
+  readonly mediaType: string | undefined
 }
 
 /** A stream in progress. It holds only what its end needs: thousands may be open at once. */
@@ -257,13 +280,14 @@ class StreamingCall implements StreamListener, OngoingAnswer {
   readonly #inputCount: InputCount
   readonly #recorder: Recorder
   readonly #followers: readonly AnswerFollower[]
+  readonly #mediaType: string | undefined
   #scope: CallScope | null = null
   /** How it ended; undefined: it is in progress. */
   #failure: Failure | null | undefined
 
   constructor(
     { answerStream, permit }: Routed,
-    { continued, stream, cancellation, inputCount, recorder, followers }: StreamingState,
+    { continued, stream, cancellation, inputCount, recorder, followers, mediaType }: StreamingState,
   ) {
     this.#cancellation = cancellation
     this.#stream = stream
@@ -273,6 +297,7 @@ class StreamingCall implements StreamListener, OngoingAnswer {
     this.#inputCount = inputCount
     this.#recorder = recorder
     this.#followers = followers
+    this.#mediaType = mediaType
   }
 
   begin(writer: StreamWriter, guards: AnswerGuards | null): void {
@@ -322,7 +347,8 @@ class StreamingCall implements StreamListener, OngoingAnswer {
       const skipped = this.#answer.droppedEvents()
       if (skipped > 0) recorder.note({ type: 'dropped_events', count: skipped })
       if (!failure) {
-        complete(this.#followers, { headers: STREAM_HEADERS, used, trace: recorder.trace })
+        const headers = this.#followers.length > 0 ? streamHeaders({ mediaType: this.#mediaType }) : {}
+        complete(this.#followers, { headers, used, trace: recorder.trace })
         return recorder.end('answered', 200)
       }
       const isLeft = failure.kind === 'client_gone'

@@ -26,6 +26,7 @@ const ASK: Readonly<Record<ClientProtocolName, JsonObject>> = {
   'openai-responses': { model: 'm', store: false, input: 'to ann@b.example' },
   'anthropic-messages': { model: 'm', max_tokens: 9, messages: [{ role: 'user', content: 'to ann@b.example' }] },
   'openai-completions': { model: 'm', prompt: 'to ann@b.example' },
+  gemini: { model: 'm', contents: [{ role: 'user', parts: [{ text: 'to ann@b.example' }] }] },
 }
 const CONTENT: AnswerContent = {
   text: 'Write to bob@c.example, card 4111 1111 1111 1111.',
@@ -115,7 +116,7 @@ for (const style of STYLES)
         id: 'req_a',
         method: 'POST',
         path: '/v1/x',
-        query: '',
+        query: 'alt=sse',
         headers: () => undefined,
         client: CACHED,
       }

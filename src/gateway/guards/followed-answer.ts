@@ -59,6 +59,10 @@ export class FollowedWriter implements StreamWriter {
     return this.#writer.keepAlive()
   }
 
+  apart(): string {
+    return this.#writer.apart?.() ?? ''
+  }
+
   #shown(pieces: readonly TextOrBytes[]): readonly TextOrBytes[] {
     return pieces.map((piece) => this.#followers.reduce((before, follower) => follower.piece(before), piece))
   }

@@ -62,6 +62,15 @@ const requestWith = (style: ClientProtocolName, place: Place, sample: string): J
         { role: 'user', content: [{ type: 'tool_result', tool_use_id: 'c1', content: result }] },
       ],
     }
+  if (style === 'gemini')
+    return {
+      model: 'm',
+      contents: [
+        { role: 'user', parts: [{ text }] },
+        { role: 'model', parts: [{ functionCall: { id: 'c1', name: 'save', args } }] },
+        { role: 'user', parts: [{ functionResponse: { id: 'c1', name: 'save', response: { output: result } } }] },
+      ],
+    }
   const source = JSON.stringify(args)
   if (style === 'openai-responses')
     return {
@@ -90,6 +99,7 @@ const PLAIN: Readonly<Record<ClientProtocolName, JsonObject>> = {
   'openai-responses': { model: 'm', store: false, input: 'hello' },
   'anthropic-messages': { model: 'm', max_tokens: 9, messages: [{ role: 'user', content: 'hello' }] },
   'openai-completions': { model: 'm', prompt: 'hello' },
+  gemini: { model: 'm', contents: [{ role: 'user', parts: [{ text: 'hello' }] }] },
 }
 
 /** Whether the sample is masked in this place; null: the style has no such place. */

@@ -218,7 +218,7 @@ test('explain: recognises Anthropic clients by their header; refuses an unknown 
   const body = JSON.stringify(turn('hello'))
   const known = explain(gateway, received(body, { 'anthropic-version': '2023-06-01' }))
   assert.equal(known.ok && known.value.style, 'messages')
-  const unknown = explain(gateway, received(body, {}, 'style=gemini'))
+  const unknown = explain(gateway, received(body, {}, 'style=converse'))
   assert.equal(unknown.ok ? '' : unknown.failure.param, 'style')
 })
 

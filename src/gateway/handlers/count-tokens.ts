@@ -39,7 +39,7 @@ export type CountCall = {
   readonly withHistory?: (inbound: InboundRequest) => Promise<Outcome<InboundRequest>>
 }
 
-/** Serves `POST /v1/messages/count_tokens` and `POST /v1/responses/input_tokens`. */
+/** Serves the paths of all formats that count tokens. */
 export const countTokens = (
   gateway: ModelCallDeps,
   { protocol, received, responseWriter, withHistory }: CountCall,
@@ -195,7 +195,7 @@ const countRequest = (
     : prepared
   return {
     ...sent,
-    url: counts?.url ?? withSuffix(url, counting.suffix),
+    url: counts?.url ?? countingUrl(url, counting),
     headers: (key) => headersFor(instance, key, inbound, sent),
     auth,
     read: (body) => {
@@ -232,8 +232,9 @@ const notACount = (protocol: UpstreamProtocol, body: Json): Failure => {
   return failed?.failure ?? fail('malformed', 'the answer of the upstream contains no token count')
 }
 
-/** Appends to the path of a URL that may have a query. */
-const withSuffix = (url: string, suffix: string): string => {
+/** The path of a URL, which may have a query, with the suffix. */
+const countingUrl = (url: string, { suffix, instead = '' }: TokenCounting): string => {
   const [path = '', ...query] = url.split('?')
-  return [path + suffix, ...query].join('?')
+  const base = path.endsWith(instead) ? path.slice(0, path.length - instead.length) : path
+  return [base + suffix, ...query].join('?')
 }

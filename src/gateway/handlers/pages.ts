@@ -1,6 +1,6 @@
 /** Response bodies of `/providers/status`, `/health` and `/v1/models`. */
 import type { ModelFacts } from '../../core/config.ts'
-import { good, type Outcome } from '../../core/failure.ts'
+import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { type JsonObject, parseObject } from '../../core/json.ts'
 import type { Instance } from '../../core/provider.ts'
@@ -106,6 +106,51 @@ export const modelPage = (
   if (!models.ok) return models
   const model = models.value.find((listed) => listed.id === id)
   return good(model ? { entry: modelEntry(model, started) } : { names: models.value.map((listed) => listed.id) })
+}
+
+/** The most models in a page of Google's list, and those in one without `pageSize` (reference of models.list). */
+const GEMINI_PAGE = { most: 1_000, usual: 50 }
+
+/** The body of Google's list of models. `pageToken` is the place of the next one. */
+export const geminiModelsPage = (
+  gateway: ModelCallDeps,
+  reader: ModelsReader & Pick<IncomingRequest, 'query'>,
+): Outcome<JsonObject> => {
+  const models = modelsFor(gateway, reader)
+  if (!models.ok) return models
+  const query = new URLSearchParams(reader.query)
+  const wanted = Number(query.get('pageSize') || GEMINI_PAGE.usual)
+  const from = Number(query.get('pageToken') || 0)
+  for (const [param, value] of Object.entries({ pageSize: wanted, pageToken: from }))
+    if (!Number.isSafeInteger(value) || value < 0)
+      return bad(fail('invalid_value', `The query parameter \`${param}\` is not valid here.`, { param }))
+  const end = from + Math.min(wanted || GEMINI_PAGE.usual, GEMINI_PAGE.most)
+  return good({
+    models: models.value.slice(from, end).map(geminiEntry),
+    ...(end < models.value.length && { nextPageToken: String(end) }),
+  })
+}
+
+/** The body of Google's entry of a model. */
+export const geminiModelPage = (gateway: ModelCallDeps, reader: ModelsReader, id: string): Outcome<JsonObject> => {
+  const models = modelsFor(gateway, reader)
+  if (!models.ok) return models
+  const model = models.value.find((listed) => listed.id === id)
+  return model ? good(geminiEntry(model)) : bad(fail('unknown_model', UNKNOWN_MODEL, { param: 'model' }))
+}
+
+const UNKNOWN_MODEL = 'Unknown model. GET /v1beta/models lists the models.'
+
+const geminiEntry = ({ id, facts = {} }: ListedModel): JsonObject => {
+  const { contextWindow, maxOutputTokens, capabilities } = facts
+  return {
+    name: `models/${id}`,
+    displayName: id,
+    ...(contextWindow !== undefined && { inputTokenLimit: contextWindow }),
+    ...(maxOutputTokens !== undefined && { outputTokenLimit: maxOutputTokens }),
+    supportedGenerationMethods: ['generateContent', 'streamGenerateContent', 'countTokens'],
+    ...(capabilities && { thinking: capabilities.includes('reasoning') }),
+  }
 }
 
 /** Who reads the list of models. */

@@ -11,7 +11,7 @@ import { writeFrame } from '../../protocols/framing/sse.ts'
 import { openaiResponses } from '../../protocols/openai-responses/index.ts'
 import { sendError } from '../call/error-response.ts'
 import { randomLetters } from '../call/ids.ts'
-import { STREAM_HEADERS } from '../chat/client-writer.ts'
+import { streamHeaders } from '../chat/client-writer.ts'
 import type { BackgroundEvent } from './background-events.ts'
 import type { BackgroundResponse, ResponsesDeps } from './background-response.ts'
 import { findTurnsIn, readHistory, storedRefusal } from './conversation-history.ts'
@@ -301,7 +301,7 @@ class EventSender {
   start(): void {
     const { responseWriter, source, requestId } = this.#pending
     // This request makes no attempt itself: it reads events that another call has made or is making.
-    responseWriter.writeHead(200, { ...STREAM_HEADERS, 'x-request-id': requestId, 'x-headgate-attempts': '0' })
+    responseWriter.writeHead(200, { ...streamHeaders({}), 'x-request-id': requestId, 'x-headgate-attempts': '0' })
     this.#unwatch = source.watch(() => this.#advance())
     responseWriter.onDrain(() => {
       this.#full = false

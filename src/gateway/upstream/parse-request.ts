@@ -15,8 +15,8 @@ import { type ExtentLimits, extentProblem, isShort } from '../../policy/request-
 import type { Eventual } from '../accounts/authority.ts'
 import type { InboundRequest } from './outbound-request.ts'
 
-/** A request with a body. `path`: for formats with members of the request in it. */
-type ReceivedBody = Pick<IncomingRequest, 'body' | 'headers'> & Partial<Pick<IncomingRequest, 'path'>>
+/** A request with a body. `path`, `query`: for formats with members of the request in them. */
+type ReceivedBody = Pick<IncomingRequest, 'body' | 'headers'> & Partial<Pick<IncomingRequest, 'path' | 'query'>>
 
 /** Parses a request. Errors: invalid JSON, limits exceeded, or a body that the protocol rejects. */
 export const parseRequest = (
@@ -59,10 +59,10 @@ const parseInSteps = async (
 
 const decode = (
   protocol: ClientProtocol,
-  { headers, path }: ReceivedBody,
+  { headers, path, query }: ReceivedBody,
   parsed: ParsedBody,
 ): Outcome<InboundRequest> => {
-  const request = protocol.decodeRequest(parsed.body, path)
+  const request = protocol.decodeRequest(parsed.body, path, query)
   if (!request.ok) return request
   const inbound = { protocol, request: request.value, headers, ...parsed }
   if (!request.value.reshaped) return good(inbound)

@@ -85,6 +85,9 @@ const NEXT: { readonly [style in keyof typeof sharedProtocols]: (whole: JsonObje
   'openai-chat': ({ choices }) => ({ messages: [QUESTION, object(list(choices)[0])?.message ?? null] }),
   'openai-responses': ({ output }) => ({ input: [QUESTION, ...list(output)] }),
   'anthropic-messages': ({ content }) => ({ messages: [QUESTION, { role: 'assistant', content: content ?? [] }] }),
+  gemini: ({ candidates }) => ({
+    contents: [{ parts: [{ text: 'question' }] }, object(list(candidates)[0])?.content ?? null],
+  }),
 }
 
 const context = (): AnswerContext => answerContext({ id: sequentialIds(), requestId: 'req_x' })

@@ -95,6 +95,10 @@ const NEXT_REQUESTS: { readonly [style in keyof typeof sharedProtocols]: (whole:
       { role: 'assistant', content: content ?? null },
     ],
   }),
+  gemini: ({ candidates }) => ({
+    model: 'm',
+    contents: [{ parts: [{ text: 'q' }] }, object(list(candidates)[0])?.content ?? null],
+  }),
 }
 
 /** A client that returns the answer unchanged returns the plan as `tool_plan`, and the thinking. */

@@ -34,7 +34,7 @@ export const encodeOpenaiFailure = (failure: Failure, context: FailureContext): 
     error: {
       message: failure.message,
       type,
-      code: context.interrupted && !NAMED.has(failure.kind) ? 'stream_interrupted' : codeOf(failure),
+      code: errorCode(failure, context),
       param: paramOf(failure),
       request_id: context.requestId,
       ...(failure.errors && { errors: failure.errors.map((error) => ({ ...error })) }),
@@ -42,6 +42,10 @@ export const encodeOpenaiFailure = (failure: Failure, context: FailureContext): 
     },
   }
 }
+
+/** The code of an error; of one in a stream that has begun, that it is interrupted. */
+export const errorCode = (failure: Failure, { interrupted }: Pick<FailureContext, 'interrupted'>): string =>
+  interrupted && !NAMED.has(failure.kind) ? 'stream_interrupted' : codeOf(failure)
 
 /** The upstream's code if the request is at fault, since programs act on it; otherwise the gateway's code. */
 const codeOf = (failure: Failure): string => {

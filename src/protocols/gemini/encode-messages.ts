@@ -8,15 +8,13 @@ import { encodeSystemParts, foreignEncoder, type PartOf, partEncoder } from '../
 import { parseArguments, wrapInput } from '../shared/tool-arguments.ts'
 import type { GeminiModelFamily } from './family.ts'
 import { toolName } from './ids.ts'
+import { PLACEHOLDER_SIGNATURE } from './packed-signature.ts'
 
 /** A conversation split into system parts and turns. */
 export type GeminiConversation = {
   readonly system: readonly JsonObject[]
   readonly turns: readonly { readonly role: 'user' | 'model'; readonly parts: readonly JsonObject[] }[]
 }
-
-/** Google's placeholder for a missing signature, used for calls of other providers' models. */
-const PLACEHOLDER_SIGNATURE = 'skip_thought_signature_validator'
 
 /**
  * Moves system messages to the front, merges adjacent messages of one role, and puts tool results first in their turn, in

@@ -1,7 +1,7 @@
 /** Decodes finish reasons and token usage. */
-import type { FinishKind, Usage } from '../../core/chat.ts'
+import type { Finish, FinishKind, Usage } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
-import { isObject, type Json, text } from '../../core/json.ts'
+import { isObject, type Json, type JsonObject, text } from '../../core/json.ts'
 import { tokenCount as count, isWrongCount } from '../shared/numbers.ts'
 import { tokensOfModality, usageOf } from '../shared/usage.ts'
 
@@ -111,4 +111,62 @@ export const decodeUsage = (raw: Json | undefined, calls?: Usage['toolCalls']): 
     },
     raw,
   )
+}
+
+// ── For clients of this format ───────────────────────────────────────────────────────────────────────────────────────
+
+/** The finish members of a candidate. `refusal`: the text with which the model has refused, empty if it has not. */
+export const encodeFinish = ({ kind, raw }: Finish, refusal: string): JsonObject => {
+  if (refusal !== '' && kind !== 'length' && kind !== 'content-filter')
+    return { finishReason: 'SAFETY', finishMessage: refusal }
+  switch (kind) {
+    case 'stop':
+    case 'tool-calls':
+    // In a stream these are errors.
+    case 'malformed':
+    case 'error':
+      return { finishReason: 'STOP' }
+    case 'length':
+      return { finishReason: 'MAX_TOKENS' }
+    case 'content-filter':
+      return { finishReason: raw !== null && FINISH_KINDS[raw] === kind ? raw : 'SAFETY' }
+    case 'refusal':
+      return { finishReason: 'SAFETY' }
+    case 'pause':
+      return { finishReason: 'OTHER', finishMessage: 'The model pauses. Send its answer back to continue.' }
+    default:
+      throw new Error(`unknown finish ${JSON.stringify(kind satisfies never)}`)
+  }
+}
+
+/** The reasons for which a prompt is blocked (reference of GenerateContentResponse). */
+const BLOCK_REASONS = new Set([
+  'SAFETY',
+  'OTHER',
+  'BLOCKLIST',
+  'PROHIBITED_CONTENT',
+  'IMAGE_SAFETY',
+  'MODEL_ARMOR',
+  'JAILBREAK',
+])
+
+/** Whether an answer without content is that of a blocked prompt, not of a candidate that ended for one of Gemini's reasons. */
+export const isBlocked = ({ kind, raw }: Finish): boolean =>
+  kind === 'content-filter' && (raw === null || FINISH_KINDS[raw] !== kind)
+
+/** The members of an answer to a prompt that was blocked, which has no candidate. */
+export const encodeBlocked = ({ raw }: Finish): JsonObject => ({
+  promptFeedback: { blockReason: raw !== null && BLOCK_REASONS.has(raw) ? raw : 'SAFETY' },
+})
+
+/** The counts of an answer. Unknown counts are 0, because clients add them up. */
+export const encodeUsage = (usage: Usage | undefined): JsonObject => {
+  const { input = 0, output = 0, cacheRead, reasoning = 0 } = usage ?? {}
+  return {
+    promptTokenCount: input,
+    candidatesTokenCount: Math.max(0, output - reasoning),
+    totalTokenCount: input + output,
+    ...(cacheRead !== undefined && { cachedContentTokenCount: cacheRead }),
+    ...(reasoning > 0 && { thoughtsTokenCount: reasoning }),
+  }
 }

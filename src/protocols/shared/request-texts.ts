@@ -18,11 +18,13 @@ const NOT_READ: ReadonlySet<string> = new Set([
   ...['model', 'user', 'metadata', 'client_metadata', 'safety_identifier', 'prompt_cache_key', 'service_tier', 'speed'],
   ...['previous_response_id', 'conversation', 'container', 'include', 'inference_geo', 'truncation', 'encoding_format'],
   ...['tool_choice', 'modalities', 'audio', 'reasoning', 'reasoning_effort', 'thinking', 'verbosity', 'stream_options'],
+  ...['toolConfig', 'tool_config', 'safetySettings', 'safety_settings', 'cachedContent', 'cached_content', 'labels'],
 ])
 
 /** Members of a request that declare tools or the form of the answer. */
 const DECLARING: ReadonlySet<string> = new Set([
   ...['tools', 'functions', 'mcp_servers', 'response_format', 'text', 'output_config'],
+  ...['generationConfig', 'generation_config'],
 ])
 
 /** Where a value stands. `free`: the client has chosen the names of the members, so each of them is read. */
@@ -49,6 +51,9 @@ const changed = (value: Json, name: string, place: TextPlace): Json => {
 
 /** Reasoning whose signature is valid for its text only. Other parts with such members are no reasoning. */
 const isSigned = (part: JsonObject): boolean =>
+  (part.thought === true && (part.thoughtSignature ?? part.thought_signature) !== undefined) || isSignedBlock(part)
+
+const isSignedBlock = (part: JsonObject): boolean =>
   typeof part.type === 'string' &&
   /^(?:redacted_thinking|thinking|reasoning)(?:$|\.)/.test(part.type) &&
   ['signature', 'encrypted_content', 'data'].some((member) => typeof part[member] === 'string')
@@ -58,6 +63,8 @@ const isResult = ({ role, type }: JsonObject): boolean =>
   role === 'tool' || role === 'function' || (typeof type === 'string' && /(?:tool_result|call_output)$/.test(type))
 
 const changedMember = (parent: JsonObject, value: Json, name: string, place: TextPlace): Json => {
+  const inside = isObject(value) ? GIVEN[name] : undefined
+  if (inside) return changedGiven(value, inside, place)
   if (name === 'arguments' && typeof value === 'string') return changedArguments(value, place)
   if (INPUTS.has(name) && isCall(parent)) return changed(value, name, { ...place, kind: 'arguments', free: true })
   // The name of an author is a text; that of a function identifies it.
@@ -67,6 +74,28 @@ const changedMember = (parent: JsonObject, value: Json, name: string, place: Tex
   const isBytes = ADDRESSES.has(name) && typeof value === 'string' && value.startsWith('data:')
   return isBytes || IDENTIFIERS.has(name) || name.endsWith('_id') ? value : changed(value, name, place)
 }
+
+/** Parts of Gemini with an object of a tool, whose members it names: what it receives, and what it returned. */
+const GIVEN: { readonly [part: string]: { readonly member: string; readonly kind: RequestText['kind'] } | undefined } =
+  {
+    functionCall: { member: 'args', kind: 'arguments' },
+    function_call: { member: 'args', kind: 'arguments' },
+    functionResponse: { member: 'response', kind: 'result' },
+    function_response: { member: 'response', kind: 'result' },
+  }
+
+const changedGiven = (
+  part: Json,
+  { member, kind }: { readonly member: string; readonly kind: RequestText['kind'] },
+  place: TextPlace,
+): Json =>
+  !isObject(part)
+    ? part
+    : mappedMembers(part, (value, name) =>
+        name === member
+          ? changed(value, name, { ...place, kind, free: true })
+          : changedMember(part, value, name, { ...place, kind }),
+      )
 
 /** Members with the address of a file, or its bytes. */
 const ADDRESSES: ReadonlySet<string> = new Set(['url', 'image_url', 'file_url', 'video_url', 'audio_url'])
@@ -112,7 +141,7 @@ const CONTROLS: ReadonlySet<string> = new Set([
 /** Members with a value of the format, an identifier, or bytes. */
 const IDENTIFIERS: ReadonlySet<string> = new Set([
   ...['type', 'role', 'id', 'status', 'phase', 'detail', 'format', 'media_type', 'mime_type', 'cache_control'],
-  ...['data', 'file_data', 'signature', 'encrypted_content', 'thought_signature'],
+  ...['data', 'file_data', 'signature', 'encrypted_content', 'thought_signature', 'thoughtSignature', 'mimeType'],
 ])
 
 /** What a tool receives: an object whose members it names, or text without a form. */

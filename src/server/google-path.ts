@@ -1,0 +1,38 @@
+/**
+ * Paths of clients for Google, which cannot be given other paths: with each version of the API, and below a publisher or a project
+ * as for Vertex AI. Project and location are ignored: the gateway has its own.
+ */
+import type { HeaderLookup } from '../core/headers.ts'
+
+const VERSION = `(?:/v1(?:beta1?|alpha)?)?`
+const OWNER = `(?:/projects/[^/]+/locations/[^/]+)?(?:/publishers/([^/]+))?`
+const METHODS = 'generateContent|streamGenerateContent|countTokens|embedContent|batchEmbedContents|predict'
+/** The method follows the last colon: names of models have colons too. */
+const CALL = new RegExp(`^${VERSION}${OWNER}/models/(.+):(${METHODS})/?$`, 's')
+const LIST = new RegExp(`^(${VERSION})${OWNER}/models(/[^:]+?)?/?$`, 's')
+
+/** Where the routes of this API are. */
+const BASE = '/v1beta/models'
+
+/** The path as the table of routes has it. Any other path is returned unchanged. */
+export const googlePath = (path: string, query: string, headers: HeaderLookup): string => {
+  if (!path.includes('/models')) return path
+  const call = CALL.exec(path)
+  if (call) return `${BASE}/${named(call[2] ?? '', call[1])}:${call[3]}`
+  const list = LIST.exec(path)
+  if (!list) return path
+  const [, version = '', publisher, model] = list
+  // OpenAI and Anthropic have their lists at this path too.
+  const isShared = publisher === undefined && (version === '' || version === '/v1')
+  if (isShared && !isOfGoogle(query, headers)) return path
+  return model === undefined ? BASE : `${BASE}/${named(model.slice(1), publisher)}`
+}
+
+/** A model of another publisher has its name before its own. */
+const named = (model: string, publisher: string | undefined): string =>
+  publisher === undefined || publisher === 'google' ? model : `${publisher}%2F${model}`
+
+const isOfGoogle = (query: string, headers: HeaderLookup): boolean =>
+  headers('x-goog-api-key') !== undefined ||
+  headers('x-goog-api-client') !== undefined ||
+  (query !== '' && new URLSearchParams(query).has('key'))

@@ -196,7 +196,7 @@ export const chargeOf = (
     textLength: () => source?.output().length ?? 0,
     owedOutput: owed,
   })
-  const usage = withUnits(counted, demand)
+  const usage = withUnits(counted, demand, end)
   const answering = source?.model() ?? null
   const priced = { instance, model, answering, at: received, usage, asked, unknownPrice }
   const cost = state.prices().costOfAttempt(priced)
@@ -207,11 +207,16 @@ export const chargeOf = (
   return { usage, usageSource: isCounted ? 'exact' : usageSource, cost }
 }
 
-/** With the units of the request, if the answer states none. What used nothing used no units. */
-const withUnits = (usage: PricedUsage, { units }: CallDemand): PricedUsage => {
-  if (usage.units || !units || isNothing(usage)) return usage
-  const { most: _, ...counted } = units
-  return { ...usage, units: counted }
+/**
+ * With the units of the request, if the answer states none, or fewer before it is complete: the provider may bill all. What used
+ * nothing used no units.
+ */
+const withUnits = (usage: PricedUsage, { units }: CallDemand, end: ChargedEnd): PricedUsage => {
+  if (!units || isNothing(usage)) return usage
+  const { most: _, ...asked } = units
+  const stated = usage.units
+  const isStated = stated && (end === 'answered' || (stated.count ?? 0) >= (asked.count ?? 0))
+  return isStated ? usage : { ...usage, units: asked }
 }
 
 const isNothing = ({ input, output, units }: PricedUsage): boolean => input === 0 && output === 0 && !units

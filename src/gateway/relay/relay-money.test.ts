@@ -322,6 +322,29 @@ for (const [title, name, body, prices, answer, cost, reserved] of CASES)
     if (cost !== null && prices.perUnit) assert.equal(found.source, 'exact')
   })
 
+test('relay money: images that were generated when the stream broke are charged as asked for', async () => {
+  const body = { model: 'm', prompt: 'p', n: 3, stream: true }
+  const broken = events([
+    { type: 'image_generation.partial_image', b64_json: 'A' },
+    { error: { message: 'The server had an error', type: 'server_error' } },
+  ])
+  const { cost } = await paid('images', body, IMAGES, { type: SSE, body: broken })
+  assert.equal(cost, 120_000_000)
+})
+
+for (const n of ['1e999', '-1', '"x"', '0.5'])
+  test(`relay money: a count of ${n} reserves a finite amount`, async () => {
+    const body = JSON.parse(`{"model":"m","prompt":"p","n":${n}}`)
+    const { reserved } = await paid('images', body, IMAGES, { body: data(1) })
+    assert.ok(reserved === 40_000_000 || reserved === 40_000_000_000, `${reserved}`)
+  })
+
+test('relay money: no seconds are not free', async () => {
+  const answer = '{"text":"a","usage":{"type":"duration","seconds":0}}'
+  const { cost, spent } = await paid('transcriptions', form({ model: 'm' }), SECONDS, { body: answer })
+  assert.deepEqual([cost, spent], [null, 1_000_000])
+})
+
 test('relay money: an attempt that was refused costs nothing', async () => {
   const { cost, spent } = await paid('images', { model: 'm', prompt: 'p' }, IMAGES, {
     status: 400,

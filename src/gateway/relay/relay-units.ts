@@ -29,8 +29,11 @@ export const requestUnits = (row: RelayRow, members: JsonObject, file: number): 
   }
 }
 
+/** Vendors take 10 at most; `1e999` is a number of JSON. */
+const MAX_RESULTS = 1_000
+
 /** The number of results that a request asks for; that of a form is a text. */
-export const resultsOf = ({ n }: JsonObject): number => Math.max(1, Math.floor(Number(n)) || 1)
+export const resultsOf = ({ n }: JsonObject): number => Math.min(MAX_RESULTS, Math.max(1, Math.floor(Number(n)) || 1))
 
 const counted = (unit: UnitCount['unit'], count: number): DemandedUnits => ({ unit, count, most: count })
 
@@ -55,7 +58,7 @@ export const answerUnits = (body: JsonObject, asked: UnitCount): UnitCount | und
     case 'seconds': {
       const stated = (isObject(body.usage) ? body.usage.seconds : undefined) ?? body.duration
       const seconds = typeof stated === 'string' ? Number.parseFloat(stated) : stated
-      return typeof seconds === 'number' && seconds >= 0 && seconds <= MAX_SECONDS
+      return typeof seconds === 'number' && seconds > 0 && seconds <= MAX_SECONDS
         ? { unit, count: Math.ceil(seconds) }
         : undefined
     }

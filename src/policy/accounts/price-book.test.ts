@@ -221,6 +221,10 @@ const FREE: readonly (readonly [string, PriceOverride, boolean])[] = [
   ['a price of what is read from the cache', { input: 0, output: 0, cacheRead: 1 }, false],
   ['a price of a tool', { input: 0, output: 0, tools: { webSearch: 1 } }, false],
   ['tools of 0', { input: 0, output: 0, tools: { webSearch: 0 } }, true],
+  ['a price of a unit', { input: 0, output: 0, perUnit: { seconds: 1 } }, false],
+  ['units of 0', { input: 0, output: 0, perUnit: { seconds: 0 } }, true],
+  // Its tokens have no price, and other endpoints bill them.
+  ['units of 0 alone', { perUnit: { images: 0 } }, false],
   ['a price of a tier', { input: 0, output: 0, tiers: [{ above: 10, input: 1, output: 0 }] }, false],
 ]
 for (const [what, prices, isFree] of FREE)

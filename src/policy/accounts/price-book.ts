@@ -263,9 +263,9 @@ const byPrecedence = (one: RuleWithGlobs, other: RuleWithGlobs): number => {
   return 0
 }
 
-/** Input and output or units have a price, and no price is above 0. */
+/** Input and output have a price, and no price is above 0. */
 const areFree = (prices: PriceOverride | undefined): boolean => {
-  if (!prices || ((prices.input === undefined || prices.output === undefined) && !prices.perUnit)) return false
+  if (prices?.input === undefined || prices.output === undefined) return false
   const { tools, tiers, factor, perUnit } = prices
   const isNothing = (price: number | undefined) => price === undefined || price === 0
   const lists: readonly TokenPrices[] = [prices, ...(tiers ?? [])]

@@ -12,6 +12,8 @@ export type PlannedTarget = PlanPlace & {
   readonly because: string
   /** The condition of the target, which the request meets. */
   readonly when?: string
+  /** What is changed in requests to it. */
+  readonly override?: string
   /** Of the requests for a route with weights, while all targets are ready. */
   readonly share?: number
   readonly fit: boolean

@@ -113,6 +113,17 @@ const target = fc.oneof(
   fc.tuple(fc.constantFrom(...IDS), model).map(([id, name]) => `${id}/${name}`),
   fc.constantFrom(...IDS),
   fc.record({ provider: fc.constantFrom(...IDS), model: optional(model), weight, when: optional(condition) }),
+  fc.record({
+    provider: fc.constantFrom(...IDS),
+    set: optional(fc.constantFrom({ effort: 'low', maxOutputTokens: { max: 8 } }, { stop: ['a'] })),
+    default: optional(fc.constant({ temperature: 0.2 })),
+    remove: optional(fc.constant(['seed'])),
+    extra: optional(fc.constant({ x: { y: [1] } })),
+    timeout: optional(fc.constant({ firstByte: 5 })),
+    retries: optional(fc.constantFrom(0, 2)),
+    headers: optional(fc.constant({ 'X-Team': 'red' })),
+    betas: optional(fc.constant({ drop: ['a-1'] })),
+  }),
 )
 const route = fc.record({
   strategy: optional(fc.constantFrom('priority', 'weighted', 'latency', 'cost')),

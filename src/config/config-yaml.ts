@@ -242,10 +242,10 @@ const routeEntry = ({ strategy, targets, fallback, cache, require }: Route): Yam
   require,
 })
 
-const targetEntry = ({ provider, model, weight, ...further }: RouteTarget): unknown => {
-  const isPlain = weight === 1 && Object.keys(further).length === 0
+const targetEntry = ({ provider, model, weight, when, override }: RouteTarget): unknown => {
+  const isPlain = weight === 1 && !when && !override
   if (isPlain) return model === undefined ? provider : `${provider}/${model}`
-  return { provider, model, ...(weight !== 1 && { weight }), ...further }
+  return { provider, model, ...(weight !== 1 && { weight }), when, ...override }
 }
 
 const alertsEntry = (

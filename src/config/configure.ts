@@ -22,6 +22,7 @@ import { launchRows, settingRows } from './rows.ts'
 import { NO_FILES, type SecretFiles, withFileVariables } from './secret-files.ts'
 import { otelWarnings, settingProblems } from './setting-problems.ts'
 import { withSsoVariables } from './sso-variables.ts'
+import { overrideFrom } from './target-override.ts'
 import { commaList } from './text-values.ts'
 import type { Tree } from './tree.ts'
 import { upstreamsFrom } from './upstreams.ts'
@@ -134,7 +135,11 @@ const routesFrom = (
           ({ id, provider }) =>
             id === target.provider || (id === provider.name && provider.aliases?.includes(target.provider)),
         )
-        return owner ? { ...target, provider: owner.id } : target
+        if (!owner) return target
+        const given = { path, provider: owner.provider, placeOf }
+        const changes = typeof written === 'string' ? null : overrideFrom(written, given)
+        problems.push(...(changes?.problems ?? []))
+        return { ...target, provider: owner.id, ...(changes?.override && { override: changes.override }) }
       })
     const { strategy, cache, require } = entry
     routes.set(name, {

@@ -3,6 +3,7 @@ import type { FullConfig, Route, RouteTarget } from '../core/config.ts'
 import type { Instance } from '../core/provider.ts'
 import type { Secret } from '../core/secret.ts'
 import { requireText } from '../policy/accounts/data-policy.ts'
+import { overrideText } from '../policy/routing/override.ts'
 import { conditionText } from '../policy/routing/when.ts'
 import { settingAt, styleNames } from './definition.ts'
 import { settingRows } from './rows.ts'
@@ -60,8 +61,8 @@ const instanceChanged = (before: Instance, after: Instance): readonly string[] =
   return lines
 }
 
-const targetText = ({ provider, model, weight, when }: RouteTarget): string =>
-  `${provider}${model === undefined ? '' : `/${model}`}${weight === 1 ? '' : `×${weight}`}${when === undefined ? '' : ` (when ${conditionText(when)})`}`
+const targetText = ({ provider, model, weight, when, override }: RouteTarget): string =>
+  `${provider}${model === undefined ? '' : `/${model}`}${weight === 1 ? '' : `×${weight}`}${when === undefined ? '' : ` (when ${conditionText(when)})`}${override === undefined ? '' : ` (${overrideText(override)})`}`
 
 const routeText = ({ strategy, targets, fallback, cache, require }: Route): string =>
   [

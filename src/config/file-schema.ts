@@ -15,6 +15,7 @@ import { claudeSchema } from './claude-schema.ts'
 import { styleNames } from './definition.ts'
 import { facts } from './facts-schema.ts'
 import { guardSchema } from './guards-schema.ts'
+import { OVERRIDE } from './override-schema.ts'
 import { ssoSchema } from './sso-schema.ts'
 import { tokenRules } from './token-schema.ts'
 import { WHEN } from './when-schema.ts'
@@ -34,7 +35,7 @@ const modelSchema = z.union([
 ])
 const targetSchema = z.union([
   text,
-  z.strictObject({ provider: text, model: text.optional(), weight, when: WHEN.optional() }),
+  z.strictObject({ provider: text, model: text.optional(), weight, when: WHEN.optional(), ...OVERRIDE }),
 ])
 
 export const providerSchema = z.strictObject({

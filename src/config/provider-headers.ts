@@ -7,9 +7,9 @@ import { type Problem, quote } from './problem.ts'
 
 type HeaderPlaceOf = (path: readonly PropertyKey[]) => { readonly name: string; readonly value: string }
 
-type Given = {
+export type HeadersPlace = {
   /** The path of the entry in the file. */
-  readonly path: readonly string[]
+  readonly path: readonly (string | number)[]
   readonly provider: Provider
   readonly placeOf: HeaderPlaceOf
 }
@@ -63,7 +63,7 @@ const nameProblem = (name: string, provider: Provider): Pick<Problem, 'found' | 
 /** The headers of every request, by name in lower case. */
 export const headersFrom = (
   entries: Readonly<Record<string, string>>,
-  { path, provider, placeOf }: Given,
+  { path, provider, placeOf }: HeadersPlace,
 ): { readonly headers: Readonly<Record<string, Secret>>; readonly problems: readonly Problem[] } => {
   const headers: Record<string, Secret> = {}
   const problems: Problem[] = []
@@ -90,7 +90,7 @@ export const headersFrom = (
 /** The client headers that are forwarded instead of the provider's own list, in lower case. */
 export const forwardedFrom = (
   entries: readonly string[],
-  { path, provider, placeOf }: Given,
+  { path, provider, placeOf }: HeadersPlace,
 ): { readonly names: readonly string[]; readonly problems: readonly Problem[] } => {
   const names = entries.map((name) => name.toLowerCase())
   const problems = names.flatMap((name, index): readonly Problem[] => {

@@ -79,6 +79,7 @@ export type SettingName = keyof GenerationSettings
 /** Levels of reasoning, the least first. */
 export const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const
 export type Effort = (typeof EFFORTS)[number]
+export const isEffort = (value: unknown): value is Effort => EFFORTS.some((level) => level === value)
 
 export type ToolChoice =
   | { readonly kind: 'auto' | 'none' | 'required' }

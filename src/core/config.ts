@@ -7,6 +7,7 @@ import type { Secret } from './secret.ts'
 import type { Settings, Strategy } from './settings.ts'
 import type { SignInSettings } from './sign-in.ts'
 import type { TargetCondition } from './target-condition.ts'
+import type { TargetOverride } from './target-override.ts'
 import type { TokenRule } from './token-rule.ts'
 
 /**
@@ -107,6 +108,8 @@ export type RouteTarget = {
   readonly weight: number
   /** What a request must be to reach the target; absent: anything. */
   readonly when?: TargetCondition
+  /** What is changed in requests to the target; absent: nothing. */
+  readonly override?: TargetOverride
 }
 
 /** Known facts about a model: from the catalogue, with the limits that the configuration file states. */

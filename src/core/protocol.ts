@@ -7,6 +7,7 @@ import type { HeaderLookup } from './headers.ts'
 import type { Json, JsonObject } from './json.ts'
 import type { SpendStanding } from './spend-standing.ts'
 import type { Stage } from './stage.ts'
+import type { OverrideName } from './target-override.ts'
 
 /**
  * One message of a stream: a server-sent event, a line or a binary message. `event`: its name, if it has one. `raw`: a
@@ -59,6 +60,9 @@ export type UpstreamProtocol = {
 
   /** Headers that every upstream of this format requires. */
   readonly headers?: { readonly [name: string]: string }
+
+  /** Requests of this format name beta features. */
+  readonly takesBetas?: true
 
   readonly encodeRequest: (request: ChatRequest, target: EncodeTarget) => Encoded
 
@@ -208,6 +212,8 @@ export type SameFormat = {
   readonly lowerOutput: (body: JsonObject, limit: number) => LoweredBody
   /** Paths in `body` of the list entries that `adaptRequest` removes, in order. Absent: it removes none. */
   readonly omittedEntries?: (body: JsonObject, target: EncodeTarget) => readonly string[]
+  /** The members of settings that operators may change for a target. Absent: none can be changed in a body of this format. */
+  readonly settings?: { readonly [name in OverrideName]?: SettingMember }
   /** Forwards the upstream's frames, without parts that the client did not request. */
   readonly passStream: (context: AnswerContext) => StreamWriter
   /**
@@ -220,6 +226,16 @@ export type SameFormat = {
    * parsed. Without this function, the text is forwarded unchanged.
    */
   readonly passAnswer?: (source: string, context: AnswerContext, body?: Json) => string
+}
+
+/**
+ * The member of a setting. `encode`: its value there, if that is not the canonical one; undefined: it has none. `isRequired`: a body
+ * without it is refused.
+ */
+export type SettingMember = {
+  readonly path: string
+  readonly encode?: (value: Json, body: JsonObject) => Json | undefined
+  readonly isRequired?: true
 }
 
 export type LoweredBody = { readonly body: JsonObject; readonly paths: readonly string[] }

@@ -3,6 +3,7 @@ import type { Instance, ProviderKey } from './provider.ts'
 import type { Strategy } from './settings.ts'
 import type { Skipped, SkippedTarget } from './skipped-target.ts'
 import type { TargetCondition } from './target-condition.ts'
+import type { TargetOverride } from './target-override.ts'
 
 /** A model of a provider instance that may serve a request. The key is chosen for each attempt. */
 export type Candidate = {
@@ -13,6 +14,8 @@ export type Candidate = {
   readonly weight: number
   /** What a request must be to reach it; absent: anything. Those of a plan are met. */
   readonly when?: TargetCondition
+  /** What is changed in requests to it; absent: nothing. */
+  readonly override?: TargetOverride
 }
 
 /** A candidate with a key: the target of one attempt. */

@@ -1,9 +1,11 @@
 /** Which requests and answers the response cache may use, and the text that identifies a request. */
+
 import type { CacheRules } from '../core/accounts.ts'
 import type { ChatEvent, ChatRequest, Part } from '../core/chat.ts'
 import { isItemReference } from '../core/item-reference.ts'
 import { isObject, type Json, type JsonObject, list, object } from '../core/json.ts'
 import type { ClientProtocol } from '../core/protocol.ts'
+import type { TargetOverride } from '../core/target-override.ts'
 import type { Trace } from '../core/trace.ts'
 import { canonicalJson, hasDuplicateMembers } from './idempotency-key.ts'
 import { hasEffects, TOOLS_BY_NAME } from './retry/retry-safety.ts'
@@ -127,7 +129,13 @@ export type CacheKeyParts = {
   /** Values of the headers that are forwarded; null: not sent. */
   readonly forwarded: readonly (string | null)[]
   /** The first target of the plan, and its address: the model name of the request may have several meanings. */
-  readonly target: { readonly provider: string; readonly model: string; readonly baseUrl: string }
+  readonly target: {
+    readonly provider: string
+    readonly model: string
+    readonly baseUrl: string
+    /** What the operator changes in the request. */
+    readonly override?: TargetOverride | undefined
+  }
   /** Of the guards that requests and answers pass. */
   readonly revisions: readonly string[]
 }
@@ -140,8 +148,9 @@ export const cacheKeyText = (
   { scope, style, facts, path, query, forwarded, target, revisions }: CacheKeyParts,
   body: JsonObject,
 ): string => {
-  const { provider, model, baseUrl } = target
-  const parts = [VERSION, scope, style, path, query, forwarded, provider, model, baseUrl, ...revisions]
+  const { provider, model, baseUrl, override } = target
+  const changes = override ? [canonicalJson({ ...override })] : []
+  const parts = [VERSION, scope, style, path, query, forwarded, provider, model, baseUrl, ...changes, ...revisions]
   return `${JSON.stringify(parts)}\n${canonicalJson(distinctive(body, facts))}`
 }
 

@@ -11,6 +11,7 @@ import type { AttemptCost, PricedUsage } from '../../policy/accounts/cost.ts'
 import { estimateOutput, owedOutput } from '../../policy/accounts/estimate.ts'
 import type { AccessTarget } from '../../policy/accounts/key-access.ts'
 import type { UnknownPrice } from '../../policy/accounts/price-book.ts'
+import { overriddenLimit, overriddenTier } from '../../policy/routing/override.ts'
 import type { AccountsState } from './accounts-state.ts'
 import type { Reservation } from './authority.ts'
 import type { BudgetCell } from './budget-counters.ts'
@@ -125,10 +126,11 @@ export const costsNothing = (
 export const planAttempt = (
   state: AccountsState,
   call: AccountedCall,
-  demand: CallDemand,
+  stated: CallDemand,
   { candidate, modelMaximum }: { readonly candidate: Candidate; readonly modelMaximum: number | undefined },
 ): (PlannedAttempt & { readonly estimated: Nano | null; readonly isUnpriced: boolean }) | Budget => {
   const { instance, model } = candidate
+  const demand = demandAt(candidate, stated)
   const { service: asked = {} } = demand
   const paying = payingCells(state, call, demand, { requested: demand.asked, provider: instance.id, model })
   const isPaid = 'id' in paying || paying.length > 0
@@ -147,6 +149,14 @@ export const planAttempt = (
   const isUnpriced = estimated === null && isHard && rule !== 'allow'
   const hold = { tokens: isFree(demand) ? 0 : estimate.input + output, cost: estimated ?? 0 }
   return { cells, estimate, modelMaximum, asked, unknownPrice, hold, at: state.world.date(), estimated, isUnpriced }
+}
+
+/** The demand at a target whose override changes the output limit or the service. */
+const demandAt = ({ override }: Candidate, demand: CallDemand): CallDemand => {
+  if (!override || demand.output !== 'text') return demand
+  const { requested, service } = demand
+  const serviceTier = overriddenTier(override, service?.serviceTier)
+  return { ...demand, requested: overriddenLimit(override, requested), service: { ...service, serviceTier } }
 }
 
 /** The output tokens of an answer that is not text. */
@@ -187,7 +197,8 @@ export const chargeOf = (
     if (demand.output !== 'text') return fixedOutput(demand)
     const isUnseen = isLeft && demand.isWhole === true
     const known = { reserved: estimate.output, isUnseen, maxOutput: state.rules().maxOutput }
-    return owedOutput({ requested: demand.requested, choices: demand.choices, modelMaximum }, known)
+    const { requested } = demandAt(target.candidate, demand)
+    return owedOutput({ requested, choices: demand.choices, modelMaximum }, known)
   }
   const { usage: counted, source: usageSource } = chargedUsage(isFree(demand) ? 'shared' : end, {
     reported: source?.usage() ?? undefined,

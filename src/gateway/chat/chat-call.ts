@@ -149,6 +149,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
       holdbackMs: inbound.request.stream ? this.#settings.stream.holdback : Number.POSITIVE_INFINITY,
       skipMalformedEvents: protocol.lenientEvents === true && choices?.passes !== false && isPlainText(inbound),
       settings: this.#settings,
+      override: target.candidate.override,
       client: this.#memoryOwner,
       bodies: this.#bodies ?? undefined,
       onHeaders: (headers) => health.load.recordQuota(target, headers),

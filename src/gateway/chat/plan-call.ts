@@ -8,6 +8,7 @@ import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.t
 import type { ClientProtocol } from '../../core/protocol.ts'
 import type { Plan } from '../../core/target.ts'
 import { chatBypass } from '../../policy/response-cache.ts'
+import { overriddenSettings } from '../../policy/routing/override.ts'
 import { chatShape } from '../../policy/routing/when.ts'
 import { type Eventual, whenKnown } from '../accounts/authority.ts'
 import { textDemand } from '../accounts/demand.ts'
@@ -172,13 +173,17 @@ const guardsOf = (
     reply: call,
     request: ownBody,
     revisions: revisionsOf(chosen),
-    bypass: (rules) => chatBypass({ ...ownBody, request, stored }, rules),
+    bypass: (rules) => chatBypass({ ...ownBody, request: asSentFirst(request, plan), stored }, rules),
   })
   const { statesCost } = protocol
   const isAsked = statesCost && request.stream && received.headers('x-headgate-metadata') === 'body'
   const cost = isAsked ? costGuard(statesCost, recorder.account) : null
   return cache || cost ? [...chosen, ...(cache ? [cache] : []), ...(cost ? [cost] : [])] : chosen
 }
+
+/** The request as the first target receives it. */
+const asSentFirst = (request: ChatRequest, { candidates: [first] }: Plan): ChatRequest =>
+  first?.override ? { ...request, settings: overriddenSettings(request.settings, first.override) } : request
 
 /** Null: the call has been answered. */
 const guarded = async (call: PlannedCall): Promise<PlannedCall | null> => {

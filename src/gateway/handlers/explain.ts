@@ -12,6 +12,7 @@ import type { ClientProtocol } from '../../core/protocol.ts'
 import type { ProviderKey } from '../../core/provider.ts'
 import type { Candidate, Target } from '../../core/target.ts'
 import { type Assumption, assumedConfig, assumedRefusal, NO_ASSUMPTION } from '../../policy/routing/assumption.ts'
+import { overrideText } from '../../policy/routing/override.ts'
 import { explainPlan as explained } from '../../policy/routing/plan.ts'
 import { draftEmbeddings } from '../../policy/routing/plan-embeddings.ts'
 import { chatShape, conditionText, plainShape } from '../../policy/routing/when.ts'
@@ -104,6 +105,7 @@ const explainText = (
   const demand = textDemand({ request, members, body: received.body, plan: plan.value })
   const detailsOf = (candidate: Candidate): JsonObject => ({
     ...(audience === 'operator' && candidate.when && { when: conditionText(candidate.when) }),
+    ...(audience === 'operator' && candidate.override && { override: overrideText(candidate.override) }),
     ...compatibility(gateway, inbound, candidate),
     cost_estimate: costOf(gateway, received, demand, candidate),
     keys: states(candidate),

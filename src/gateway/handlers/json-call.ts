@@ -96,6 +96,7 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
       allowEmptyText: true,
       skipMalformedEvents: false,
       settings: parts ? withRounds(settings, Math.ceil(parts.length / PARTS_IN_FLIGHT)) : settings,
+      override: target.candidate.override,
       client: memoryOwner,
       ...(recorder.bodies && { bodies: recorder.bodies }),
       onHeaders: (headers) => onHeaders(target, headers),

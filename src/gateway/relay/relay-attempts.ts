@@ -112,6 +112,7 @@ export class RelayAttempts implements AttemptSpec<PreparedRelay> {
       allowEmptyText: true,
       skipMalformedEvents: false,
       settings: row.body === 'multipart' ? withFile(settings) : settings,
+      override: target.candidate.override,
       client: received.memoryOwner,
       ...(recorder.bodies && { bodies: recorder.bodies }),
       onHeaders: (headers) => {

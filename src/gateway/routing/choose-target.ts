@@ -36,6 +36,9 @@ export type Selection<Ready> = {
   readonly skipped: readonly Skip[]
 }
 
+/** How often models were tried once more, in all and at a candidate. */
+export type Retried = { readonly all: number; readonly of: (candidate: Candidate) => number }
+
 /** A target that may be tried after a wait (ms). */
 export type DelayedTarget<Ready> = { readonly target: Target; readonly prepared: Ready; readonly wait: number }
 
@@ -124,15 +127,17 @@ export class TargetChooser<Ready extends Compatibility> {
 
   /**
    * The target to try again before a target of another model: the one that failed last, or one of the same model whose rate
-   * limit ends first. Null: the next target has the same model or is not known, or the failure is not temporary.
+   * limit ends first. Null: the next target has the same model or is not known, or the failure is not temporary. A target with a number
+   * of `retries` of its own is tried so often, whatever follows. `retried`: how often that happened, in all and at a candidate.
    */
-  chooseSameModel(): DelayedTarget<Ready> | null {
+  chooseSameModel(retried: Retried): DelayedTarget<Ready> | null {
     const { last, history } = this.#progress
     const { sameModelWait } = this.#settings.retry
     if (!last || history.final || sameModelWait === 0) return null
+    const { retries } = last.target.candidate.override ?? {}
+    if (retries === undefined ? retried.all > 0 : retried.of(last.target.candidate) >= retries) return null
     const retry = sameModelRetry(last.failure, sameModelWait, this.#deps.world.random)
-    const { value: next } = this.#available().next()
-    if (!retry || !next || isSameModel(next.candidate, last.target.candidate)) return null
+    if (!retry || (retries === undefined && !hasAnotherModel(this.#available(), last.target.candidate))) return null
     if (last.failure.kind === 'rate_limited')
       return this.#shortestRateLimit(sameModelWait, ({ candidate }) => isSameModel(candidate, last.target.candidate))
     const { health, world } = this.#deps
@@ -296,12 +301,18 @@ export class TargetChooser<Ready extends Compatibility> {
   /** The only target again, if its failure may be temporary and its circuit and key allow it now. */
   #sameTarget(skipped: readonly SkippedReason[]): DelayedTarget<Ready> | null {
     const { last, attempts } = this.#progress
-    if (!last || skipped.length > 0 || attempts !== 1) return null
+    if (!last || skipped.length > 0 || attempts !== 1 || last.target.candidate.override?.retries === 0) return null
     const { health, world } = this.#deps
     const retry = sameTargetRetry(last.failure, this.#context.deadline - world.now(), world.random)
     if (!retry || health.peek(last.target, this.#settings)) return null
     return { target: last.target, prepared: last.prepared, wait: retry.wait }
   }
+}
+
+/** Whether the first of these targets has another model than a candidate. */
+const hasAnotherModel = (targets: Iterable<Target>, candidate: Candidate): boolean => {
+  for (const next of targets) return !isSameModel(next.candidate, candidate)
+  return false
 }
 
 /** The selection at the lowest grade that allows a target, and that grade. */

@@ -2,6 +2,7 @@
  * Prepares the next attempt of a request in three steps: choose a target and reserve for it, encode the request, record the
  * attempt. Each returns the choice or why there is none; a step that does not wait returns no promise.
  */
+import type { Candidate } from '../../core/target.ts'
 import { lackOf, lackText } from '../../policy/accounts/data-policy.ts'
 import { type Eventual, whenKnown } from '../accounts/authority.ts'
 import type { AttemptPermit } from '../health/upstream-health.ts'
@@ -11,6 +12,7 @@ import {
   type Choice,
   type DelayedTarget,
   overBudget,
+  type Retried,
   type Selection,
   type Skip,
   type TargetChooser,
@@ -40,10 +42,10 @@ type RequestParts<Ready extends Compatibility> = {
   readonly progress: RoutingProgress<Ready>
 }
 
-export class NextAttempt<Ready extends Compatibility> {
+export class NextAttempt<Ready extends Compatibility> implements Retried {
   readonly #parts: RequestParts<Ready>
   readonly #skips: SkipNotes
-  #hasRetriedModel = false
+  readonly #retried: Candidate[] = []
   #hasWaited = false
 
   constructor(parts: RequestParts<Ready>) {
@@ -64,7 +66,7 @@ export class NextAttempt<Ready extends Compatibility> {
   #chooseOnce(isLast: boolean): Eventual<Chosen<Ready>> {
     const { chooser } = this.#parts
     // The last attempt belongs to the other model.
-    const again = isLast || this.#hasRetriedModel ? null : chooser.chooseSameModel()
+    const again = isLast ? null : chooser.chooseSameModel(this)
     if (again) return this.#sameModel(again)
     const reserving = this.chooseReserved(() => chooser.chooseNow())
     return reserving instanceof Promise
@@ -98,10 +100,18 @@ export class NextAttempt<Ready extends Compatibility> {
     })
   }
 
-  /** Waits for another attempt at the same model, once per request. */
+  get all(): number {
+    return this.#retried.length
+  }
+
+  of(candidate: Candidate): number {
+    return this.#retried.filter((one) => one === candidate).length
+  }
+
+  /** Waits for another attempt at the same model: once per request, or as often as the target has it. */
   async #sameModel(delayed: DelayedTarget<Ready>): Promise<Chosen<Ready>> {
     const { chooser } = this.#parts
-    this.#hasRetriedModel = true
+    this.#retried.push(delayed.target.candidate)
     if (!chooser.mayRepeat(delayed.target)) return CHOOSE_AGAIN
     const choice = await this.#admit(delayed, () => chooser.admitAgain(delayed.target))
     return choice ? this.#unlessStopped(choice) : CHOOSE_AGAIN

@@ -137,7 +137,7 @@ const rulesFor = ({ client }: IncomingRequest, { routes }: Config, { route }: Pl
 const keyOf = (
   { received, config, style, facts, request, revisions }: CacheableCall,
   rules: CacheRules,
-  { instance, model }: Candidate,
+  { instance, model, override }: Candidate,
 ): string =>
   cacheKeyText(
     {
@@ -147,7 +147,7 @@ const keyOf = (
       path: received.path,
       query: received.query,
       forwarded: forwardedValues(config, received.headers),
-      target: { provider: instance.id, model, baseUrl: instance.baseUrl },
+      target: { provider: instance.id, model, baseUrl: instance.baseUrl, override },
       revisions,
     },
     request.body,

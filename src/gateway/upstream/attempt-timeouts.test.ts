@@ -79,7 +79,7 @@ test('attempt timeouts: of several expired timeouts the first in order is return
 
 test('attempt timeouts: the end of the holdback and of the grace period are no failures', () => {
   const kinds = (['response', 'firstContent', 'holdback', 'bodyEnd', 'idle', 'contentIdle'] as const).map(
-    (timeout) => timeoutFailure(timeout, rules.settings)?.kind,
+    (timeout) => timeoutFailure(timeout, rules)?.kind,
   )
   assert.deepEqual(kinds, ['timeout', 'no_first_content', undefined, undefined, 'stalled', 'stalled'])
 })

@@ -42,16 +42,20 @@ export type TimeoutRules = {
   readonly stream: boolean
   /** ms for which content is held back before the choice of target is final. `Infinity`: until the answer is complete. */
   readonly holdbackMs: number
+  /** ms for the whole attempt; undefined: only the request has a limit. */
+  readonly attemptMs?: number | undefined
 }
 
 /**
- * What an attempt waits for: the upstream's first response, its first content, the end of the holdback, the end of the body
+ * What an attempt waits for: its end, the upstream's first response, its first content, the end of the holdback, the end of the body
  * after the answer, the next byte, and the next content.
  */
-export type AttemptTimeout = 'response' | 'firstContent' | 'holdback' | 'bodyEnd' | 'idle' | 'contentIdle'
+export type AttemptTimeout = 'attempt' | 'response' | 'firstContent' | 'holdback' | 'bodyEnd' | 'idle' | 'contentIdle'
 
 /** In the order in which they are handled if several have expired. */
-const TIMEOUTS: readonly AttemptTimeout[] = ['response', 'firstContent', 'holdback', 'bodyEnd', 'idle', 'contentIdle']
+const TIMEOUTS: readonly AttemptTimeout[] = [
+  ...(['response', 'firstContent', 'holdback', 'bodyEnd', 'idle', 'contentIdle', 'attempt'] as const),
+]
 
 /**
  * How long (ms) an upstream call stays open after its answer has finished. If the body ends in time, the connection can be
@@ -82,10 +86,12 @@ const NOT_RUNNING = { expired: null, deadline: NEVER } as const
 const deadlineOf = (timeout: AttemptTimeout, state: AttemptState, rules: TimeoutRules): number => {
   const { firstContentAt, finishedAt, isPaused } = state
   if (state.isOver || finishedAt !== null) return timeout === 'bodyEnd' ? bodyEndDeadline(state) : NEVER
-  const { settings, stream, holdbackMs } = rules
+  const { settings, stream, holdbackMs, attemptMs = 0 } = rules
   // A pause of this process is not silence of the upstream.
   const isReading = !isPaused && !state.isReadingStopped
   switch (timeout) {
+    case 'attempt':
+      return after(state.startedAt, attemptMs)
     case 'response':
       return state.hasResponded ? NEVER : after(state.startedAt, settings.circuit.timeout)
     case 'firstContent':
@@ -116,9 +122,11 @@ const after = (start: number, ms: number): number => (ms > 0 ? start + ms : NEVE
 /** The failure of an attempt by a timeout. Null: the timeout ends a phase, and is no failure. */
 export const timeoutFailure = (
   timeout: AttemptTimeout,
-  { circuit, timeout: limits }: TimeoutRules['settings'],
+  { settings: { circuit, timeout: limits }, attemptMs }: Pick<TimeoutRules, 'settings' | 'attemptMs'>,
 ): Failure | null => {
   switch (timeout) {
+    case 'attempt':
+      return fail('timeout', `no complete answer within ${attemptMs} ms`)
     case 'response':
       return fail('timeout', `no response within ${circuit.timeout} ms`)
     case 'firstContent':

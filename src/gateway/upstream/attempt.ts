@@ -13,12 +13,14 @@ import type { Secret } from '../../core/secret.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { SharedTimer, TimerClient } from '../../core/shared-timer.ts'
 import type { Sink } from '../../core/stage.ts'
+import type { TargetOverride } from '../../core/target-override.ts'
 import type { OngoingCall, World } from '../../core/world.ts'
+import { overriddenTimeouts } from '../../policy/routing/override.ts'
 import type { OutputSample } from '../accounts/token-usage.ts'
 import type { AnswerFacts } from './answer-facts.ts'
 import { type AnswerInput, AnswerReceiver, type ReceiverListener } from './answer-receiver.ts'
 import { AttemptClock, type ClockListener } from './attempt-clock.ts'
-import { type AttemptTimeout, timeoutFailure } from './attempt-timeouts.ts'
+import { type AttemptTimeout, type TimeoutRules, timeoutFailure } from './attempt-timeouts.ts'
 import { redactKey, redactSecrets } from './redact.ts'
 
 /** The request of an attempt, and how to read its answer. */
@@ -43,6 +45,8 @@ export type AttemptInput = AnswerInput & {
   /** The answer has no text, so an answer without text is not a failure. */
   readonly allowEmptyText?: true | undefined
   readonly settings: Settings
+  /** What the operator changes for this target: timeouts and headers. */
+  readonly override?: TargetOverride | undefined
   /** The client whose share of memory the answer counts against. */
   readonly client?: string | undefined
   /** Records the bodies. */
@@ -97,7 +101,8 @@ type AttemptDeps = {
 }
 
 /** The parts of the input that are needed after the call has begun. */
-type AttemptTerms = Pick<AttemptInput, 'holdbackMs' | 'key' | 'secrets' | 'settings' | 'stream' | 'allowEmptyText'>
+type AttemptTerms = Pick<AttemptInput, 'holdbackMs' | 'key' | 'secrets' | 'settings' | 'stream' | 'allowEmptyText'> &
+  Pick<TimeoutRules, 'attemptMs'>
 
 /** Implements its own answer stream: an open stream consists of few objects and does not hold the request. */
 export class Attempt implements AnswerStream, ClockListener, ReceiverListener {
@@ -234,7 +239,7 @@ export class Attempt implements AnswerStream, ClockListener, ReceiverListener {
   }
 
   onTimeout(timeout: AttemptTimeout): void {
-    const failure = timeoutFailure(timeout, this.#terms.settings)
+    const failure = timeoutFailure(timeout, this.#terms)
     if (failure) this.onAnswerEnd(failure)
     else if (timeout === 'holdback') this.#open({ ok: true, answerStream: this })
     else if (this.#clock.isLingering) this.#closeCall()
@@ -263,14 +268,17 @@ export class Attempt implements AnswerStream, ClockListener, ReceiverListener {
 }
 
 const termsOf = (input: AttemptInput): AttemptTerms => {
-  const { holdbackMs, key, secrets, settings, stream, allowEmptyText } = input
-  return { holdbackMs, key, secrets, settings, stream, allowEmptyText }
+  const { holdbackMs, key, secrets, settings: all, stream, allowEmptyText, override } = input
+  const settings = overriddenTimeouts(all, override)
+  return { holdbackMs, key, secrets, settings, stream, allowEmptyText, attemptMs: override?.timeout?.request }
 }
 
 const keptOf = ({ url, headers, body, key }: AttemptInput): KeptAttempt => ({ url, headers, body, secret: key.secret })
 
 const callOf = (input: AttemptInput): Parameters<World['dial']>[0] => {
-  const { url, headers, traced, body, identity, once, client, settings, holdbackMs } = input
+  const { url, traced, body, identity, once, client, settings, holdbackMs } = input
+  const own = input.override?.headers
+  const headers = own ? { ...input.headers, ...own } : input.headers
   return {
     method: 'POST',
     url,

@@ -1,13 +1,14 @@
 /** Builds the request for one candidate: protocol, URL, body and headers, and the members that it cannot carry. */
 
 import type { SentBetas } from '../../core/betas.ts'
-import type { ChatRequest, UpstreamProtocolName } from '../../core/chat.ts'
+import type { ChatRequest, GenerationSettings, UpstreamProtocolName } from '../../core/chat.ts'
 import type { ModelFacts } from '../../core/config.ts'
 import type { EncodedText } from '../../core/encoded-text.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import { type Json, type JsonObject, list, object } from '../../core/json.ts'
 import { rewrite, type Span } from '../../core/json-text.ts'
 import { isLarge, rewriteLarge, writeLarge } from '../../core/large-write.ts'
+import { mergePatch } from '../../core/merge-patch.ts'
 import { pathSegment } from '../../core/path-segment.ts'
 import type { ClientProtocol, EncodeTarget, Loss, SameFormat, UpstreamProtocol } from '../../core/protocol.ts'
 import type {
@@ -21,11 +22,13 @@ import type {
 } from '../../core/provider.ts'
 import { PIECE, type Steps } from '../../core/steps.ts'
 import type { Candidate } from '../../core/target.ts'
+import type { TargetOverride } from '../../core/target-override.ts'
 import { isPolicyOnly, withoutPolicyMembers } from '../../policy/accounts/data-policy.ts'
 import { BETA_HEADER, betasIn, withBetas } from '../../policy/routing/betas.ts'
 import { type Doubt, doubts } from '../../policy/routing/capabilities.ts'
 import { protocolsInOrder } from '../../policy/routing/choose-protocol.ts'
 import { fittingOutput } from '../../policy/routing/output-room.ts'
+import { overriddenBetas, overriddenSettings } from '../../policy/routing/override.ts'
 import { sse } from '../../protocols/framing/sse.ts'
 import { protocolOf } from '../../protocols/index.ts'
 import { withoutKeeping } from '../../protocols/openai-responses/encode-request.ts'
@@ -37,6 +40,7 @@ import { translatedLimits } from '../../protocols/shared/limits.ts'
 import { withPairedCalls } from '../../protocols/shared/paired-calls.ts'
 import { clientHeadersFor, withheldHeaders } from './client-headers.ts'
 import { LateBody } from './late-body.ts'
+import { bodyWithSettings } from './override-body.ts'
 
 /** The client's request, parsed once. */
 export type InboundRequest = {
@@ -70,6 +74,8 @@ export type InboundRequest = {
   readonly asStream?: true
   /** Each choice of the answer passes the stages of guards, so its events are needed. */
   readonly hasGuardedAnswer?: true
+  /** The operator changes the request for this target: the settings of `request` differ from these of the client. */
+  readonly overridden?: { readonly before: GenerationSettings } & Pick<TargetOverride, 'extra' | 'betas'>
   /** The last message is the beginning of the answer. Only targets that support prefill can continue it. */
   readonly continues?: true
 }
@@ -124,11 +130,12 @@ export const isCompatible = ({ unfit, droppable, doubts }: Compatibility): boole
  * other carries the whole request. `lacking`: protocols found unsupported. Null: no protocol is possible.
  */
 export const prepareRequest = (
-  inbound: InboundRequest,
+  received: InboundRequest,
   candidate: Candidate,
   facts: ModelFacts | undefined,
   lacking?: ReadonlySet<UpstreamProtocolName>,
 ): OutboundRequest | null => {
+  const inbound = candidate.override ? withOverride(received, candidate.override) : received
   const { clientPath = (path) => path } = inbound
   const found = doubts(inbound.request, facts, inbound.source.text.length)
   const atClientPaths = found.length === 0 ? found : found.map(({ at, lacks }) => ({ at: clientPath(at), lacks }))
@@ -144,6 +151,13 @@ export const prepareRequest = (
     if (!best || (best.unfit.length > 0 && made.unfit.length === 0)) best = made
   }
   return best
+}
+
+const withOverride = (inbound: InboundRequest, override: TargetOverride): InboundRequest => {
+  const { request } = inbound
+  const settings = overriddenSettings(request.settings, override)
+  const overridden = { ...override, before: request.settings }
+  return { ...inbound, request: { ...request, settings }, overridden }
 }
 
 const prepareAs = (
@@ -195,7 +209,8 @@ const prepareAs = (
 
   const same = inbound.reencode ? undefined : sameFormat(inbound.protocol, protocol)
   if (same) {
-    const asked = inbound.asStream ? { ...inbound.body, stream: true } : inbound.body
+    const own = inbound.overridden ? overriddenBody(inbound, same, recordLoss) : inbound.body
+    const asked = inbound.asStream ? { ...own, stream: true } : own
     const { body: original, paths } =
       lowered === undefined ? { body: asked, paths: [] } : same.lowerOutput(asked, lowered)
     for (const path of paths) recordLoss(path)
@@ -229,6 +244,8 @@ const prepareAs = (
   const encoded = protocol.encodeRequest(marked.request, target)
   const { body: fitting, betas } = adjust(encoded.body)
   const after = inbound.continues ? (instance.provider.supportsPrefill?.body?.(fitting) ?? fitting) : fitting
+  // Its members are those of another format.
+  if (inbound.overridden?.extra) recordLoss('extra')
   const atClientPaths = bodyLosses.map((loss) => ({ ...loss, path: clientPathOf(loss.path, encoded.from) }))
   const removed = (inbound.reencode?.without ?? []).map((path) => ({ path, essential: false }))
   const outputLosses = lowered === undefined ? NONE : pathOfOutputLimit(request)
@@ -277,13 +294,30 @@ const adjusted = (
   const fitted = version === undefined ? changed : { ...changed, anthropic_version: version }
   const { refused } = inbound
   const known = refused ? withoutRefusedPaths(fitted, refused, recordLoss) : fitted
-  if (!rules) return { body: known }
+  const client = isTranslated ? NO_PATHS : betasIn(inbound.headers(BETA_HEADER))
+  const changes = protocolOf(wire).takesBetas ? inbound.overridden?.betas : undefined
+  const wanted = changes ? overriddenBetas(client, changes) : client
+  if (!rules)
+    return changes ? { body: known, betas: { sent: wanted, needed: NO_PATHS, inHeader: true } } : { body: known }
   const made = withBetas(known, rules, {
-    wanted: isTranslated ? NO_PATHS : betasIn(inbound.headers(BETA_HEADER)),
+    wanted,
     isRefused: (beta) => refused?.(BETA_HEADER, beta) === true,
     onLoss: recordLoss,
   })
   return { body: made.body, betas: { ...made.betas, inHeader: rules.in === 'header' } }
+}
+
+/** The body of a request in the target's own format, with the settings and members of the override. */
+const overriddenBody = (
+  { body, request, overridden }: InboundRequest,
+  same: SameFormat,
+  recordLoss: (path: string) => void,
+): JsonObject => {
+  if (!overridden) return body
+  const { before, extra } = overridden
+  const changed = bodyWithSettings(body, { before, after: request.settings }, same)
+  for (const path of changed.lost) recordLoss(path)
+  return extra ? mergePatch(changed.body, extra) : changed.body
 }
 
 /** The output limit to request instead of the client's, where that does not fit. */

@@ -259,8 +259,8 @@ export const candidate = (instance: Instance, model: string, because: string, we
 /** Builds a candidate for a target of a route. */
 export const routeCandidate = (
   place: Pick<Candidate, 'instance' | 'model' | 'because'>,
-  { weight, when }: RouteTarget,
-): Candidate => ({ ...place, weight, ...(when && { when }) })
+  { weight, when, override }: RouteTarget,
+): Candidate => ({ ...place, weight, ...(when && { when }), ...(override && { override }) })
 
 const usualModel = (input: PlanInput, instance: Instance): string => defaultModel(input, instance) ?? input.model
 

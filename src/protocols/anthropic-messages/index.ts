@@ -16,6 +16,7 @@ import { encodeStream } from './encode-stream.ts'
 import { decodeFailure, encodeFailure } from './errors.ts'
 import { toolName } from './ids.ts'
 import { passStream } from './pass-stream.ts'
+import { settings } from './settings.ts'
 import { spend } from './spend.ts'
 
 /** Anthropic's Messages API. */
@@ -25,9 +26,10 @@ export const anthropicMessages: Protocol = {
   cacheMark: 'cache_control',
   path: '/messages',
   headers: { 'anthropic-version': '2023-06-01' },
+  takesBetas: true,
   decodeRequest,
   encodeRequest,
-  passing: { adaptRequest, lowerOutput, omittedEntries: omittedBlocks, passStream, assembleAnswer },
+  passing: { adaptRequest, lowerOutput, settings, omittedEntries: omittedBlocks, passStream, assembleAnswer },
   restore: toolRestorer(toolName),
   decodeAnswer,
   encodeAnswer,

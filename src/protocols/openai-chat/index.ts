@@ -1,6 +1,7 @@
-import type { Protocol } from '../../core/protocol.ts'
+import type { Protocol, SameFormat } from '../../core/protocol.ts'
 import { decodeOpenaiFailure, encodeOpenaiFailure } from '../errors/openai-error.ts'
 import { splitList } from '../shared/choices.ts'
+import { commonSettings } from '../shared/common-settings.ts'
 import { lowerMembers } from '../shared/lower-output.ts'
 import { openaiRateLimits } from '../shared/rate-limit-names.ts'
 import { toolRestorer } from '../shared/restore-tool-names.ts'
@@ -17,6 +18,17 @@ import { passAnswer } from './pass-answer.ts'
 import { passStream } from './pass-stream.ts'
 import { statesCost } from './states-cost.ts'
 
+const SETTINGS: NonNullable<SameFormat['settings']> = {
+  ...commonSettings,
+  // Compatible servers take it; what a provider does not accept is left out.
+  topK: { path: 'top_k' },
+  maxOutputTokens: { path: 'max_completion_tokens' },
+  stop: { path: 'stop' },
+  seed: { path: 'seed' },
+  effort: { path: 'reasoning_effort' },
+  verbosity: { path: 'verbosity' },
+}
+
 /** OpenAI's chat completions, and compatible servers. */
 export const openaiChat: Protocol = {
   name: 'openai-chat',
@@ -28,6 +40,7 @@ export const openaiChat: Protocol = {
   passing: {
     adaptRequest,
     lowerOutput: lowerMembers('max_completion_tokens', 'max_tokens'),
+    settings: SETTINGS,
     passStream,
     assembleAnswer,
     passAnswer,

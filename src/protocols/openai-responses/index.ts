@@ -1,5 +1,6 @@
-import type { Protocol, TokenCounting } from '../../core/protocol.ts'
+import type { Protocol, SameFormat, TokenCounting } from '../../core/protocol.ts'
 import { decodeOpenaiFailure, encodeOpenaiFailure } from '../errors/openai-error.ts'
+import { commonSettings } from '../shared/common-settings.ts'
 import { lowerMembers } from '../shared/lower-output.ts'
 import { openaiRateLimits } from '../shared/rate-limit-names.ts'
 import { toolRestorer } from '../shared/restore-tool-names.ts'
@@ -15,6 +16,13 @@ import { encodeStream } from './encode-stream.ts'
 import { passAnswer, passStream } from './pass-stream.ts'
 import { statesCost } from './states-cost.ts'
 
+const SETTINGS: NonNullable<SameFormat['settings']> = {
+  ...commonSettings,
+  maxOutputTokens: { path: 'max_output_tokens' },
+  effort: { path: 'reasoning.effort' },
+  verbosity: { path: 'text.verbosity' },
+}
+
 /** OpenAI's Responses API and Open Responses, which is based on it. */
 export const openaiResponses: Protocol & { readonly counting: TokenCounting } = {
   name: 'openai-responses',
@@ -27,6 +35,7 @@ export const openaiResponses: Protocol & { readonly counting: TokenCounting } = 
   passing: {
     adaptRequest,
     lowerOutput: lowerMembers('max_output_tokens'),
+    settings: SETTINGS,
     omittedEntries: omittedItems,
     passStream,
     assembleAnswer,

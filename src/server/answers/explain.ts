@@ -8,6 +8,7 @@ const plannedTarget = z.looseObject({
   model: z.string(),
   because: z.string(),
   when: z.string().optional().describe('The condition of the target, which the request meets'),
+  override: z.string().optional().describe('What is changed in requests to the target'),
   share: z.number().optional().describe('Of the requests for which it is first, if requests choose at random'),
   fit: z.boolean().optional().describe('Whether it supports everything the request requires'),
   keys: z

@@ -58,6 +58,7 @@ const Plan = ({ plan }: { readonly plan: ShownPlan }) => {
             <span class="routes-why">
               <Why target={target} isFirst={target === first} />
               <span class="small dim">{target.because}</span>
+              {target.override !== undefined && <span class="small dim">{target.override}</span>}
               {target.when !== undefined && <span class="small dim">{texts.when(target.when)}</span>}
             </span>
           </li>

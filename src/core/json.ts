@@ -24,6 +24,12 @@ export const sourceOf = (value: unknown): string | undefined => {
   return (value as { rawJSON: string }).rawJSON
 }
 
+/** The digits of an integer that has six or more, such as that of a card. Undefined for other values. */
+export const digitsOf = (value: unknown): string | undefined => {
+  const digits = typeof value === 'number' ? String(value) : sourceOf(value)
+  return digits !== undefined && /^\d{6,64}$/.test(digits) ? digits : undefined
+}
+
 /** Minimum number of consecutive digits that a double may not represent. */
 const MANY = 16
 

@@ -140,6 +140,18 @@ test('answers: with tools, arguments are masked and remain JSON', () => {
   assertAtEveryCut([{ ...RULE, tools: true }], CALL, cut, { text: '{"to":"[EMAIL]","no' })
 })
 
+test('answers: integers in arguments are read as their digits', () => {
+  const pieces = ['{"card":41111', '11111111111,"long":6304000000000000000,"n":4111}']
+  const source = pieces.join('')
+  const counted = through([RULE], answer(CALL, pieces))
+  assert.deepEqual([counted.text, counted.verdicts[0]?.counts], [source, { CARD: 2 }])
+  assert.equal(
+    through([{ ...RULE, tools: true }], answer(CALL, pieces)).text,
+    '{"card":"[CARD]","long":"[CARD]","n":4111}',
+  )
+  assert.equal(through([{ ...RULE, action: 'block' }], answer(CALL, pieces)).text, '')
+})
+
 test('answers: a block releases no arguments with what it found', () => {
   const words: GuardRule = { ...RULE, name: 'no', kinds: [], words: ['nightjar'], action: 'block' }
   assertAtEveryCut([words], CALL, ARGUMENTS, { text: '' })

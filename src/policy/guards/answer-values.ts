@@ -1,6 +1,6 @@
 /** Changes the texts of an answer that are not its own text: citations, and values of JSON. */
 import type { Citation } from '../../core/chat.ts'
-import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
+import { digitsOf, isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 
 /** `json`: the text is within a string of JSON. */
 export type TextForm = 'plain' | 'json'
@@ -10,7 +10,7 @@ export type AnswerChange = {
   readonly text: (text: string, form: TextForm) => string
   /** An offset in the text of the block. */
   readonly offset: (offset: number) => number
-  /** The client has chosen the names of members, so that each string is a text and no number an offset. */
+  /** The client has chosen the names of members, so that each string is a text, as are the digits of an integer, and no number is an offset. */
   readonly isFree?: true
 }
 
@@ -62,7 +62,11 @@ export const changedValue = (value: Json, change: AnswerChange, name = ''): Json
   const { isFree } = change
   if (typeof value === 'string')
     return !isFree && SEALED.test(name) ? value : change.text(value, name === 'arguments' ? 'json' : 'plain')
-  if (typeof value === 'number') return !isFree && OFFSET.test(name) ? change.offset(value) : value
+  if (isFree) {
+    const digits = digitsOf(value)
+    const after = digits === undefined ? digits : change.text(digits, 'plain')
+    if (after !== digits && after !== undefined) return after
+  } else if (typeof value === 'number') return OFFSET.test(name) ? change.offset(value) : value
   if (isList(value)) return value.map((item) => changedValue(item, change, name))
   return isObject(value) ? changedObject(value, change) : value
 }

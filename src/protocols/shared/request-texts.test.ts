@@ -233,6 +233,42 @@ test('request texts: changed arguments keep their digits and their other values'
   })
 })
 
+test('request texts: integers in arguments are read as their digits, and one that changes becomes a text', () => {
+  const source =
+    '{"card":4111111111111111,"long":6304000000000000000,"all":[4111111111111111,12345,-1234567,1234567.5]}'
+  const found: string[] = []
+  const after = changedTexts(
+    {
+      temperature: 1234567,
+      messages: [{ role: 'assistant', tool_calls: [{ type: 'function', function: { name: 'f', arguments: source } }] }],
+      input: [{ type: 'tool_use', name: 'f', input: { card: 4111111111111111, n: 1 } }],
+    },
+    ({ text }) => {
+      found.push(text)
+      return text === '4111111111111111' ? '[CARD_A]' : text
+    },
+  )
+  assert.deepEqual(found.sort(), [...Array.from({ length: 3 }, () => '4111111111111111'), '6304000000000000000'])
+  assert.deepEqual(JSON.parse(JSON.stringify(after)), {
+    temperature: 1234567,
+    messages: [
+      {
+        role: 'assistant',
+        tool_calls: [
+          {
+            type: 'function',
+            function: {
+              name: 'f',
+              arguments: '{"card":"[CARD_A]","long":6304000000000000000,"all":["[CARD_A]",12345,-1234567,1234567.5]}',
+            },
+          },
+        ],
+      },
+    ],
+    input: [{ type: 'tool_use', name: 'f', input: { card: '[CARD_A]', n: 1 } }],
+  })
+})
+
 test('request texts: a member named __proto__ keeps its place', () => {
   const body = parseObject('{"input":[{"type":"function_call","arguments":"{\\"__proto__\\":\\"a\\"}"}]}') ?? {}
   assert.match(JSON.stringify(changedTexts(body, () => 'z')), /__proto__\\":\\"z/)

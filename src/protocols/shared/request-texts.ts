@@ -3,7 +3,7 @@
  * is not known to be something else is a text. So a format's own parts, and those that clients mix, are read too.
  */
 import type { RequestText } from '../../core/guard.ts'
-import { isList, isObject, type Json, type JsonObject, readJson, text } from '../../core/json.ts'
+import { digitsOf, isList, isObject, type Json, type JsonObject, readJson, text } from '../../core/json.ts'
 import { exceedsDepth, MAX_DEPTH } from './tool-arguments.ts'
 
 /** Returns the text that replaces this one, or the same. */
@@ -40,13 +40,21 @@ const placeOf = (member: string, change: ChangeText): TextPlace => ({
 const changed = (value: Json, name: string, place: TextPlace): Json => {
   if (typeof value === 'string') return changedText(value, place)
   if (isList(value)) return mappedList(value, (item) => changed(item, name, place))
-  if (!isObject(value)) return value
+  if (!isObject(value)) return place.kind === 'arguments' ? changedDigits(value, place) : value
   if (place.free) return mappedMembers(value, (member, key) => changed(member, key, place))
   if (place.kind === 'tools') return mappedMembers(value, (member, key) => changedDeclaration(member, key, place))
   if (isSigned(value)) return value
   const kind = isResult(value) ? 'result' : place.kind
   const inside = { ...place, kind, role: text(value.role) ?? place.role }
   return mappedMembers(value, (member, key) => changedMember(value, member, key, inside))
+}
+
+/** An integer in arguments is read as its digits. One that changes becomes a text, since a mask is no number. */
+const changedDigits = (value: Json, place: TextPlace): Json => {
+  const digits = digitsOf(value)
+  if (digits === undefined) return value
+  const after = changedText(digits, place)
+  return after === digits ? value : after
 }
 
 /** Reasoning whose signature is valid for its text only. Other parts with such members are no reasoning. */

@@ -53,7 +53,7 @@ describe('cloud paths', () => {
     ANTHROPIC_BASE_URL: upstream.url,
     ANTHROPIC_MODELS: DATED,
     KEEP_ALIVE_INTERVAL: '300',
-    CIRCUIT_CONSECUTIVE_FAILURES: '100',
+    CIRCUIT_MIN_REQUESTS: '100',
   })
   before(async () => {
     upstream = await startUpstream(usual)

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { defaultSettings } from '../../../test/support/settings.ts'
 import type { Catalogue, Config } from '../../core/config.ts'
 import type { Instance, Provider } from '../../core/provider.ts'
-import { isListedModel, modelAt, routeNamed } from './models.ts'
+import { firstKnown, isListedModel, modelAt, routeNamed } from './models.ts'
 
 const provider: Provider = {
   name: 'openai',
@@ -58,6 +58,19 @@ for (const [written, name] of [
 ] as const)
   test(`models: ${JSON.stringify(written)} is sent as ${name}`, () =>
     assert.equal(modelAt(sources, instance, written), name))
+
+const withForm: Config = { ...config, instances: [{ ...instance, speaks: [{ protocol: 'gemini', models: /^own\./ }] }] }
+for (const [names, known] of [
+  [['x', 'configured', 'fast'], 'fast'],
+  [['x', 'configured'], 'configured'],
+  [['x', 'east/y'], 'east/y'],
+  [['x', 'own.y', 'z'], 'own.y'],
+  [['gpt-x-2031-01-01', 'gpt-x'], 'gpt-x'],
+  [['x', 'y'], 'x'],
+  [[], ''],
+] as const)
+  test(`models: of ${names.join(', ') || 'no names'} the known one is ${known}`, () =>
+    assert.equal(firstKnown({ ...sources, config: withForm }, names), known))
 
 test('models: of two names that differ only in case, the one as written is sent', () => {
   const both = { ...instance, models: ['Model-A', 'model-a', 'MODEL-A'] }

@@ -2,15 +2,15 @@
 import { toBase64 } from '../../core/base64.ts'
 import { isObject, list, object, readJson, text } from '../../core/json.ts'
 import type { Stage } from '../../core/stage.ts'
-import { writeEventMessage } from '../framing/event-stream.ts'
+import { eventHeaders, writeEventMessage } from '../framing/event-stream.ts'
 import { sseFrames } from '../framing/sse.ts'
 
-const CHUNK = { ':event-type': 'chunk', ':content-type': 'application/json', ':message-type': 'event' }
-const EXCEPTION = {
+const CHUNK = eventHeaders({ ':event-type': 'chunk', ':content-type': 'application/json', ':message-type': 'event' })
+const EXCEPTION = eventHeaders({
   ':exception-type': 'modelStreamErrorException',
   ':content-type': 'application/json',
   ':message-type': 'exception',
-}
+})
 
 /** Converts the server-sent events of a messages stream. Comments are dropped, an error is an exception. */
 export const chunksOfEvents = (): Stage<string, Uint8Array> => {

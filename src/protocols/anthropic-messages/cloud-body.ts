@@ -13,18 +13,35 @@ export type PlainBody = { readonly text: string; readonly betas: readonly string
  * later. `head`: the members in front, as JSON without braces.
  */
 export const ownBody = (text: string, head: string): PlainBody => {
+  const unchanged = { text, betas: [], version: null }
   const surveyed = survey(text, DEEPEST)
-  if (!surveyed.ok || !text.trimStart().startsWith('{')) return { text, betas: [], version: null }
+  if (!surveyed.ok) return unchanged
   const kept: string[] = []
   const moved: { [key: string]: Json | undefined } = {}
-  for (const { key, start, value, end } of surveyed.members)
-    if (!REPLACED.has(key)) kept.push(text.slice(start, end))
-    else moved[key] = readJson(text.slice(value, end))
+  /** The text between members, which the survey does not check. */
+  let between = ''
+  let last = 0
+  for (const { key, start, value, end } of surveyed.members) {
+    between += text.slice(last, start)
+    last = end
+    if (!REPLACED.has(key)) {
+      kept.push(text.slice(start, end))
+      continue
+    }
+    moved[key] = readJson(text.slice(value, end))
+    if (moved[key] === undefined) return unchanged
+  }
+  const outside = between + text.slice(last)
+  const commas = Math.max(0, surveyed.members.length - 1)
+  if (!OUTSIDE.test(outside) || outside.split(',').length - 1 !== commas) return unchanged
   const { anthropic_beta: listed, anthropic_version: version } = moved
   const betas = isList(listed) ? listed.filter((beta) => typeof beta === 'string') : []
   const isOwn = typeof version === 'string' && /^20\d\d-\d\d-\d\d$/.test(version)
   return { text: `{${[head, ...kept].join(',')}}`, betas, version: isOwn ? version : null }
 }
+
+/** What is outside of the members of an object. */
+const OUTSIDE = /^\s*\{[\s,]*\}\s*$/
 
 /** The members of a call with its model in the path. */
 export const headOf = (model: string, stream: boolean): string =>

@@ -80,27 +80,25 @@ export const eventFrames = (limit: number): Stage<Uint8Array, Frame> => {
 /** The framing of Bedrock's streams. */
 export const eventStream: Framing = { mediaType: 'application/vnd.amazon.eventstream', frames: eventFrames }
 
-/** Writes a message with text headers; `headers` in the order in which they are written. Each at most 64 KiB, names 255 bytes. */
-export const writeEventMessage = (headers: Readonly<Record<string, string>>, payload: string): Uint8Array => {
-  const parts = Object.entries(headers).map(([name, value]) => [encoder.encode(name), encoder.encode(value)] as const)
-  const headerLength = parts.reduce((sum, [name, value]) => sum + name.length + value.length + 4, 0)
+/** The bytes of text headers, in this order. Names have at most 255 bytes, values 64 KiB. */
+export const eventHeaders = (headers: Readonly<Record<string, string>>): Uint8Array => {
+  const parts = Object.entries(headers).flatMap(([name, value]) => {
+    const [key, content] = [encoder.encode(name), encoder.encode(value)]
+    return [key.length, ...key, TEXT, content.length >> 8, content.length & 0xff, ...content]
+  })
+  return Uint8Array.from(parts)
+}
+
+/** Writes a message. `headers`: as of `eventHeaders`. */
+export const writeEventMessage = (headers: Uint8Array, payload: string): Uint8Array => {
   const body = encoder.encode(payload)
-  const message = new Uint8Array(PRELUDE + headerLength + body.length + TRAILER)
+  const message = new Uint8Array(PRELUDE + headers.length + body.length + TRAILER)
   const view = viewOf(message)
   view.setUint32(0, message.length)
-  view.setUint32(4, headerLength)
+  view.setUint32(4, headers.length)
   view.setUint32(PRELUDE - 4, crc32(message, 0, PRELUDE - 4))
-  let at = PRELUDE
-  for (const [name, value] of parts) {
-    message[at] = name.length
-    message.set(name, at + 1)
-    at += 1 + name.length
-    message[at] = TEXT
-    view.setUint16(at + 1, value.length)
-    message.set(value, at + 3)
-    at += 3 + value.length
-  }
-  message.set(body, at)
+  message.set(headers, PRELUDE)
+  message.set(body, PRELUDE + headers.length)
   view.setUint32(message.length - TRAILER, crc32(message, 0, message.length - TRAILER))
   return message
 }

@@ -275,6 +275,21 @@ test('planning: a route that is denied is denied in any case', () => {
     assert.equal(planFor(gateway, config, { ...CHAT, model, client: { ...CHAT.client, access } }).ok, is, model)
 })
 
+test('planning: a name that is denied is denied also where the name of its route is a glob', () => {
+  const gateway = planner()
+  const targets = [{ provider: 'a', model: 'm', weight: 1 }]
+  const config = {
+    ...routesNamed(0, 'priority'),
+    routes: new Map([['big-*', { name: 'big-*', targets, fallback: [] }]]),
+  }
+  const access = [{ ...FULL_ACCESS, routes: ['*', '!big-one*'] }]
+  for (const [model, is] of [
+    ['big-two', true],
+    ['Big-One-2', false],
+  ] as const)
+    assert.equal(planFor(gateway, config, { ...CHAT, model, client: { ...CHAT.client, access } }).ok, is, model)
+})
+
 test('planning: only the newest of the names that clients send are cached', () => {
   const gateway = planner()
   const config = routesNamed(1, 'priority')

@@ -68,6 +68,12 @@ export const allowsName = (rules: readonly NameRule[], ...names: readonly string
   return rules.every(({ allowed, denied }) => !denied.some(matches) && allowed.some(matches))
 }
 
+/** Whether a list denies a name. */
+export const deniesName = (rules: readonly NameRule[], name: string): boolean => {
+  const matches = matcherOf([modelName(name)])
+  return rules.some(({ denied }) => denied.some(matches))
+}
+
 const matcherOf =
   (names: readonly string[]) =>
   (glob: Glob): boolean =>

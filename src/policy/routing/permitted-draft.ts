@@ -3,7 +3,7 @@ import type { Client } from '../../core/accounts.ts'
 import type { Require } from '../../core/data-policy.ts'
 import { bad, good, type Outcome } from '../../core/failure.ts'
 import { combined } from '../accounts/data-policy.ts'
-import { allowsName, type KeyAccessRules, restrictionsOf } from '../accounts/key-access.ts'
+import { allowsName, deniesName, type KeyAccessRules, restrictionsOf } from '../accounts/key-access.ts'
 import { allowedDraft, modelNotAllowed, satisfyingDraft, styleNotAllowed } from './allowed-plan.ts'
 import { listModels, type ModelSources, routeNamed } from './models.ts'
 import { type PlanDraft, unknownModel } from './plan.ts'
@@ -75,7 +75,10 @@ const allowedBy = (
   { rules, names, model, route, requested, found }: AccessCheck,
 ): Outcome<PlanDraft> => {
   const named = routeNamed(config, route)
-  const isNameAllowed = named ? allowsName(rules.routes, named.name) : !rules.routesOnly
+  // The name of a route may be a glob, of which a list denies one name.
+  const isNameAllowed = named
+    ? allowsName(rules.routes, named.name) && !deniesName(rules.routes, route)
+    : !rules.routesOnly
   if (!isNameAllowed) return bad(modelNotAllowed(model, names()))
   // The error of an unknown name suggests other names: only those that the key may use.
   if (!found.ok) return found.failure.kind === 'unknown_model' && !named ? bad(unknownModel(model, names())) : found

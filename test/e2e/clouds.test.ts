@@ -578,7 +578,7 @@ describe('clouds: Google, the metadata server', () => {
           messages: request.messages,
           max_tokens: 9,
           stream: true,
-          anthropic_version: 'vertex-2023-10-16',
+          anthropic_version: '2026-10-21',
         })
         assert.equal(seen?.headers['anthropic-beta'], 'context-1m-2025-08-07')
         assert.equal(
@@ -590,7 +590,7 @@ describe('clouds: Google, the metadata server', () => {
         assert.deepEqual(counted?.json, {
           model: 'claude-sonnet-4-5@20250929',
           messages: request.messages,
-          anthropic_version: 'vertex-2023-10-16',
+          anthropic_version: '2026-10-21',
         })
         const status = JSON.parse(await get(`${gateway.url}/providers/status`))
         assert.equal(status.data[0].status, 'available')

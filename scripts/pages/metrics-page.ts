@@ -24,7 +24,7 @@ const PARTS: readonly (readonly [title: string, names: RegExp])[] = [
   ],
   [
     'Attempts, providers and keys',
-    /^headgate_(?:attempts|failovers|hedges|targets_skipped|breaker|key_transitions|circuit|key_active|key_in_flight)/,
+    /^headgate_(?:attempts|failovers|hedges|targets_skipped|breaker|key_transitions|circuit|key_active|key_in_flight|proxy)/,
   ],
   ['Tokens, cost and cache', /^headgate_(?:tokens|cost|usage_estimated|unpriced|price_assumed|cache)/],
   ['Teams, client keys and budgets', /^headgate_(?:team|key_requests|admission|budget)/],

@@ -2,10 +2,10 @@
 
 import { loadProviders } from '../config/catalogue/load-providers.ts'
 import { readEnvironment } from '../config/load.ts'
+import type { FullConfig } from '../core/config.ts'
 import type { Instance, ProviderKey } from '../core/provider.ts'
 import { demoUpstream } from '../demo/demo.ts'
 import { identityOf, providerHeaders } from '../gateway/upstream/outbound-request.ts'
-import { type ProxyRules, proxyFor } from '../policy/egress/proxy-rules.ts'
 import { dialer } from '../transport/client/dial.ts'
 import { signing } from '../transport/identity/signing.ts'
 import type { CliHost } from './cli.ts'
@@ -26,11 +26,10 @@ const TIMEOUT = 10_000
 
 /** Checks every key of these providers at the same time. */
 export const checkKeys = async (
-  instances: readonly Instance[],
+  { instances, network }: Pick<FullConfig, 'instances' | 'network'>,
   host: CliHost,
-  proxies: ProxyRules,
 ): Promise<readonly KeyCheck[]> => {
-  const plainDialer = dialer({ inProcess: demoUpstream(), proxyFor: (url) => proxyFor(proxies, url) })
+  const plainDialer = dialer({ inProcess: demoUpstream(), egress: () => network })
   const signed = signing({
     dial: plainDialer.dial,
     environment: async () => readEnvironment({ ...host, providers: await loadProviders() }),
@@ -60,6 +59,7 @@ const checkKey = (instance: Instance, key: ProviderKey, dial: ReturnType<typeof 
     const call = dial(
       {
         ...(identity && { identity }),
+        egress: instance.egress,
         method: 'GET',
         url: instance.baseUrl + models.path,
         headers: { accept: 'application/json', ...providerHeaders(instance, key) },

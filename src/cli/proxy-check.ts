@@ -1,7 +1,8 @@
 /** Checks each proxy by one connection through it to the first provider that it leads to. Nothing is requested there. */
+import type { FullConfig } from '../core/config.ts'
+import { type Egress, egressesOf } from '../core/egress.ts'
 import type { ForwardProxy } from '../core/forward-proxy.ts'
 import type { Instance } from '../core/provider.ts'
-import type { ProxyRules } from '../policy/egress/proxy-rules.ts'
 import { connectTo, destinationOf } from '../transport/client/connect.ts'
 
 /** A finding for `doctor`. */
@@ -11,17 +12,18 @@ export type ProxyFinding = { readonly status: 'ok' | 'warning' | 'failed'; reado
 const TIMEOUT = 10_000
 
 export const checkProxies = async (
-  { https, http }: ProxyRules,
-  instances: readonly Instance[],
+  config: Pick<FullConfig, 'instances' | 'network'>,
 ): Promise<readonly ProxyFinding[]> => {
-  // One proxy for both schemes is checked with the https one, which more providers use.
-  const all = [https, http]
-    .filter((proxy) => proxy !== null)
+  const { network, instances } = config
+  const all = egressesOf(config)
+    .flatMap(({ proxies }) => proxies)
     .filter((proxy, at, list) => list.findIndex(({ name }) => name === proxy.name) === at)
   if (all.length === 0) return [{ status: 'ok', detail: 'none is configured' }]
-  const checks = await Promise.all(all.map((proxy) => checkProxy(proxy, instances)))
+  const checks = await Promise.all(all.map((proxy) => checkProxy(proxy, config)))
   const direct = instances.filter(({ proxy, provider }) => proxy === undefined && !provider.builtin)
-  const missed = https === null ? direct.filter(({ baseUrl }) => baseUrl.startsWith('https:')) : []
+  const [http] = network.proxies
+  // A proxy for http addresses only.
+  const missed = http && !network.proxyFor(ANYWHERE) ? direct.filter(isMissed) : []
   return [
     ...checks,
     ...(missed.length > 0 && http
@@ -43,15 +45,26 @@ export const checkProxies = async (
   ]
 }
 
+/** An address that no list of hosts names. */
+const ANYWHERE = new URL('https://headgate.invalid')
+
+const isMissed = ({ baseUrl, network }: Instance): boolean =>
+  baseUrl.startsWith('https:') && network?.proxy === undefined
+
 const idsOf = (instances: readonly Instance[]): string => instances.map(({ id }) => id).join(', ')
 
-const checkProxy = (proxy: ForwardProxy, instances: readonly Instance[]): Promise<ProxyFinding> =>
+const wayOf = ({ tls }: Egress) => ({ trust: { tls } })
+
+const checkProxy = (
+  proxy: ForwardProxy,
+  { instances, network }: Pick<FullConfig, 'instances' | 'network'>,
+): Promise<ProxyFinding> =>
   new Promise((resolve) => {
     const users = instances.filter((instance) => instance.proxy === proxy.name)
     const name = `${proxy.name} (${proxy.variable})`
     const [first] = users
     if (!first) return resolve({ status: 'warning', detail: `${name} leads to no provider` })
-    const destination = destinationOf(new URL(first.baseUrl), undefined, proxy)
+    const destination = destinationOf(new URL(first.baseUrl), wayOf(first.egress ?? network), proxy)
     const begun = performance.now()
     connectTo(destination, { allowed: TIMEOUT }, (failure, socket) => {
       socket.destroy()

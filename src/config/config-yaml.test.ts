@@ -27,8 +27,10 @@ const roundTrip = (env: Env, yaml: string) => {
 
 const strip = (config: FullConfig): unknown => ({
   ...config,
-  instances: config.instances.map(({ provider, limits, headers, keys, ...rest }) => ({
+  instances: config.instances.map(({ provider, limits, headers, keys, egress, network, ...rest }) => ({
     ...rest,
+    egress: egress?.id,
+    network: network && { ...network, proxy: network.proxy?.reveal() },
     provider: provider.name,
     limits: [...(limits ?? [])].toSorted(),
     headers: Object.entries(headers ?? {}).map(([name, value]) => [name, value.reveal()]),
@@ -36,6 +38,7 @@ const strip = (config: FullConfig): unknown => ({
   })),
   routes: [...config.routes],
   rules: config.rules,
+  network: config.network.id,
   claims: config.claims.map(({ text }) => text),
   accounts: { ...config.accounts, places: {} },
   tokenRules: config.tokenRules,

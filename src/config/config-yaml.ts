@@ -175,10 +175,25 @@ const providerEntry = (instance: Instance, bare: Instance | undefined, reference
     styles: isEqual(styles, stylesOf(bare?.speaks ?? provider.speaks)) ? undefined : styles,
     aggregate: aggregate && !bare?.aggregate ? true : undefined,
     ...headerEntries(instance, references),
+    ...networkEntry(instance, bare, references),
     variables: variablesEntry(instance, bare, references),
     facts,
   }
 }
+
+/** How it is reached. The environment may state the proxy and the certificates. */
+const networkEntry = (
+  { id, network: { proxy, ...stated } = {} }: Instance,
+  bare: Instance | undefined,
+  references: References,
+): YamlSection => ({
+  ...stated,
+  ca: isEqual(stated.ca, bare?.network?.ca) ? undefined : stated.ca,
+  proxy:
+    proxy && !proxy.equals(bare?.network?.proxy)
+      ? references.toSecret(proxy, `FILE_${envPrefix(id)}_PROXY`)
+      : undefined,
+})
 
 const stylesOf = (speaks: Instance['speaks']): readonly string[] => speaks.map(({ protocol }) => styleNames[protocol])
 

@@ -6,11 +6,11 @@ import type { GuardService } from '../core/guard.ts'
 import { nearest } from '../core/nearest.ts'
 import type { Instance, Providers } from '../core/provider.ts'
 import { type Settings, settingsSchema } from '../core/settings.ts'
-import { type ProxyRules, proxyFor } from '../policy/egress/proxy-rules.ts'
 import { instanceName, keyless } from '../records/entities/ids.ts'
 import { adminTokenProblem } from './admin-token.ts'
 import { envName } from './definition.ts'
 import { parseDotenv } from './dotenv.ts'
+import { resolveEgress } from './egress.ts'
 import type { Env } from './env.ts'
 import { type Launch, launchFrom, misspelledSettings, settingsFrom, variable } from './environment.ts'
 import { emptyFile, type FileContent } from './file-content.ts'
@@ -56,6 +56,8 @@ export type Texts = {
   readonly file?: TextOfFile | undefined
   /** The contents of files with secrets. */
   readonly files?: SecretFiles | undefined
+  /** The contents of files with certificates. */
+  readonly certificates?: SecretFiles | undefined
   readonly providers: Providers
   /**
    * Reads the teams, keys and budgets of the database, which those of the file may refer to. Absent: there is none. Null:
@@ -212,11 +214,6 @@ const over = (above: Section, below: Section): Section => {
   return out
 }
 
-const behindProxy = (instance: Instance, proxies: ProxyRules): Instance => {
-  const proxy = proxyFor(proxies, new URL(instance.baseUrl))
-  return proxy ? { ...instance, proxy: proxy.name } : instance
-}
-
 /** Freezes plain data. Functions, maps and providers (shared between configurations) are left as they are. */
 const frozen = <T>(value: T): T => {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
@@ -276,15 +273,16 @@ const secretsIn = ({
   claude,
   guards,
 }: FileContent): readonly string[] => {
-  const { auth, database, redis } = settings
+  const { auth, database, redis, network } = settings
   const own = [
     ...(isSection(auth) ? [auth.keys, auth.admin, auth.pepper].flat() : []),
     ...[database, redis].map((section) => (isSection(section) ? section.url : undefined)),
+    isSection(network) ? network.proxy : undefined,
   ]
   const keys = [...providers.values()].flatMap((entry) => entry.keys ?? [])
   return [
     ...own,
-    ...[...providers.values()].flatMap(({ headers = {} }) => Object.values(headers)),
+    ...[...providers.values()].flatMap(({ headers = {}, proxy }) => [...Object.values(headers), proxy]),
     ...keys.map((key) => (typeof key === 'string' ? key : key.value)),
     ...[...clientKeys.values()].map(({ secret }) => secret),
     ...[alerts?.url, alerts?.secret, sso?.secret].flat(),
@@ -318,10 +316,18 @@ const NO_BREAK_GLASS =
 const NO_SHARED_CACHE =
   'cache.shared (CACHE_SHARED) is true without redis.url: each process keeps its own answers. Set redis.url (REDIS_URL), or remove cache.shared'
 
-export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers, stored }: Texts): Loaded => {
+export const configure = ({
+  env: real,
+  dotenv,
+  file,
+  files = NO_FILES,
+  certificates = NO_FILES,
+  providers,
+  stored,
+}: Texts): Loaded => {
   const filled = withFileVariables(environmentOf(real, dotenv), file?.text ?? '', files, providers)
   const { env } = filled
-  const { launch, problems: launchProblems, warnings: launchWarnings } = launchFrom(env)
+  const { launch, problems: launchProblems } = launchFrom(env)
   const above = settingsFrom(env)
   const problems: Problem[] = [
     ...filled.problems,
@@ -356,7 +362,6 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
   problems.push(...ruleProblems(content.rules, routes.routes, placeOf))
   const warnings = [
     ...quoteWarnings(real, file?.text ?? '', providers),
-    ...launchWarnings,
     ...withVariables.warnings,
     ...misspelledSettings(env),
     ...upstreams.warnings,
@@ -370,6 +375,18 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
   const short = adminTokenProblem(merged.data?.auth.admin, inFile ? placeOf(['auth', 'admin']).value : 'AUTH_ADMIN')
   if (short && launch?.production) problems.push(short)
   else if (short) warnings.push(problemLine(short))
+  const egress =
+    merged.data &&
+    resolveEgress({
+      settings: merged.data.network,
+      env,
+      place: (member) => placeOf(['network', member]).value,
+      instances: upstreams.instances,
+      networks: upstreams.networks,
+      certificates,
+    })
+  problems.push(...(egress?.problems ?? []))
+  warnings.push(...(egress?.warnings ?? []).map(mask))
   const accounts = file?.reader.accountsFrom({
     content,
     placeOf,
@@ -380,7 +397,7 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
   })
   problems.push(...(accounts?.problems ?? []))
   warnings.push(...(accounts?.warnings ?? []).map(mask))
-  if (problems.length > 0 || launch === undefined || !merged.success)
+  if (problems.length > 0 || launch === undefined || !merged.success || !egress)
     return { ok: false, problems: tidy(problems, mask), launch, warnings }
 
   const parsed = merged.data
@@ -394,7 +411,7 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
   const demo = alone ? demonstration(providers) : undefined
   const config: FullConfig = {
     settings,
-    instances: demo?.instances ?? upstreams.instances.map((instance) => behindProxy(instance, launch.proxies)),
+    instances: demo?.instances ?? egress.instances,
     routes: demo ? new Map([...demo.routes, ...routes.routes]) : routes.routes,
     ...(content.rules.size > 0 && { rules: [...content.rules.values()] }),
     ...(content.require && { require: content.require }),
@@ -406,6 +423,7 @@ export const configure = ({ env: real, dotenv, file, files = NO_FILES, providers
     ...(content.claude?.cloudPaths === false && { cloudPaths: false }),
     claims: [...content.claims].map(([at, text]) => ({ text, place: placeOf(['claims', at]).value })),
     tokenRules: accounts?.tokenRules ?? [],
+    network: egress.network,
   }
   return {
     ok: true,

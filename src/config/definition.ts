@@ -121,6 +121,7 @@ export const rowsOf = (schema: Schema, path: readonly string[] = []): readonly S
 export const isSecret = (path: readonly PropertyKey[]): boolean => {
   const [section, name] = path
   if (section === 'otel') return path.includes('headers')
+  if (section === 'network') return name === 'proxy'
   return section === 'auth'
     ? name !== 'required' && name !== 'jwt'
     : /^(?:url|readUrl)$/.test(String(name)) && (section === 'database' || section === 'redis')

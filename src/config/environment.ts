@@ -3,7 +3,6 @@
 import type { z } from 'zod'
 import { nearest } from '../core/nearest.ts'
 import { settingsSchema } from '../core/settings.ts'
-import { type ProxyRules, proxyRules } from '../policy/egress/proxy-rules.ts'
 import { allowedBy, durationHint, launchSchema, type SettingRow, schemasAt } from './definition.ts'
 import type { Env } from './env.ts'
 import { type Problem, quote } from './problem.ts'
@@ -78,20 +77,13 @@ export type Launch = {
   readonly workers: number
   /** As given in `HEADGATE_CONFIG`. */
   readonly configPath: string | undefined
-  /** The proxies for outgoing connections. */
-  readonly proxies: ProxyRules
 }
 
 export const launchFrom = (
   env: Env,
-): {
-  readonly launch: Launch | undefined
-  readonly problems: readonly Problem[]
-  readonly warnings: readonly string[]
-} => {
+): { readonly launch: Launch | undefined; readonly problems: readonly Problem[] } => {
   const { values, problems } = read(env, launchRows, launchSchema)
-  const { rules: proxies, warnings, ...egress } = proxyRules((name) => variable(env, name))
-  if (problems.length > 0) return { launch: undefined, problems: [...problems, ...egress.problems], warnings }
+  if (problems.length > 0) return { launch: undefined, problems }
   const { port, host, nodeEnv, logLevel, logFormat, httpClient, httpServer, heapTuning, workers, headgateConfig } =
     launchSchema.parse(values)
   const production = nodeEnv === 'production'
@@ -107,10 +99,8 @@ export const launchFrom = (
       heapTuning,
       workers,
       configPath: headgateConfig,
-      proxies,
     },
-    problems: egress.problems,
-    warnings,
+    problems,
   }
 }
 

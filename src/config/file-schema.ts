@@ -65,6 +65,17 @@ export const providerSchema = z.strictObject({
     .array(text)
     .optional()
     .describe('names of client headers that are forwarded, instead of those that it is known to read; [] for none'),
+  proxy: text.optional().describe('proxy that leads to it: its address, `env` or `none`, instead of `network.proxy`'),
+  ca: z
+    .union([text, z.array(text)])
+    .optional()
+    .describe('files with certificates (PEM) that are trusted for it, beside those of `network.ca`'),
+  caOnly: z.boolean().optional().describe('trust only the certificates of its own `ca`'),
+  clientCert: z
+    .strictObject({ cert: text, key: text })
+    .optional()
+    .describe('files (PEM) with the certificate that the gateway shows it, and the key of that'),
+  serverName: text.optional().describe('name in its certificate, if it is not that of the base URL'),
   variables: z.record(z.string(), text).optional().describe('further values it needs, such as apiVersion for Azure'),
   facts: z
     .strictObject({

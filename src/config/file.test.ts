@@ -247,7 +247,8 @@ for (const [name, env, yaml, look, expected] of joined)
   test(`the file: ${name}`, () => assert.deepEqual(look(loaded({ env, yaml }).config), expected))
 
 const known = 'openai, anthropic, gemini, azure-openai, bedrock, mistral, groq, vllm, openai-compatible'
-const members = 'kind, baseUrl, keys, models, styles, aggregate, headers, forwardHeaders, variables, facts'
+const members =
+  'kind, baseUrl, keys, models, styles, aggregate, headers, forwardHeaders, proxy, ca, caOnly, clientCert, serverName, variables, facts'
 
 const refused: readonly (readonly [string, string, string | RegExp])[] = [
   [

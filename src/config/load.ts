@@ -6,6 +6,7 @@ import { isAbsolute, join, relative, resolve } from 'node:path'
 import type { Catalogue } from '../core/config.ts'
 import type { Providers } from '../core/provider.ts'
 import { configure, environmentOf, type Loaded, type TextOfFile, type Texts } from './configure.ts'
+import { certificatePaths } from './egress.ts'
 import type { Env } from './env.ts'
 import { variable } from './environment.ts'
 import { MAX_FILE } from './file-limit.ts'
@@ -36,6 +37,8 @@ export type ConfigTexts = {
   readonly dotenv: string | undefined
   readonly file: TextOfFile | undefined
   readonly files?: SecretFiles
+  /** The contents of files with certificates. */
+  readonly certificates?: SecretFiles
   readonly problems: readonly Problem[]
   readonly warnings: readonly string[]
 }
@@ -112,24 +115,39 @@ export const readTexts = async ({ env, folder }: Pick<ConfigSources, 'env' | 'fo
     file = { name: paths.name, text: fileRead.text, reader: fileReader }
     if (fileRead.open && KEY_IN_FILE.test(fileRead.text)) warnings.push(openFile(paths.name))
   } else problems.push(fileRead.problem)
-  const files = await readSecretFiles(secretPaths(environmentOf(env, dotenv), file?.text ?? ''), folder)
-  return { dotenv, file, files, problems, warnings }
+  const joined = environmentOf(env, dotenv)
+  const files = await readSecretFiles(secretPaths(joined, file?.text ?? ''), { folder })
+  const named = certificatePaths(joined, certified(file, { env: joined, files }))
+  const certificates = await readSecretFiles(named, { folder, largest: MAX_CERTIFICATES })
+  return { dotenv, file, files, certificates, problems, warnings }
 }
 
-const readSecretFiles = async (paths: readonly string[], folder: string): Promise<SecretFiles> => {
+/** The parsed file, if it names certificates. */
+const certified = (file: TextOfFile | undefined, values: Parameters<TextOfFile['reader']['readTree']>[2]): unknown => {
+  if (!file || !/\b(?:ca|clientCert)\b/.test(file.text)) return undefined
+  const tree = file.reader.readTree(file.text, file.name, values)
+  return tree.ok ? tree.value : undefined
+}
+
+/** Bytes of a file with certificates: those of an operating system take 220 KB. */
+const MAX_CERTIFICATES = 1024 * 1024
+
+type ReadOptions = { readonly folder: string; readonly largest?: number }
+
+const readSecretFiles = async (paths: readonly string[], { folder, largest }: ReadOptions): Promise<SecretFiles> => {
   const read = paths.map(async (path, index) => {
     const tooMany = { fault: `is one of more than ${MAX_SECRET_FILES} files` }
-    return [path, index < MAX_SECRET_FILES ? await readSecretFile(resolve(folder, path)) : tooMany] as const
+    return [path, index < MAX_SECRET_FILES ? await readSecretFile(resolve(folder, path), largest) : tooMany] as const
   })
   return new Map(await Promise.all(read))
 }
 
-const readSecretFile = async (path: string): Promise<SecretFile> => {
+const readSecretFile = async (path: string, largest = MAX_SECRET_FILE): Promise<SecretFile> => {
   try {
     const found = await stat(path)
     // A pipe or a device may never end.
     if (!found.isFile()) return { fault: 'is not a file' }
-    if (found.size > MAX_SECRET_FILE) return { fault: `has ${found.size} bytes` }
+    if (found.size > largest) return { fault: `has ${found.size} bytes` }
     const text = new TextDecoder('utf-8', { fatal: true }).decode(await readFile(path)).replace(/\r?\n$/, '')
     return text.trim() === '' ? { fault: 'is empty' } : { text }
   } catch (error) {
@@ -147,13 +165,13 @@ export const readEnvironment = async ({
 }: Pick<ConfigSources, 'env' | 'folder' | 'providers'>): Promise<Env> => {
   const dotenv = await readText(join(folder, '.env'), '.env')
   const joined = environmentOf(env, typeof dotenv === 'object' && 'text' in dotenv ? dotenv.text : undefined)
-  const files = await readSecretFiles(secretPaths(joined, ''), folder)
+  const files = await readSecretFiles(secretPaths(joined, ''), { folder })
   return withFileVariables(joined, '', files, providers).env
 }
 
-export const hashOf = ({ dotenv, file, files, problems }: ConfigTexts): string =>
+export const hashOf = ({ dotenv, file, files, certificates, problems }: ConfigTexts): string =>
   createHash('sha256')
-    .update(JSON.stringify([dotenv, file, [...(files ?? [])], problems]))
+    .update(JSON.stringify([dotenv, file, [...(files ?? [])], [...(certificates ?? [])], problems]))
     .digest('hex')
 
 /** Builds the configuration from texts. */
@@ -161,7 +179,7 @@ export const loadTexts = (
   read: ConfigTexts,
   { env, providers, stored }: Pick<ConfigSources, 'env' | 'providers' | 'stored'>,
 ): Loaded => {
-  const loaded = configure({ env, dotenv: read.dotenv, file: read.file, files: read.files, providers, stored })
+  const loaded = configure({ env, providers, stored, ...read })
   const warnings = [...read.warnings, ...loaded.warnings]
   if (read.problems.length === 0) return { ...loaded, warnings }
   const problems = loaded.ok ? read.problems : [...read.problems, ...loaded.problems]

@@ -2,6 +2,9 @@ import type { Env } from './env.ts'
 
 /** Problems of a configuration, one line each: location, value found, values allowed. */
 
+/** A value and its source: a variable's name, or a location such as `headgate.yaml:3:12`. */
+export type Sourced<T> = { readonly value: T; readonly from: string }
+
 export type Problem = {
   /** A location such as `headgate.yaml:3:12`, or a variable's name. */
   readonly where: string

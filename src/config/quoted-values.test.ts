@@ -82,7 +82,10 @@ test('quoted values: every kind of variable of docker --env-file is read without
       3,
     ],
   )
-  assert.deepEqual([launch.port, launch.production, launch.proxies.https?.name], [8080, true, 'proxy.example:3128'])
+  assert.deepEqual(
+    [launch.port, launch.production, config.network.proxies[0]?.name],
+    [8080, true, 'proxy.example:3128'],
+  )
   assert.equal(workerCount({ WORKERS: '"4"' }, '/nonexistent'), 4)
   const named = warnings.flatMap((warning) => /^([A-Z0-9_]+): the quotation marks/.exec(warning)?.[1] ?? [])
   assert.deepEqual(

@@ -30,7 +30,7 @@ const referencesIn = (text: string): readonly string[] =>
 
 /** Variables that hold a secret in any installation. */
 const SECRET_VARIABLE =
-  /^(?:AUTH_KEYS|AUTH_ADMIN|AUTH_PEPPER|SSO_SECRET|DATABASE_URL|DATABASE_READ_URL|REDIS_URL|OTEL_EXPORTER_OTLP_(?:TRACES_|METRICS_)?HEADERS|[A-Z][A-Z0-9_]*_API_KEY(?:_[1-9][0-9]{0,3})?)$/
+  /^(?:AUTH_KEYS|AUTH_ADMIN|AUTH_PEPPER|SSO_SECRET|DATABASE_URL|DATABASE_READ_URL|REDIS_URL|NETWORK_PROXY|HTTPS?_PROXY|ALL_PROXY|OTEL_EXPORTER_OTLP_(?:TRACES_|METRICS_)?HEADERS|[A-Z][A-Z0-9_]*_API_KEY(?:_[1-9][0-9]{0,3})?)$/
 const SUFFIX = '_FILE'
 
 /** Variables that are set by a file, by name without `_FILE`. `text`: the configuration file. */

@@ -31,6 +31,8 @@ const examples = ({ name }: SettingRow): readonly [string, string] => {
       return ['10.0.0.0/8', '::1']
     case 'bodies.redact':
       return ['email', 'iban']
+    case 'network.proxy':
+      return ['none', 'http://user:pw@proxy.example:3128']
     case 'usage.timezone':
       return ['Europe/Berlin', 'Asia/Kathmandu']
     case 'auth.pepper':
@@ -168,6 +170,14 @@ test('every documented setting exists with its name and default', () => {
     ['bodies.words', 'BODIES_WORDS', []],
     ['dashboard.enabled', 'DASHBOARD_ENABLED', true],
     ['metrics.perKey', 'METRICS_PER_KEY', false],
+    ['network.proxy', 'NETWORK_PROXY', 'env'],
+    ['network.noProxy', 'NETWORK_NO_PROXY', []],
+    ['network.ca', 'NETWORK_CA', []],
+    ['network.caOnly', 'NETWORK_CA_ONLY', false],
+    ['network.addresses', 'NETWORK_ADDRESSES', 'auto'],
+    ['network.dns.keep', 'NETWORK_DNS_KEEP', 30_000],
+    ['network.dns.stale', 'NETWORK_DNS_STALE', 600_000],
+    ['network.maxConnectionAge', 'NETWORK_MAX_CONNECTION_AGE', 600_000],
     ['audit.keepDays', 'AUDIT_KEEP_DAYS', 365],
     ['trustedProxies', 'TRUSTED_PROXIES', []],
     ['cors.origins', 'CORS_ORIGINS', []],

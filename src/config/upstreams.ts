@@ -20,15 +20,13 @@ import {
 } from '../records/entities/ids.ts'
 import { baseUrlProblem } from './base-url.ts'
 import { camelCase, protocolOf, styleNames } from './definition.ts'
+import { type NetworkDraft, networkMembers, networkVariables } from './egress.ts'
 import type { Env } from './env.ts'
 import { variable } from './environment.ts'
 import type { ProviderEntry } from './file-schema.ts'
-import { type Problem, quote } from './problem.ts'
+import { type Problem, quote, type Sourced } from './problem.ts'
 import { forwardedFrom, headersFrom } from './provider-headers.ts'
 import { commaList, listFrom } from './text-values.ts'
-
-/** A value and its source: a variable's name, or a location such as `headgate.yaml:3:12`. */
-type Sourced<T> = { readonly value: T; readonly from: string }
 
 /** An instance that is not yet complete. */
 type InstanceDraft = {
@@ -45,6 +43,7 @@ type InstanceDraft = {
   readonly variables: Readonly<Record<string, string>>
   readonly headers?: Readonly<Record<string, Secret>>
   readonly facts?: DeclaredFacts
+  readonly network: NetworkDraft
   /** Client headers; absent: those that the provider is known to read. */
   readonly forwardHeaders?: readonly string[]
   /** The variable requests the machine's cloud identity instead of a key. */
@@ -64,6 +63,8 @@ export type Upstreams = {
   readonly warnings: readonly string[]
   /** Configured instances that are not in `PROVIDERS`. */
   readonly leftOut: readonly string[]
+  /** What instances state of their connections, by ID. */
+  readonly networks: ReadonlyMap<string, NetworkDraft>
 }
 
 const KEY = /^(.+)_API_KEY(?:_([1-9][0-9]{0,3}))?$/
@@ -164,6 +165,7 @@ const fromEnvironment = (env: Env, id: string, provider: Provider, prefix: strin
     ...(styles && { styles: { value: commaList(styles.value.toLowerCase()), from: styles.from } }),
     ...(aggregate && { aggregate }),
     variables,
+    network: networkVariables(env, prefix),
     identity: hasIdentityVariable(env, provider, prefix),
   }
 }
@@ -233,6 +235,7 @@ const fromFile = (
       variables,
       headers: own.headers,
       ...(entry.facts && { facts: entry.facts }),
+      network: { ...networkMembers(entry, (member) => placeOf([...path, member]).value), ...above.network },
       ...(forwarded && { forwardHeaders: forwarded.names }),
       inFile: placeOf(path).name,
     },
@@ -497,6 +500,7 @@ export const upstreamsFrom = ({ env, file, providers, order, ownPort }: Upstream
   const warnings: string[] = [...misspelled(env, providers)]
   const heads = headsIn(env, providers)
   const drafts = new Map<string, InstanceDraft>()
+  const networks = new Map<string, NetworkDraft>()
 
   for (const [name, entry] of file.entries) {
     const where = file.placeOf(['providers', name])
@@ -551,6 +555,7 @@ export const upstreamsFrom = ({ env, file, providers, order, ownPort }: Upstream
     const result = complete(draft, byOrder || draft.inFile !== undefined, ownPort)
     if ('instance' in result) {
       instances.push(result.instance)
+      networks.set(draft.id, draft.network)
       if (result.warning !== null) warnings.push(result.warning)
     } else if ('problems' in result) problems.push(...result.problems)
     else if (byOrder || draft.inFile !== undefined)
@@ -564,7 +569,7 @@ export const upstreamsFrom = ({ env, file, providers, order, ownPort }: Upstream
   }
   if (wanted === undefined) {
     for (const draft of drafts.values()) finish(draft, false)
-    return { instances, problems, warnings, leftOut: [] }
+    return { instances, problems, warnings, networks, leftOut: [] }
   }
   for (const id of new Set(wanted)) {
     const draft = drafts.get(id) ?? identityDraft(env, providers, id)
@@ -583,5 +588,5 @@ export const upstreamsFrom = ({ env, file, providers, order, ownPort }: Upstream
       problems.push({ where: 'PROVIDERS', found: quote(id), allowed: hint })
     }
   }
-  return { instances, problems, warnings, leftOut: [...drafts.keys()].filter((id) => !wanted.includes(id)) }
+  return { instances, problems, warnings, networks, leftOut: [...drafts.keys()].filter((id) => !wanted.includes(id)) }
 }

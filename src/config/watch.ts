@@ -148,7 +148,12 @@ export const watchConfig = ({
 
   const check = async (requested: boolean): Promise<void> => {
     const { read, hash } = await readSettled()
-    if (!stopped) follow([...(read.files?.keys() ?? [])].map((path) => resolve(sources.folder, path)))
+    if (!stopped)
+      follow(
+        [...(read.files?.keys() ?? []), ...(read.certificates?.keys() ?? [])].map((path) =>
+          resolve(sources.folder, path),
+        ),
+      )
     if (stopped || (hash === seen && !requested)) return
     seen = hash
     const loaded = await load(read)

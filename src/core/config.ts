@@ -1,6 +1,7 @@
 import type { CacheRules, FileAccounts, PriceList } from './accounts.ts'
 import type { ClaudeSettings } from './claude.ts'
 import type { Require } from './data-policy.ts'
+import type { Egress } from './egress.ts'
 import type { GuardRule } from './guard.ts'
 import type { Instance, ModelLimits } from './provider.ts'
 import type { Secret } from './secret.ts'
@@ -44,6 +45,8 @@ export type FullConfig = Config & {
   readonly claims: readonly { readonly text: string; readonly place: string }[]
   /** `auth.jwt`, in the order in which they are tried. */
   readonly tokenRules: readonly TokenRule[]
+  /** How connections leave this machine. */
+  readonly network: Egress
 }
 
 /** Where alerts are sent, and when. */

@@ -3,6 +3,7 @@ import type { BetaRules } from './betas.ts'
 import type { CacheMark } from './cache-mark.ts'
 import type { UpstreamProtocolName, Usage } from './chat.ts'
 import type { DeclaredFacts } from './data-policy.ts'
+import type { Egress, ProviderNetwork } from './egress.ts'
 import type { EmbeddingsProtocolName } from './embeddings.ts'
 import type { ErrorTable } from './error-table.ts'
 import type { Json, JsonObject } from './json.ts'
@@ -254,6 +255,9 @@ export type Instance = {
   readonly forwardHeaders?: readonly string[]
   /** The name of the proxy that leads to its base URL. Absent: it is reached directly. */
   readonly proxy?: string
+  /** How it is reached, as its own settings state it, and what that results in. Absent: as in `network`. */
+  readonly network?: ProviderNetwork
+  readonly egress?: Egress
 }
 
 export type ProviderKey = {

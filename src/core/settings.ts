@@ -136,6 +136,36 @@ export const settingsSchema = z.strictObject({
       clientWrite: ms(120_000, 'for a client that does not read its answer; 0 is off'),
     })
     .prefault({}),
+  network: z
+    .strictObject({
+      proxy: z
+        .string()
+        .default('env')
+        .describe(
+          'proxy for outgoing connections: its address, `env` for the usual variables (`HTTPS_PROXY` and others), or `none`',
+        ),
+      noProxy: z.array(z.string()).default([]).describe('hosts that are reached directly, beside those of `NO_PROXY`'),
+      ca: z
+        .array(z.string())
+        .default([])
+        .describe('files with trusted certificates (PEM), beside those that Node trusts'),
+      caOnly: z.boolean().default(false).describe('trust only the certificates of `network.ca`'),
+      addresses: z
+        .enum(['auto', 'ipv4', 'ipv6'])
+        .default('auto')
+        .describe('addresses to connect to: both families, whichever connects first, or one of them'),
+      dns: z
+        .strictObject({
+          keep: ms(30_000, 'time for which an answer of the name server is used; 0: each connection asks'),
+          stale: ms(600_000, 'further time for which it is used while the name server fails or does not answer'),
+        })
+        .prefault({}),
+      maxConnectionAge: ms(
+        600_000,
+        'age at which a connection is used for no further call, so that the gateway follows a name to its new addresses; 0 is off',
+      ),
+    })
+    .prefault({}),
   stream: z
     .strictObject({
       holdback: ms(

@@ -1,3 +1,4 @@
+import type { Egress } from './egress.ts'
 import type { OutgoingBody } from './encoded-text.ts'
 import type { Failure } from './failure.ts'
 import type { HeaderLookup } from './headers.ts'
@@ -32,6 +33,8 @@ export type UpstreamCall = {
   readonly body?: OutgoingBody
   /** The cloud identity that signs the request. Missing credentials are an unsent `auth` failure. */
   readonly identity?: Identity | undefined
+  /** How a provider with settings of its own is reached. Absent: as the section `network` states. */
+  readonly egress?: Egress | undefined
   /** Connect timeout in ms, including TLS; 0: no limit. */
   readonly connectTimeout: number
   /**

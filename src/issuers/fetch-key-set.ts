@@ -1,5 +1,7 @@
 /** Fetches the key set of an issuer: from its address, as the issuer states it, or from a file. */
+import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
+import type { Egress } from '../core/egress.ts'
 import { type Json, parseObject, readJson, text } from '../core/json.ts'
 import type { KeySetPlace } from '../core/token-rule.ts'
 import type { Dial } from '../core/world.ts'
@@ -18,10 +20,8 @@ export type FetchedSet =
   | { readonly ok: true; readonly keys: readonly PublicKey[]; readonly fresh: number }
   | { readonly ok: false; readonly problem: string }
 
-/** Opens connections that trust these certificates only. `close` ends them. */
-export type TrustingDial = (ca: string) => { readonly dial: Dial; close(): Promise<void> }
-
-export type FetchDeps = { readonly dial: Dial; readonly trusting: TrustingDial }
+/** `network`: how connections leave this machine. */
+export type FetchDeps = { readonly dial: Dial; readonly network: () => Egress }
 
 /** Never rejects. A set without a key that verifies signatures is a failure. */
 export const fetchKeySet = async (deps: FetchDeps, place: KeySetPlace): Promise<FetchedSet> => {
@@ -29,16 +29,21 @@ export const fetchKeySet = async (deps: FetchDeps, place: KeySetPlace): Promise<
     if (place.file !== null) return setFrom(readJson(await readFile(place.file, 'utf8')), FILE_FRESH)
     const token = place.tokenFile === null ? null : (await readFile(place.tokenFile, 'utf8')).trim()
     if (place.caFile === null) return await fetchSet(deps.dial, place, token)
-    const { dial, close } = deps.trusting(await readFile(place.caFile, 'utf8'))
-    try {
-      return await fetchSet(dial, place, token)
-    } finally {
-      void close()
-    }
+    const egress = trusting(deps.network(), await readFile(place.caFile, 'utf8'))
+    return await fetchSet((call, listener) => deps.dial({ ...call, egress }, listener), place, token)
   } catch (error) {
     return { ok: false, problem: error instanceof Error ? error.message : String(error) }
   }
 }
+
+/** Trusts these certificates only. */
+const trusting = (network: Egress, ca: string): Egress => ({
+  ...network,
+  id: createHash('sha256')
+    .update(JSON.stringify([network.id, ca]))
+    .digest('base64url'),
+  tls: { ca, caOnly: true, client: null, serverName: null },
+})
 
 const fetchSet = async (dial: Dial, place: KeySetPlace, token: string | null): Promise<FetchedSet> => {
   const signal = AbortSignal.timeout(PATIENCE)

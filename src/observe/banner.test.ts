@@ -5,6 +5,7 @@ import { test } from 'node:test'
 import { promisify, stripVTControlCharacters } from 'node:util'
 import { defaultSettings } from '../../test/support/settings.ts'
 import type { Config } from '../core/config.ts'
+import { DIRECT } from '../core/egress.ts'
 import type { Instance } from '../core/provider.ts'
 import { Secret } from '../core/secret.ts'
 import { settingsSchema } from '../core/settings.ts'
@@ -41,7 +42,7 @@ const facts = (instances: readonly Instance[], more: Partial<Facts> = {}, config
   version: '0.1.0',
   readyMs: 212.4,
   address: { host: '127.0.0.1', port: 3000 },
-  config: { settings: defaultSettings, instances, routes: new Map(), ...config },
+  config: { settings: defaultSettings, instances, routes: new Map(), network: DIRECT, ...config },
   production: false,
   keyed: false,
   file: null,

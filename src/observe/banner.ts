@@ -1,8 +1,8 @@
 /** The start-up banner: version, address, providers and a curl command to try. Also the fields of the `ready` log line. */
-import type { Config } from '../core/config.ts'
+import type { Config, FullConfig } from '../core/config.ts'
+import { egressesOf } from '../core/egress.ts'
 import type { Identity, Instance } from '../core/provider.ts'
 import { identityOf } from '../gateway/upstream/outbound-request.ts'
-import type { ProxyRules } from '../policy/egress/proxy-rules.ts'
 import { noPaint, type Paint } from './colour.ts'
 import { type Fields, plain } from './line.ts'
 
@@ -20,15 +20,13 @@ export type Facts = {
   readonly readyMs: number
   /** The address in use. */
   readonly address: ListenAddress
-  readonly config: Config
+  readonly config: Pick<FullConfig, keyof Config | 'network'>
   readonly production: boolean
   /** Model calls need a client key. */
   readonly keyed: boolean
   /** The configuration file, if there is one. */
   readonly file: string | null
   readonly warnings: readonly string[]
-  /** The proxies for outgoing connections; absent: none. */
-  readonly proxies?: ProxyRules
   /** Number of worker processes; absent: one. */
   readonly workers?: number | undefined
 }
@@ -117,8 +115,8 @@ const block = (title: string, lines: readonly string[], paint: Paint): readonly 
   lines.map((line, index) => `  ${paint.dim((index === 0 ? title : '').padEnd(10))} ${line}`)
 
 /** A line for each proxy: its variable, and the providers that it leads to. */
-const proxyLines = ({ config, proxies }: Facts): readonly string[] => {
-  const all = [proxies?.https, proxies?.http].flatMap((proxy) => proxy ?? [])
+const proxyLines = ({ config }: Facts): readonly string[] => {
+  const all = egressesOf(config).flatMap(({ proxies }) => proxies)
   return [...new Set(all.map(({ name }) => name))].map((name) => {
     const variables = new Set(all.filter((proxy) => proxy.name === name).map(({ variable }) => variable))
     const users = config.instances.filter(({ proxy }) => proxy === name).map(({ id }) => id)

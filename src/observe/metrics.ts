@@ -30,6 +30,8 @@ export type Metrics = {
   store(store: string, op: string, ms: number): void
   /** Counts alerts: `sent`, `failed` or `dropped`. */
   alert(rule: string, result: string, count?: number): void
+  /** Counts a connection through a proxy: `connected`, `refused` or `failed`. */
+  proxyConnect(proxy: string, outcome: string): void
   /** The page. Never throws: readings that fail are left out. */
   text(): string
 }
@@ -193,6 +195,11 @@ export const createInstruments = (registry: Registry) => {
     ),
     ...guardInstruments(registry),
     alerts: registry.counter('headgate_alerts_total', 'Alerts, by result.', ['rule', 'result']),
+    proxyConnects: registry.counter(
+      'headgate_proxy_connects_total',
+      'Connections through a proxy: connected, refused (the proxy opens none to the destination) or failed.',
+      ['proxy', 'outcome'],
+    ),
     stores: storeTimes(registry),
     ...checkInstruments(registry),
     errors: registry.counter('headgate_errors_total', 'Internal errors.', []),
@@ -405,6 +412,10 @@ class GatewayMetrics implements Metrics {
 
   store(store: string, op: string, ms: number): void {
     this.#instruments.stores.record({ store, op }, ms / 1000)
+  }
+
+  proxyConnect(proxy: string, outcome: string): void {
+    this.#instruments.proxyConnects.add({ proxy, outcome })
   }
 
   alert(rule: string, result: string, count = 1): void {

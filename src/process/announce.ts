@@ -32,7 +32,6 @@ export const announce = (runtime: Runtime, server: Server, readyMs: number): voi
     keyed: isKeyed(runtime),
     file: sources.file,
     warnings,
-    proxies: launch.proxies,
     workers: worker?.of,
   }
   if (terminal && launch.logFormat !== 'json') process.stdout.write(`${banner(facts, paint)}\n`)

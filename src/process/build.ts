@@ -38,7 +38,6 @@ import { healthReadings, loadReadings, readingsOf } from '../observe/readings.ts
 import type { BlockedUsers } from '../policy/accounts/blocked-users.ts'
 import { type BudgetScope, budgetScope } from '../policy/accounts/budget-scope.ts'
 import { priceBook } from '../policy/accounts/price-book.ts'
-import { proxyFor } from '../policy/egress/proxy-rules.ts'
 import { operatorGuards } from '../policy/guards/operator-guards.ts'
 import { bufferLimitBytes } from '../policy/health/shed.ts'
 import { isListedModel } from '../policy/routing/models.ts'
@@ -89,7 +88,8 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
   const upstream = dialer({
     open: await connectionFor(launch.httpClient),
     inProcess: demoUpstream(),
-    proxyFor: (url) => proxyFor(launch.proxies, url),
+    egress: () => current.config.network,
+    onProxyConnect: (proxy, outcome) => metrics.proxyConnect(proxy, outcome),
   })
   const signed = signing({
     dial: upstream.dial,
@@ -133,7 +133,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
       void budgets.changed()
     },
   })
-  const issuers = openIssuers({ current, keys, log }, world, (url) => proxyFor(launch.proxies, url))
+  const issuers = openIssuers({ current, keys, log }, world)
   const bodies = openBodies(current, { date: world.date, onTime: onTime('bodies') })
   const reload = reloadState(world.date)
   const limits = await openLimits({ current, keys, ledger, log, worker }, { world, onTime: onTime('limits') })

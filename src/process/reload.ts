@@ -1,5 +1,6 @@
 import { problemLine } from '../config/problem.ts'
 import type { Reloaded } from '../config/watch.ts'
+import { egressesOf } from '../core/egress.ts'
 import type { RoleCall } from '../core/fleet.ts'
 import type { AlertStorage } from '../observe/alerts/alert-storage.ts'
 import type { AlertingEvent } from '../observe/alerts/alerting.ts'
@@ -97,6 +98,7 @@ export const applyReload = (runtime: Runtime, reloaded: Reloaded): void => {
   runtime.current.config = worker ? worker.share(reloaded.config) : reloaded.config
   runtime.ledger.limitsChanged()
   runtime.bodies.settingsChanged()
+  runtime.dialer.keepOnly(egressesOf(runtime.current.config))
   lists.follow(runtime.current.config.instances)
   keys.settingsChanged()
   runtime.issuers.follow()

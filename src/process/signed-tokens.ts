@@ -10,7 +10,6 @@ import type { KeyStore } from '../records/store/key-store.ts'
 import type { Decision } from '../records/store/record-operations.ts'
 import type { PersonTokens } from '../server/person-tokens.ts'
 import { ACCESS_TOKEN, type SignedTokens } from '../server/signed-tokens.ts'
-import { type DialOptions, dialer } from '../transport/client/dial.ts'
 
 export type TokenIssuers = {
   /** Null: there is no rule. */
@@ -31,11 +30,7 @@ type IssuersDeps = {
   readonly log: Log
 }
 
-export const openIssuers = (
-  { current, keys, log }: IssuersDeps,
-  world: Pick<World, 'date' | 'dial'>,
-  proxyFor: NonNullable<DialOptions['proxyFor']>,
-): TokenIssuers => {
+export const openIssuers = ({ current, keys, log }: IssuersDeps, world: Pick<World, 'date' | 'dial'>): TokenIssuers => {
   let loaded: TokenClients | null = null
   let loading: Promise<TokenClients> | null = null
   const rules = () => current.config.tokenRules
@@ -50,7 +45,7 @@ export const openIssuers = (
       date,
       directory: keys.directory,
       blocked: () => blockedSubjects(keys.decisions()),
-      fetchSet: (place) => fetchKeySet({ dial, trusting: (ca) => dialer({ ca, proxyFor }) }, place),
+      fetchSet: (place) => fetchKeySet({ dial, network: () => current.config.network }, place),
       kept: keptSets(current.config.settings.data.dir),
       onProblem(issuer, problem) {
         if (problem === null) return log.info('jwt', { message: `The keys of ${issuer} can be read again.` })

@@ -87,7 +87,7 @@ headgate: RETRY_MAX_ATTEMPTS: found "0"; allowed: a whole number from 1 to 100
 | Which names? | The same settings in all three: \`retry.maxAttempts\` in the file is \`RETRY_MAX_ATTEMPTS\` in the environment |
 | Which value applies? | An environment variable before \`.env\`, and \`.env\` before the file. An empty variable counts as not set |
 | Quotation marks? | \`.env\` has the rules of a shell. Marks around a variable of the process, as \`docker run --env-file\` passes them on, are removed with a warning |
-| A proxy? | \`HTTPS_PROXY\`, \`HTTP_PROXY\` and \`NO_PROXY\` apply to every outgoing connection: [Behind a company's proxy](deploy/network.md) |
+| A proxy? | \`HTTPS_PROXY\`, \`HTTP_PROXY\` and \`NO_PROXY\` or \`network.proxy\` apply to outgoing connections: [Behind a company's proxy](deploy/network.md) |
 | Which units? | Milliseconds, bytes or megabytes, as the table states, in whole numbers |
 | Where is the file? | \`headgate.yaml\` in the working folder, or the path in \`HEADGATE_CONFIG\` |
 | When does a change apply? | A changed \`headgate.yaml\` or \`.env\` within a second, or at once after SIGHUP. It applies as a whole or not at all: requests in progress keep the old configuration, and after a mistake nothing changes. Variables of the process are read at start |

@@ -154,7 +154,7 @@ const CLOCK_TOLERANCE = 60_000
 
 const providers: Check = async ({ loaded }, { host }) => {
   if (!loaded.ok) return [finding('provider keys', 'skipped', 'the configuration is invalid')]
-  const checks = await checkKeys(loaded.config.instances, host, loaded.launch.proxies)
+  const checks = await checkKeys(loaded.config, host)
   const clocks = checks.flatMap(({ clock }) => (clock === null ? [] : [clock])).toSorted((a, b) => a - b)
   const clock = clocks[Math.floor(clocks.length / 2)]
   return [
@@ -174,8 +174,8 @@ const providers: Check = async ({ loaded }, { host }) => {
 }
 
 const proxies: Check = async ({ loaded }) => {
-  if (!loaded.launch) return [finding('proxies', 'skipped', 'the configuration is invalid')]
-  const found = await checkProxies(loaded.launch.proxies, loaded.ok ? loaded.config.instances : [])
+  if (!loaded.ok) return [finding('proxies', 'skipped', 'the configuration is invalid')]
+  const found = await checkProxies(loaded.config)
   return found.map(({ status, detail }) => finding('proxies', status, detail))
 }
 

@@ -72,13 +72,13 @@ const checkRow = ({ provider, key, ok, detail }: KeyCheck, { paint }: Cli): read
 ]
 
 const testProvider = async (cli: Cli, id: string): Promise<void> => {
-  const { config, launch } = validConfig(await readLocal(cli.host))
+  const { config } = validConfig(await readLocal(cli.host))
   const instances = config.instances.filter((instance) => instance.id === id)
   if (instances.length === 0) {
     const names = config.instances.map((instance) => instance.id).join(', ')
     throw new CliError(EXIT.conflict, `No provider "${id}" is configured here. Configured: ${names || 'none'}.`)
   }
-  const checks = await checkKeys(instances, cli.host, launch.proxies)
+  const checks = await checkKeys({ instances, network: config.network }, cli.host)
   if (checks.some(({ ok }) => ok === false)) cli.exit(EXIT.failed)
   cli.answer({ object: 'list', data: checks }, () =>
     table(

@@ -137,6 +137,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
       headers: headersFor(instance, target.key, inbound, prepared),
       traced,
       identity: identityOf(instance, target.key, auth),
+      egress: instance.egress,
       body: outgoingBody(body),
       protocol,
       quirks: instance.provider.quirks,

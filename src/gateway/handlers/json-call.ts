@@ -81,6 +81,7 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
       headers: headers(target.key),
       traced,
       identity: identityOf(instance, target.key, auth),
+      egress: instance.egress,
       body: outgoingBody(body),
       protocol: formatOf(decodeFailure, (answer) => {
         const outcome = read(answer)

@@ -83,6 +83,7 @@ export class FetchedModelLists {
     const call = this.#world.dial(
       {
         ...(identity && { identity }),
+        egress: instance.egress,
         method: 'GET',
         url: listUrl(instance, models, isNative),
         headers: { accept: 'application/json', ...providerHeaders(instance, key) },

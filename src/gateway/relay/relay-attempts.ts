@@ -100,6 +100,7 @@ export class RelayAttempts implements AttemptSpec<PreparedRelay> {
       },
       traced,
       identity: identityOf(instance, target.key, provider.auth),
+      egress: instance.egress,
       body: bytesOrText(body()),
       protocol: this.#format,
       quirks: provider.quirks,

@@ -3,6 +3,7 @@
  * the only way to abort it. Chunks are pushed through callbacks: there is one promise for the attempt and none for a chunk.
  */
 import type { Usage } from '../../core/chat.ts'
+import type { Egress } from '../../core/egress.ts'
 import type { OutgoingBody } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { Json } from '../../core/json.ts'
@@ -30,6 +31,8 @@ export type AttemptInput = AnswerInput & {
   /** Further headers: the trace context. */
   readonly traced?: Readonly<Record<string, string>> | undefined
   readonly identity: Identity | undefined
+  /** How the provider is reached; undefined: like all others. */
+  readonly egress: Egress | undefined
   readonly body: OutgoingBody
   /** The key used for authentication. It is removed from the upstream's error messages. */
   readonly key: ProviderKey
@@ -276,7 +279,7 @@ const termsOf = (input: AttemptInput): AttemptTerms => {
 const keptOf = ({ url, headers, body, key }: AttemptInput): KeptAttempt => ({ url, headers, body, secret: key.secret })
 
 const callOf = (input: AttemptInput): Parameters<World['dial']>[0] => {
-  const { url, traced, body, identity, once, client, settings, holdbackMs } = input
+  const { url, traced, body, identity, egress, once, client, settings, holdbackMs } = input
   const own = input.override?.headers
   const headers = own ? { ...input.headers, ...own } : input.headers
   return {
@@ -286,6 +289,7 @@ const callOf = (input: AttemptInput): Parameters<World['dial']>[0] => {
     body,
     connectTimeout: settings.timeout.connect,
     identity,
+    egress,
     once,
     buffered: holdbackMs === Number.POSITIVE_INFINITY || undefined,
     client,

@@ -31,20 +31,45 @@ const VARIABLES = {
 } as const
 const DIRECT_VARIABLES = ['no_proxy', 'NO_PROXY'] as const
 
-/** Reads the variables. `lookup` returns undefined for a variable that is not set or empty. */
-export const proxyRules = (
-  lookup: (name: string) => string | undefined,
-): {
+/** `warnings`: values that have no effect. */
+export type ReadRules = {
   readonly rules: ProxyRules
   readonly problems: readonly ProxyProblem[]
-  /** Values that have no effect. */
   readonly warnings: readonly string[]
-} => {
+}
+
+/** Returns undefined for a variable that is not set or empty. */
+type LookUp = (name: string) => string | undefined
+
+/** A setting of a proxy: `env`, `none` or an address. `from`: its name or place. */
+export type StatedProxy = { readonly value: string; readonly from: string }
+
+const NO_PROXIES: ProxyRules = { https: null, http: null, direct: [] }
+
+/** The rules of the setting of a provider: no list of hosts counts. */
+export const ownRules = ({ value, from }: StatedProxy): ReadRules => {
+  if (value === 'none') return { rules: NO_PROXIES, problems: [], warnings: [] }
+  const parsed = parseProxy(value, from)
+  if (!('proxy' in parsed)) return { rules: NO_PROXIES, problems: [{ where: from, ...parsed }], warnings: [] }
+  const { proxy } = parsed
+  return { rules: { https: proxy, http: proxy, direct: NEVER_PROXIED }, problems: [], warnings: [] }
+}
+
+/** The rules of the setting for all connections. `noProxy`: entries beside those of `NO_PROXY`. */
+export const statedRules = (stated: StatedProxy, noProxy: readonly string[], lookup: LookUp): ReadRules => {
+  if (stated.value === 'env') return proxyRules(lookup, noProxy)
+  const own = ownRules(stated)
+  if (own.rules.https === null) return own
+  const { direct, warnings } = directFrom(lookup, noProxy)
+  return { ...own, rules: { ...own.rules, direct }, warnings }
+}
+
+/** The rules of the variables. */
+export const proxyRules = (lookup: LookUp, noProxy: readonly string[] = []): ReadRules => {
   const problems: ProxyProblem[] = []
-  const set = (names: readonly string[]) => names.find((name) => lookup(name) !== undefined)
   const warnings: string[] = []
   const read = (names: readonly string[], isOptional: boolean): ForwardProxy | null => {
-    const name = set(names)
+    const name = firstSet(lookup, names)
     if (name === undefined) return null
     const parsed = parseProxy(lookup(name) ?? '', name)
     if ('proxy' in parsed) return parsed.proxy
@@ -53,22 +78,31 @@ export const proxyRules = (
     else if (!problems.some(({ where }) => where === name)) problems.push({ where: name, ...parsed })
     return null
   }
-  const excluding = set(DIRECT_VARIABLES)
-  const { rules, unusable } = directRules((excluding && lookup(excluding)) ?? '')
-  const isNeverUsed = rules.some((rule) => 'domain' in rule && rule.domain === '' && rule.port === null)
+  const { direct, ...listed } = directFrom(lookup, noProxy)
+  const isNeverUsed = direct.some((rule) => 'domain' in rule && rule.domain === '' && rule.port === null)
   const https = isNeverUsed ? null : read(VARIABLES.https, false)
   // Desktop proxies set ALL_PROXY to SOCKS beside HTTPS_PROXY (HKUDS/nanobot#5425); most providers use https.
   const http = isNeverUsed ? null : read(VARIABLES.http, https !== null)
   // Without a proxy the list has no effect.
-  if (https !== null || http !== null)
-    for (const entry of unusable)
-      warnings.push(
-        `${excluding}: the entry ${JSON.stringify(entry.slice(0, 60))} matches no host. Write a domain (example.com), an address or a range of addresses (10.0.0.0/8).`,
-      )
+  if (https !== null || http !== null) warnings.push(...listed.warnings)
+  return { rules: { https, http, direct }, problems, warnings }
+}
+
+const firstSet = (lookup: LookUp, names: readonly string[]) => names.find((name) => lookup(name) !== undefined)
+
+/** The hosts that are reached directly. */
+const directFrom = (
+  lookup: LookUp,
+  noProxy: readonly string[],
+): { readonly direct: readonly DirectRule[]; readonly warnings: readonly string[] } => {
+  const variable = firstSet(lookup, DIRECT_VARIABLES)
+  const inVariable = directRules((variable && lookup(variable)) ?? '')
+  const inFile = directRules(noProxy.join(','))
+  const warningOf = (from: string | undefined) => (entry: string) =>
+    `${from}: the entry ${JSON.stringify(entry.slice(0, 60))} matches no host. Write a domain (example.com), an address or a range of addresses (10.0.0.0/8).`
   return {
-    rules: { https, http, direct: [...NEVER_PROXIED, ...rules] },
-    problems,
-    warnings,
+    direct: [...NEVER_PROXIED, ...inVariable.rules, ...inFile.rules],
+    warnings: [...inVariable.unusable.map(warningOf(variable)), ...inFile.unusable.map(warningOf('network.noProxy'))],
   }
 }
 

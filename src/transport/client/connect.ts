@@ -1,9 +1,11 @@
 import { connect as connectPlain, isIP, type OnReadOpts, type Socket } from 'node:net'
-import type { SecureContext } from 'node:tls'
+import type { PeerCertificate, SecureContext, TLSSocket } from 'node:tls'
+import type { EgressTls } from '../../core/egress.ts'
 import type { Failure } from '../../core/failure.ts'
 import type { ForwardProxy } from '../../core/forward-proxy.ts'
 import { connectFailure, connectTimedOut } from './connection-failures.ts'
 import { emptyHeadCache, type HeadCache } from './heads.ts'
+import type { PeerNames } from './names.ts'
 import { brokenHop, openTunnel, type ProxyStage, proxyTimedOut } from './proxy-hop.ts'
 
 /** The peer of a connection, with the TLS state that its connections share. */
@@ -11,10 +13,11 @@ type Peer = {
   readonly host: string
   readonly port: number
   readonly secure: boolean
-  /** Certificates (PEM) trusted instead of the default ones. */
-  readonly ca?: string
-  /** The trusted certificates, loaded once: loading takes longer than the rest of a handshake. */
-  context?: SecureContext
+  /** The name for SNI and in the certificate. */
+  readonly serverName: string
+  readonly trust: Trust
+  /** Undefined: Node asks the operating system for each connection. */
+  readonly names: PeerNames | undefined
   /** The last TLS session, for resumption. */
   session?: Buffer
 }
@@ -27,29 +30,60 @@ export type Destination = Peer & {
   readonly authority: string
   readonly heads: HeadCache
   /** The proxy on the way; null: the destination is reached directly. */
-  readonly hop: { readonly proxy: ForwardProxy; readonly peer: Peer } | null
+  readonly hop: Hop | null
 }
+
+type Hop = { readonly proxy: ForwardProxy; readonly peer: Peer; readonly onConnect: OnProxyConnect | undefined }
 
 /** Loaded with the first TLS connection: an import would add 10 ms to the start (Node 24.21). */
 const tls = () => process.getBuiltinModule('node:tls')
 
-/** The destination of a URL. `ca`: certificates (PEM) trusted instead of the default ones. */
-export const destinationOf = (url: URL, ca: string | undefined, proxy: ForwardProxy | null = null): Destination => {
+/** Certificates, with their context: loading it takes longer than the rest of a handshake. */
+export type Trust = { readonly tls: EgressTls; context?: SecureContext }
+
+/** How destinations are reached. Their connections share it. */
+export type WayTo = {
+  readonly trust: Trust
+  readonly names?: PeerNames | undefined
+  readonly onProxyConnect?: OnProxyConnect | undefined
+}
+
+/** `refused`: the proxy works, but opens no connection to the destination. */
+export type ProxyOutcome = 'connected' | 'refused' | 'failed'
+export type OnProxyConnect = (proxy: string, outcome: ProxyOutcome) => void
+
+/** The destination of a URL. */
+export const destinationOf = (
+  url: URL,
+  { trust, names, onProxyConnect }: WayTo,
+  proxy: ForwardProxy | null = null,
+): Destination => {
   const secure = url.protocol === 'https:'
   const host = url.hostname.startsWith('[') ? url.hostname.slice(1, -1) : url.hostname
   const port = Number(url.port || (secure ? 443 : 80))
-  const trusted = ca !== undefined && { ca }
   return {
     origin: url.origin,
     authority: url.host,
     host,
     port,
     secure,
+    serverName: trust.tls.serverName ?? host,
+    trust,
+    names,
     heads: emptyHeadCache(),
-    hop: proxy && { proxy, peer: { host: proxy.host, port: proxy.port, secure: proxy.secure, ...trusted } },
-    ...trusted,
+    hop: proxy && { proxy, peer: proxyPeer(proxy, { trust, names }), onConnect: onProxyConnect },
   }
 }
+
+/** The certificate of the client is for the destination. */
+const proxyPeer = ({ host, port, secure }: ForwardProxy, { trust, names }: WayTo): Peer => ({
+  host,
+  port,
+  secure,
+  serverName: host,
+  trust: trust.tls.client ? { tls: { ...trust.tls, client: null } } : trust,
+  names,
+})
 
 /** A connection that is being opened. */
 export type Connecting = {
@@ -100,10 +134,12 @@ export const connectTo = (
   }
   if (allowed > 0) startTimer(allowed)
   let open = true
+  let isDropped = false
   const finish = (failure: Failure | null, error?: Error) => {
     if (!open) return
     open = false
     clearTimeout(timer)
+    if (!isDropped) hop?.onConnect?.(hop.proxy.name, proxyOutcome(failure))
     const { socket } = connecting
     unwatch(socket)
     done(failure, socket, error)
@@ -112,15 +148,21 @@ export const connectTo = (
     if (socket.listenerCount('error') === 0) socket.on('error', ignored)
     if (failure) socket.destroy()
   }
+  let issuer: () => string | null = () => null
   const failed = (error: Error) => {
-    const failure = connectFailure(error)
+    const failure = connectFailure(error, issuer)
     const isOurs = failure.kind === 'busy'
+    if (!isOurs && !isDropped) first.names?.forget(first.host)
     finish(
       hop && stage !== 'destination' && !isOurs ? brokenHop(hop.proxy, stage, target, failure.message) : failure,
       error,
     )
   }
-  const closed = () => failed(Object.assign(new Error('closed while connecting'), { code: 'ECONNRESET' }))
+  // Without an error before it, the connection was closed here, because its call has ended.
+  const closed = () => {
+    isDropped = true
+    failed(Object.assign(new Error('closed while connecting'), { code: 'ECONNRESET' }))
+  }
   const unwatch = (socket: Socket) => socket.off('error', failed).off('close', closed)
   const watch = (peer: Peer, opened: () => void) => {
     const { socket } = connecting
@@ -128,10 +170,12 @@ export const connectTo = (
     socket.setKeepAlive(true, 60_000)
     socket.once(peer.secure ? 'secureConnect' : 'connect', opened)
     socket.on('error', failed).on('close', closed)
-    if (peer.secure)
-      socket.on('session', (session: Buffer) => {
-        peer.session = session
-      })
+    if (!peer.secure) return
+    // The cast: `openSocket` opens it with TLS.
+    issuer = watchIssuer(socket as TLSSocket)
+    socket.on('session', (session: Buffer) => {
+      peer.session = session
+    })
   }
   watch(first, () => {
     if (!hop || !secure) return finish(null)
@@ -149,24 +193,59 @@ export const connectTo = (
   return connecting
 }
 
+/** A failure of another kind is one of the destination, to which the proxy has connected. */
+const proxyOutcome = (failure: Failure | null): ProxyOutcome =>
+  failure?.kind !== 'proxy' ? 'connected' : failure.endpointOnly ? 'refused' : 'failed'
+
 /** Opens a socket, or TLS on an open one. */
 const openSocket = (
   peer: Peer,
   { read, through }: { readonly read?: OnReadOpts; readonly through?: Socket },
 ): Socket => {
-  const { host, port, secure, ca, session } = peer
-  if (!secure) return connectPlain({ host, port, ...(read && { onread: read }) })
-  peer.context ??= tls().createSecureContext(ca === undefined ? {} : { ca })
+  const { host, port, secure, serverName, trust, names, session } = peer
+  if (!secure)
+    return connectPlain({ host, port, ...(names && { lookup: names.lookup }), ...(read && { onread: read }) })
+  trust.context ??= contextOf(trust.tls)
   return tls().connect({
-    ...(through ? { socket: through } : { host, port }),
-    ...(isIP(host) === 0 ? { servername: host } : { host }),
+    ...(through ? { socket: through } : { host, port, ...(names && { lookup: names.lookup }) }),
+    ...(isIP(serverName) === 0 ? { servername: serverName } : { host }),
     ALPNProtocols: ['http/1.1'],
     // Explicit: NODE_TLS_REJECT_UNAUTHORIZED=0 in the environment must not disable verification.
     rejectUnauthorized: true,
-    secureContext: peer.context,
+    secureContext: trust.context,
     ...(session && { session }),
     ...(read && { onread: read }),
   })
+}
+
+/** Without `ca`, Node's own certificates take no time to load: they are shared by all contexts. */
+const contextOf = ({ ca, caOnly, client }: EgressTls): SecureContext => {
+  const { createSecureContext, getCACertificates } = tls()
+  return createSecureContext({
+    ...(ca !== '' && { ca: caOnly ? ca : [...getCACertificates('default'), ca] }),
+    ...(client && { cert: client.cert, key: client.key.reveal() }),
+  })
+}
+
+/** Remembers the certificate of a server before Node ends the connection that it cannot trust. */
+const watchIssuer = (socket: TLSSocket): (() => string | null) => {
+  let issuer: string | null = null
+  // Emitted after the handshake, before Node verifies the result. Reading it as an X509Certificate here makes Node refuse it.
+  socket.prependOnceListener('secure', () => {
+    let last = socket.getPeerCertificate(true)
+    for (let depth = 0; last.issuerCertificate && depth < MAX_CHAIN; depth++) last = last.issuerCertificate
+    issuer = last.issuer ? issuerName(last.issuer) : null
+  })
+  return () => issuer
+}
+
+const MAX_CHAIN = 10
+
+/** The name of an issuer. It comes from the network: printable, and short. */
+const issuerName = ({ CN, O }: PeerCertificate['issuer']): string | null => {
+  // Values that are repeated are a list.
+  const text = [CN ?? O ?? ''].flat().join(', ')
+  return text === '' ? null : text.replace(/[^\x20-\x7e\u00a1-\u024f]/g, '?').slice(0, 80)
 }
 
 const ignored = () => {}

@@ -37,8 +37,11 @@ const codeOf = (error: unknown): string => {
   return typeof code === 'string' ? code : ''
 }
 
-/** The failure for an error while connecting. Nothing has been sent. */
-export const connectFailure = (error: unknown): Failure => {
+/** An issuer that is not known here. Other errors of certificates are those of the server. */
+const UNTRUSTED = /^(?:UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|CERT_UNTRUSTED)/
+
+/** The failure for an error while connecting. Nothing has been sent. `issuer`: of the certificate that was shown. */
+export const connectFailure = (error: unknown, issuer: () => string | null = () => null): Failure => {
   // Happy Eyeballs tries each address of a name and aggregates the errors; the last is the most specific.
   const last = error instanceof AggregateError ? (error.errors.at(-1) ?? error) : error
   const code = codeOf(error) || codeOf(last)
@@ -49,6 +52,13 @@ export const connectFailure = (error: unknown): Failure => {
       // Temporary: the retry policy recognises it by this code.
       ...(code === 'EAI_AGAIN' && { upstream: { code } }),
     })
+  const signer = UNTRUSTED.test(code) ? issuer() : null
+  if (signer !== null)
+    return fail(
+      'tls',
+      `The certificate is signed by ${JSON.stringify(signer)}, which is not trusted: add its certificate to network.ca (${code}).`,
+      { unsent: true },
+    )
   if (CERTIFICATE.test(code) || code === 'EPROTO')
     return fail('tls', sentence('the TLS handshake failed', code), { unsent: true })
   return fail('refused', sentence('the connection failed', code), { unsent: true })

@@ -13,6 +13,7 @@ import {
   zstdCompressSync,
 } from 'node:zlib'
 import { selfSigned } from '../../../test/support/certificate.ts'
+import { egressWith } from '../../../test/support/egress.ts'
 import type { SecureServer } from '../../../test/support/secure-server.ts'
 import { type Act, refusingUrl, type Script, startUpstream, until } from '../../../test/support/upstream.ts'
 import type { Failure } from '../../core/failure.ts'
@@ -83,7 +84,7 @@ const fixtureFor = (client: 'own' | 'undici') => {
   const open = clients[client]
   const given = async (script: Script | Act, options: Parameters<typeof startUpstream>[1] = {}) => {
     const upstream = await startUpstream(typeof script === 'function' ? script : () => script, options)
-    const made = dialer({ open, ...(options.tls && { ca: options.tls.cert }) })
+    const made = dialer({ open, egress: () => egressWith(options.tls ? { ca: options.tls.cert } : {}) })
     closers.push(async () => {
       await made.close()
       await upstream.close()
@@ -141,7 +142,7 @@ onBothClients('dial: TLS connections are reused under load', async ({ open }) =>
   const server = new Worker(new URL('../../../test/support/secure-server.ts', import.meta.url))
   // The first message of that worker.
   const [{ port, cert }]: [SecureServer] = (await once(server, 'message')) as [SecureServer]
-  const made = dialer({ open, ca: cert })
+  const made = dialer({ open, egress: () => egressWith({ ca: cert }) })
   closers.push(async () => {
     await made.close()
     await server.terminate()
@@ -351,7 +352,7 @@ onBothClients(
     assert.equal(refused.failure?.kind, 'tls')
     assert.equal(refused.failure?.unsent, true)
     assert.equal(upstream.requests.length, 0)
-    const trusting = dialer({ open, ca: cert })
+    const trusting = dialer({ open, egress: () => egressWith({ ca: cert }) })
     for (let i = 0; i < 2; i++) {
       const record = send(trusting.dial, { url: `${upstream.url}/v1` })
       await record.done

@@ -1,12 +1,14 @@
 /** Upstream calls over pooled HTTP/1.1 connections. Code outside this folder does not depend on the HTTP client. */
+import { DIRECT, type Egress } from '../../core/egress.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { ForwardProxy } from '../../core/forward-proxy.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { Dial, OngoingCall, UpstreamCall, UpstreamListener } from '../../core/world.ts'
 import { encodingOf, type Inflater, inflater } from '../net/inflate.ts'
-import { destinationOf } from './connect.ts'
+import { destinationOf, type OnProxyConnect } from './connect.ts'
 import type { ConnectionListener, ConnectionPool, OpenConnection, UpstreamConnection } from './connection.ts'
 import { Http1Connection } from './http1-connection.ts'
+import { NameCache } from './names.ts'
 import type { OutgoingCall } from './outgoing-call.ts'
 import { refusedByProxy } from './proxy-hop.ts'
 
@@ -23,12 +25,12 @@ export type DialOptions = {
   readonly maxIdle?: number
   /** Maximum decoded bytes of a compressed response. Default 64 MiB. */
   readonly maxDecodedBytes?: number
-  /** Certificates (PEM) trusted instead of the default ones. Verification cannot be disabled. */
-  readonly ca?: string
+  /** How calls without an own `egress` are made, now. Absent: directly, and as Node does. */
+  readonly egress?: () => Egress
   /** A provider in this process: it receives the calls to URLs of its scheme. */
   readonly inProcess?: InProcessUpstream
-  /** The proxy for a URL; null: it is reached directly. Absent: all are. */
-  readonly proxyFor?: (url: URL) => ForwardProxy | null
+  /** Receives the result of each connection through a proxy, by the name of the proxy. */
+  readonly onProxyConnect?: OnProxyConnect
 }
 
 /** The available HTTP clients. */
@@ -43,48 +45,32 @@ const ownConnection: OpenConnection = (destination, pool) => new Http1Connection
 /** A `Dial` that can be closed. */
 export type Dialer = {
   readonly dial: Dial
+  /** Ends connections that were made in other ways than these, each after its call. */
+  keepOnly(inUse: Iterable<Egress>): void
   /** Fails all calls and closes all connections. */
   close(): Promise<void>
 }
 
 /** Creates a dialer for `http:` and `https:` URLs. */
 export const dialer = (options: DialOptions = {}): Dialer => {
-  const { open = ownConnection, keepAlive = 30_000, maxIdle = 256, maxDecodedBytes = 64 * 1024 * 1024, ca } = options
-  const { proxyFor = () => null, inProcess } = options
-  const routes = new Map<string, CallRoute>()
-  const origins = new Map<string, Origin>()
+  const { open = ownConnection, keepAlive = 30_000, maxIdle = 256, maxDecodedBytes = 64 * 1024 * 1024 } = options
+  const { inProcess, egress: usual = () => DIRECT, onProxyConnect } = options
+  const names = new NameCache()
+  const ways = new Map<string, Way>()
   let closed = false
 
-  const originOf = (url: URL, proxy: ForwardProxy | null): Origin => {
-    const id = `${proxy?.name ?? ''} ${url.origin}`
-    const known = origins.get(id)
+  const wayOf = (egress: Egress): Way => {
+    const known = ways.get(egress.id)
     if (known) return known
-    const destination = destinationOf(url, ca, proxy)
-    const origin = new Origin((pool) => open(destination, pool, keepAlive), { keepAlive, maxIdle })
-    origins.set(id, origin)
-    return origin
-  }
-  const routeTo = (address: string): CallRoute | null => {
-    const known = routes.get(address)
-    if (known) return known
-    const url = URL.canParse(address) ? new URL(address) : null
-    if (url?.protocol !== 'http:' && url?.protocol !== 'https:') return null
-    const proxy = proxyFor(url)
-    const path = url.pathname + url.search
-    const route =
-      proxy && url.protocol === 'http:'
-        ? { origin: originOf(url, proxy), path: url.origin + path, proxy }
-        : { origin: originOf(url, proxy), path }
-    // Bounded: some providers have the model's name, which clients choose, in the URL.
-    if (routes.size >= MAX_ROUTES) routes.clear()
-    routes.set(address, route)
-    return route
+    const way = new Way(egress, { names, keepAlive, maxIdle, open, onProxyConnect })
+    ways.set(egress.id, way)
+    return way
   }
 
   const dial: Dial = (call, listener) => {
     if (inProcess && call.url.startsWith(inProcess.scheme)) return inProcess.dial(call, listener)
     if (closed) return failedLater(listener, fail('shutdown', 'The gateway closed its connections.', UNSENT))
-    const route = routeTo(call.url)
+    const route = wayOf(call.egress ?? usual()).routeTo(call.url)
     if (!route)
       return failedLater(listener, fail('internal', 'The address of the upstream is not an http or https URL.', UNSENT))
     return new HttpCall(call, route, listener, maxDecodedBytes).start()
@@ -92,9 +78,17 @@ export const dialer = (options: DialOptions = {}): Dialer => {
 
   return {
     dial,
+    keepOnly(inUse) {
+      const ids = new Set(Array.from(inUse, ({ id }) => id))
+      for (const [id, way] of ways)
+        if (!ids.has(id)) {
+          ways.delete(id)
+          way.retire()
+        }
+    },
     async close() {
       closed = true
-      await Promise.all([...origins.values()].map((origin) => origin.close()))
+      await Promise.all([...ways.values()].map((way) => way.close()))
     },
   }
 }
@@ -127,7 +121,75 @@ const failedLater = (listener: UpstreamListener, failure: Failure): OngoingCall 
   }
 }
 
-type OriginOptions = { readonly keepAlive: number; readonly maxIdle: number }
+type WayOptions = {
+  readonly names: NameCache
+  readonly keepAlive: number
+  readonly maxIdle: number
+  readonly open: OpenConnection
+  readonly onProxyConnect: OnProxyConnect | undefined
+}
+
+/** The destinations that are reached in one way, with their connections. */
+class Way {
+  readonly #egress: Egress
+  readonly #options: WayOptions
+  readonly #to: Parameters<typeof destinationOf>[1]
+  readonly #routes = new Map<string, CallRoute>()
+  readonly #origins = new Map<string, Origin>()
+
+  constructor(egress: Egress, options: WayOptions) {
+    this.#egress = egress
+    this.#options = options
+    const { addresses, dns, tls } = egress
+    const isUsual = addresses === 'auto' && dns.keep === 0
+    this.#to = {
+      trust: { tls },
+      names: isUsual ? undefined : options.names.under(egress),
+      onProxyConnect: options.onProxyConnect,
+    }
+  }
+
+  /** Null: the address is not an http or https URL. */
+  routeTo(address: string): CallRoute | null {
+    const known = this.#routes.get(address)
+    if (known) return known
+    const url = URL.canParse(address) ? new URL(address) : null
+    if (url?.protocol !== 'http:' && url?.protocol !== 'https:') return null
+    const proxy = this.#egress.proxyFor(url)
+    const path = url.pathname + url.search
+    const route =
+      proxy && url.protocol === 'http:'
+        ? { origin: this.#originOf(url, proxy), path: url.origin + path, proxy }
+        : { origin: this.#originOf(url, proxy), path }
+    // Bounded: some providers have the model's name, which clients choose, in the URL.
+    if (this.#routes.size >= MAX_ROUTES) this.#routes.clear()
+    this.#routes.set(address, route)
+    return route
+  }
+
+  #originOf(url: URL, proxy: ForwardProxy | null): Origin {
+    const known = this.#origins.get(url.origin)
+    if (known) return known
+    const { open, keepAlive, maxIdle } = this.#options
+    const destination = destinationOf(url, this.#to, proxy)
+    const maxAge = this.#egress.maxConnectionAge || Number.POSITIVE_INFINITY
+    const origin = new Origin((pool) => open(destination, pool, keepAlive), { keepAlive, maxIdle, maxAge })
+    this.#origins.set(url.origin, origin)
+    return origin
+  }
+
+  /** Closes idle connections. Others end with their call. */
+  retire(): void {
+    for (const origin of this.#origins.values()) origin.retire()
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#origins.values()].map((origin) => origin.close()))
+  }
+}
+
+/** `maxAge`: ms after which a connection is used for no further call. */
+type OriginOptions = Pick<WayOptions, 'keepAlive' | 'maxIdle'> & { readonly maxAge: number }
 
 /** ms between checks for expired idle connections. */
 const SWEEP_INTERVAL = 1_000
@@ -136,12 +198,14 @@ const SWEEP_INTERVAL = 1_000
 class Origin implements ConnectionPool {
   readonly #open: (pool: ConnectionPool) => UpstreamConnection
   readonly #options: OriginOptions
-  readonly #connections = new Set<UpstreamConnection>()
+  /** With the times of their start. */
+  readonly #connections = new Map<UpstreamConnection, number>()
   /** Newest last: the most recently used connection is the least likely to be closed by now. */
   #idle: { readonly connection: UpstreamConnection; readonly until: number }[] = []
   /** Connections released so recently that bytes after the response may still be unread. */
   #unsettled: UpstreamConnection[] = []
   #sweep: NodeJS.Timeout | undefined
+  #isRetired = false
 
   constructor(open: (pool: ConnectionPool) => UpstreamConnection, options: OriginOptions) {
     this.#open = open
@@ -155,16 +219,18 @@ class Origin implements ConnectionPool {
 
   create(): UpstreamConnection {
     const connection = this.#open(this)
-    this.#connections.add(connection)
+    this.#connections.set(connection, performance.now())
     return connection
   }
 
   release(connection: UpstreamConnection, idleTimeout: number | undefined): void {
-    const { keepAlive, maxIdle } = this.#options
+    const { keepAlive, maxIdle, maxAge } = this.#options
+    const now = performance.now()
     // One second less than the server's own timeout, for the time a request is on the network.
     const ms = idleTimeout === undefined ? keepAlive : Math.min(keepAlive, idleTimeout * 1_000 - 1_000)
-    if (ms <= 0) return connection.drop()
-    this.#idle.push({ connection, until: performance.now() + ms })
+    const until = Math.min(now + ms, (this.#connections.get(connection) ?? now) + maxAge)
+    if (until <= now || this.#isRetired) return connection.drop()
+    this.#idle.push({ connection, until })
     if (this.#idle.length > maxIdle) this.#idle[0]?.connection.drop()
     this.#sweep ??= setInterval(() => this.#dropExpired(), SWEEP_INTERVAL).unref()
     this.#unsettled.push(connection)
@@ -186,9 +252,14 @@ class Origin implements ConnectionPool {
     if (at !== -1) this.#idle.splice(at, 1)
   }
 
+  retire(): void {
+    this.#isRetired = true
+    for (const { connection } of [...this.#idle]) connection.drop()
+  }
+
   async close(): Promise<void> {
     clearInterval(this.#sweep)
-    await Promise.all([...this.#connections].map((connection) => connection.close()))
+    await Promise.all(Array.from(this.#connections.keys(), (connection) => connection.close()))
   }
 
   #dropExpired(): void {

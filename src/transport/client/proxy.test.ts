@@ -3,12 +3,12 @@ import assert from 'node:assert/strict'
 import { createServer } from 'node:net'
 import { after, test } from 'node:test'
 import { selfSigned } from '../../../test/support/certificate.ts'
+import { egressWith } from '../../../test/support/egress.ts'
 import { type ProxyAct, startProxy, type TestProxyOptions } from '../../../test/support/proxy.ts'
 import { refusingUrl, startUpstream } from '../../../test/support/upstream.ts'
 import type { Failure } from '../../core/failure.ts'
 import { rowOf } from '../../core/failure.ts'
 import type { Dial, UpstreamCall } from '../../core/world.ts'
-import { proxyFor, proxyRules } from '../../policy/egress/proxy-rules.ts'
 import { connectionFor, dialer } from './dial.ts'
 
 const CLIENTS = { own: await connectionFor('own'), undici: await connectionFor('undici') }
@@ -60,15 +60,21 @@ const given = async (client: 'own' | 'undici', { secure = true, tls, userInfo = 
   )
   const proxy = await startProxy({ ports: { [HOST]: upstream.port }, ...(tls && { tls }) })
   const address = `${tls ? 'https://localhost' : 'http://127.0.0.1'}:${proxy.port}`.replace('//', `//${userInfo}`)
-  const { rules, problems } = proxyRules((name) => (name === 'ALL_PROXY' ? address : undefined))
-  assert.deepEqual(problems, [])
+  const egress = egressWith({ ca: target.cert + (tls?.cert ?? ''), env: { ALL_PROXY: address } })
+  const outcomes: string[] = []
   const made = dialer({
     open: CLIENTS[client],
-    ca: target.cert + (tls?.cert ?? ''),
-    proxyFor: (url) => proxyFor(rules, url),
+    egress: () => egress,
+    onProxyConnect: (name, outcome) => outcomes.push(`${name} ${outcome}`),
   })
   closers.push(upstream.close, proxy.close, made.close)
-  return { upstream, proxy, dial: made.dial, url: `${secure ? 'https' : 'http'}://${HOST}/v1/chat/completions?a=b` }
+  return {
+    upstream,
+    proxy,
+    outcomes,
+    dial: made.dial,
+    url: `${secure ? 'https' : 'http'}://${HOST}/v1/chat/completions?a=b`,
+  }
 }
 
 onBothClients('an https call uses a tunnel, and TLS checks the name of the target', async (client) => {
@@ -118,8 +124,8 @@ onBothClients('the proxy may use TLS itself', async (client) => {
 
 onBothClients('hosts of NO_PROXY and this machine are reached directly', async (client) => {
   const upstream = await startUpstream(() => ({ do: 'answer', body: { fine: true } }))
-  const { rules } = proxyRules((name) => ({ ALL_PROXY: 'http://127.0.0.1:9' })[name])
-  const made = dialer({ open: CLIENTS[client], proxyFor: (url) => proxyFor(rules, url) })
+  const egress = egressWith({ env: { ALL_PROXY: 'http://127.0.0.1:9' } })
+  const made = dialer({ open: CLIENTS[client], egress: () => egress })
   closers.push(upstream.close, made.close)
   const answer = await send(made.dial, `${upstream.url}/v1`)
   assert.equal(answer.failure, undefined)
@@ -234,10 +240,8 @@ onBothClients('a proxy that never answers ends at the connect timeout', async (c
 onBothClients('a proxy that is down is named with its variable', async (client) => {
   const port = new URL(await refusingUrl()).port
   for (const scheme of ['http', 'https']) {
-    const { rules } = proxyRules((name) =>
-      name === 'HTTPS_PROXY' ? `${scheme}://u:hunter2@127.0.0.1:${port}` : undefined,
-    )
-    const made = dialer({ open: CLIENTS[client], proxyFor: (url) => proxyFor(rules, url) })
+    const egress = egressWith({ env: { HTTPS_PROXY: `${scheme}://u:hunter2@127.0.0.1:${port}` } })
+    const made = dialer({ open: CLIENTS[client], egress: () => egress })
     closers.push(made.close)
     const { failure } = await send(made.dial, `https://${HOST}/v1`)
     assert.equal(failure?.kind, 'proxy')
@@ -252,8 +256,8 @@ onBothClients('TLS to a proxy without TLS is a failure of the proxy', async (cli
   const server = createServer((socket) => socket.resume().end('HTTP/1.1 400 Bad Request\r\n\r\n'))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as { port: number }
-  const { rules } = proxyRules((name) => (name === 'HTTPS_PROXY' ? `https://localhost:${port}` : undefined))
-  const made = dialer({ open: CLIENTS[client], proxyFor: (url) => proxyFor(rules, url) })
+  const egress = egressWith({ env: { HTTPS_PROXY: `https://localhost:${port}` } })
+  const made = dialer({ open: CLIENTS[client], egress: () => egress })
   closers.push(made.close, () => new Promise((resolve) => void server.close(() => resolve())))
   const { failure } = await send(made.dial, `https://${HOST}/v1`)
   assert.equal(failure?.kind, 'proxy')
@@ -267,8 +271,8 @@ onBothClients('a certificate of another name is refused inside the tunnel', asyn
   assert.ok(failure)
   const upstream = await startUpstream(() => ({ do: 'answer', body: {} }), { tls: selfSigned() })
   const other = await startProxy({ ports: { [HOST]: upstream.port } })
-  const { rules } = proxyRules((name) => (name === 'HTTPS_PROXY' ? `http://127.0.0.1:${other.port}` : undefined))
-  const made = dialer({ open: CLIENTS[client], proxyFor: (url) => proxyFor(rules, url) })
+  const egress = egressWith({ env: { HTTPS_PROXY: `http://127.0.0.1:${other.port}` } })
+  const made = dialer({ open: CLIENTS[client], egress: () => egress })
   closers.push(upstream.close, other.close, made.close)
   const refused = await send(made.dial, `https://${HOST}/v1`)
   assert.equal(refused.failure?.kind, 'tls')

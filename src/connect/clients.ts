@@ -1,7 +1,7 @@
 /**
  * The clients that can be connected, as data: their configuration files, and the values that lead them to this gateway. The
  * table has no I/O, so that other pages can be generated from it. Names of files and settings are those of Claude Code 2.1,
- * Codex CLI 0.169, opencode 1.18, Cline CLI 3.0, Continue CLI 1.5, aider 0.86, qwen-code 0.24, Open WebUI 0.12 and n8n 2.41.
+ * Codex CLI 0.169, opencode 1.18, Cline CLI 3.0, Continue CLI 1.5, aider 0.86, qwen-code 0.24, gemini-cli 0.61, Open WebUI 0.12 and n8n 2.41.
  */
 import type { Json } from '../core/json.ts'
 
@@ -39,7 +39,7 @@ export type ClientRow = {
   readonly name: string
   readonly title: string
   /** The API style of its calls. */
-  readonly style: 'chat' | 'responses' | 'messages'
+  readonly style: 'chat' | 'responses' | 'messages' | 'gemini'
   readonly format: ConfigFormat
   /** Null: it has no file of its own; its variables are set where it is started. */
   readonly file: ClientFile | null
@@ -250,6 +250,26 @@ export const CLIENTS: readonly ClientRow[] = [
     traps: [
       'Its first request has about 50 KB of instructions and tools, which is more than the default context window of many local models.',
       'It repeats a rate-limited request up to 28 times. All of them count towards the limits of its key.',
+    ],
+  },
+  {
+    name: 'gemini',
+    title: 'gemini-cli',
+    style: 'gemini',
+    format: 'env',
+    file: null,
+    changes: ({ url, key, model }) => [
+      { path: ['GOOGLE_GEMINI_BASE_URL'], value: url },
+      { path: ['GEMINI_API_KEY'], value: key },
+      { path: ['GEMINI_MODEL'], value: model },
+    ],
+    note: 'gemini-cli asks how to sign in at its first start: choose "Use Gemini API key", or set `security.auth.selectedType` to `gemini-api-key` in ~/.gemini/settings.json. It reads variables from ~/.gemini/.env too.',
+    prompt: 'gemini -p "Say hello"',
+    traps: [
+      'The base URL has no `/v1beta`: gemini-cli adds it.',
+      'It requests models by names of its own too, for its web search and its compression; a route with such a name, or the default route, answers them.',
+      'It rewrites some names (`gemini-3-pro-preview` becomes a newer one), so give a route a name of your own.',
+      'Google’s embeddings, interactions, files, caches and batches are not served; use `/v1/embeddings` for embeddings.',
     ],
   },
   {

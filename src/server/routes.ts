@@ -335,7 +335,7 @@ export const isModelPath = (path: string): boolean =>
 type NotServed = { readonly path: string; readonly remedy: string; readonly protocol: ClientProtocolName }
 
 const GEMINI_REMEDY =
-  'generateContent, streamGenerateContent, countTokens, embeddings and models are. Send interactions, files, caches, batches and operations to Google.'
+  'generateContent, streamGenerateContent, countTokens and models are. For embeddings use POST /v1/embeddings; send interactions, files, caches, batches and operations to Google.'
 
 const INSTEAD: readonly NotServed[] = [
   {

@@ -120,6 +120,14 @@ const FILES: {
       assert.deepEqual(env, { OPENAI_BASE_URL: `${url}/v1`, OPENAI_API_KEY: KEY, OPENAI_MODEL: 'auto' })
     },
   },
+  gemini: {
+    path: 'gemini.env',
+    text: `# mine\nGEMINI_API_KEY=${OTHER}\n`,
+    has: (text, url) => {
+      assert.match(text, /^# mine\n/)
+      assert.ok(text.includes(`GEMINI_API_KEY=${KEY}\n`) && text.includes(`GOOGLE_GEMINI_BASE_URL=${url}\n`), text)
+    },
+  },
   'open-webui': {
     path: 'open-webui.env',
     text: `# mine\nWEBUI_AUTH=True\nOPENAI_API_KEY=${OTHER}`,

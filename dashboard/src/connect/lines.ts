@@ -26,15 +26,18 @@ export const variableLine = (shell: Shell, [name, value]: Variable): string => {
   return shell === 'fish' ? `set -gx ${name} ${word}` : `export ${name}=${word}`
 }
 
+type TestStyle = AnswerStyle | 'gemini'
+
 const TEST_BODIES = {
   chat: { messages: [{ role: 'user', content: 'Hello' }] },
   responses: { input: 'Hello' },
   messages: { max_tokens: 64, messages: [{ role: 'user', content: 'Hello' }] },
-} as const satisfies { readonly [style in AnswerStyle]: object }
+  gemini: { contents: [{ role: 'user', parts: [{ text: 'Hello' }] }] },
+} as const satisfies { readonly [style in TestStyle]: object }
 
 /** A command that calls the gateway as a client of this style would. */
-export const testLine = (shell: Shell, style: AnswerStyle, { url, key, model }: Address): string => {
-  const path = `/v1${STYLE_PATHS[style]}`
+export const testLine = (shell: Shell, style: TestStyle, { url, key, model }: Address): string => {
+  const path = `/v1${STYLE_PATHS[style].replace('{model}', encodeURIComponent(model))}`
   const text = quoted(shell, JSON.stringify({ model, ...TEST_BODIES[style] }))
   if (shell === 'powershell')
     return `Invoke-RestMethod ${quoted(shell, url + path)} -Method Post -ContentType 'application/json' -Headers @{ authorization = ${quoted(shell, `Bearer ${key}`)} } -Body ${text}`

@@ -79,6 +79,13 @@ const REQUESTS = {
   },
   responses: { path: '/v1/responses', body: { input: QUESTION, store: false, max_output_tokens: MAX_TOKENS } },
   messages: { path: '/v1/messages', body: { messages: [{ role: 'user', content: QUESTION }], max_tokens: MAX_TOKENS } },
+  gemini: {
+    path: '/v1beta/models/{model}:generateContent',
+    body: {
+      contents: [{ role: 'user', parts: [{ text: QUESTION }] }],
+      generationConfig: { maxOutputTokens: MAX_TOKENS },
+    },
+  },
 } as const
 
 /** Time limit of the request, in ms. */
@@ -93,7 +100,8 @@ const sendRequest = async (
   gateway: GatewayClient,
   { key, model }: Connection,
 ): Promise<RequestResult> => {
-  const { path, body } = REQUESTS[row.style]
+  const { path: named, body } = REQUESTS[row.style]
+  const path = named.replace('{model}', () => encodeURIComponent(model))
   const headers = {
     authorization: `Bearer ${key}`,
     ...Object.values(sharedProtocols).find(({ style }) => style === row.style)?.headers,

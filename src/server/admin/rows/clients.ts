@@ -14,7 +14,7 @@ const client = z
   .strictObject({
     name: z.string().describe('For `headgate connect`'),
     title: z.string(),
-    style: z.enum(['chat', 'responses', 'messages']).describe('The API style of its calls'),
+    style: z.enum(['chat', 'responses', 'messages', 'gemini']).describe('The API style of its calls'),
     format: z.enum(['json', 'toml', 'yaml', 'env']),
     file: z.string().nullable().describe('Below the home folder; null: it has no file of its own'),
     variable: z.string().nullable().describe('A variable with another folder'),

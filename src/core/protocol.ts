@@ -37,10 +37,12 @@ export type StreamDecoder = Stage<Frame, ChatEvent> & {
    * belongs to the answer. Absent: the format has none, or only the end of the body is one.
    */
   readonly done?: boolean
+  /** The answer is complete unless more content follows: its last finish reason may be one of many. */
+  readonly mayBeDone?: boolean
 }
 
-/** Reads a stream's bytes. `done`: as of its decoder. */
-export type StreamReader = Stage<Uint8Array, StreamStep> & { readonly done?: boolean }
+/** Reads a stream's bytes. `done` and `mayBeDone`: as of its decoder. */
+export type StreamReader = Stage<Uint8Array, StreamStep> & { readonly done?: boolean; readonly mayBeDone?: boolean }
 
 /**
  * A wire format of providers: encodes requests and decodes answers. Pure, and never throws on input: unreadable input is a

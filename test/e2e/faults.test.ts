@@ -360,6 +360,7 @@ const FAULTS: readonly Fault[] = [
     name: '503 with a retry-after',
     ...status(503, 'server_error', { 'retry-after': '30' }),
     ...overloaded,
+    wait: [29, 30],
     model: 'unavailable',
   },
   {
@@ -367,6 +368,7 @@ const FAULTS: readonly Fault[] = [
     ...status(503, 'server_error', { 'retry-after': '120' }),
     ...overloaded,
     retry: false,
+    wait: [119, 120],
     model: 'unavailable',
   },
   { name: '529', ...status(529, 'overloaded_error'), ...overloaded },

@@ -489,3 +489,24 @@ for (const [name, numbers] of [
       assert.equal(frames.length, WORDS.length + 4)
       if (name === 'right') assert.equal(reply.text, `${responsesStream(numbers)}${chatAnswer.done}`)
     })
+
+// ── A finish reason beside the last content ─────────────────────────────────────────────────────────────────────────
+
+const silences: readonly (readonly [string, (asked: ScriptedCall) => void])[] = [
+  ['a reset', (asked) => asked.fail(fail('reset', 'connection reset'))],
+  ['silence', () => {}],
+  ['a clean end', (asked) => asked.end()],
+]
+for (const [name, ends] of silences)
+  test(`stop beside the last content, then ${name}: the answer is complete`, async () => {
+    const { send, world } = gatewayHarness([instance('a')], (asked) => {
+      begun(asked, 'wh')
+      asked.send(chatAnswer.chunk({ content: 'ole' }, 'stop'))
+      ends(asked)
+    })
+    const reply = send(question())
+    await world.advance(200_000)
+    assert.equal(textOf(reply), 'whole')
+    assert.doesNotMatch(reply.text, /stream_interrupted/)
+    assert.ok(reply.text.endsWith('data: [DONE]\n\n'), reply.text)
+  })

@@ -170,8 +170,9 @@ export class AnswerReceiver implements UpstreamListener {
 
   onFailure(failure: Failure): void {
     if (this.#clock.isOver) return this.#clock.release()
-    // A connection error after a complete answer does not matter.
+    // A connection error or a timeout after a complete answer does not matter.
     if (this.facts.finish) return this.#listener.onAnswerEnd(undefined)
+    if (this.#reader?.mayBeOver) return this.onEnd()
     if (this.facts.status === 0) return this.#listener.onAnswerEnd(failure)
     // The endpoint has responded, so this is a truncated answer rather than a connection failure.
     this.#listener.onAnswerEnd({

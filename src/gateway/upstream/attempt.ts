@@ -203,7 +203,7 @@ export class Attempt implements AnswerStream, ClockListener, ReceiverListener {
   }
 
   failWith(failure: Failure): void {
-    this.onAnswerEnd(this.finished() ? undefined : failure)
+    if (!this.#clock.isOver) this.#receiver.onFailure(failure)
   }
 
   // ── The answer that is received, and its timeouts ──────────────────────────────────────────────────────────────
@@ -243,7 +243,7 @@ export class Attempt implements AnswerStream, ClockListener, ReceiverListener {
 
   onTimeout(timeout: AttemptTimeout): void {
     const failure = timeoutFailure(timeout, this.#terms)
-    if (failure) this.onAnswerEnd(failure)
+    if (failure) this.failWith(failure)
     else if (timeout === 'holdback') this.#open({ ok: true, answerStream: this })
     else if (this.#clock.isLingering) this.#closeCall()
     else this.#receiver.onEnd()

@@ -17,8 +17,11 @@ import { utf8 } from '../../protocols/framing/utf8.ts'
 import { ChoicesDecoder, decodeChoices, type EditChoice, type MultipleChoices } from '../../protocols/shared/choices.ts'
 import { readStream } from './read-stream.ts'
 
-/** Decodes a response body. `over`: the terminal event has been read, so the answer is complete before its body ends. */
-export type AnswerBodyReader = Stage<Uint8Array, StreamStep> & { readonly over?: boolean }
+/**
+ * Decodes a response body. `over`: the terminal event has been read, so the answer is complete before its body ends.
+ * `mayBeOver`: it is complete unless more content follows.
+ */
+export type AnswerBodyReader = Stage<Uint8Array, StreamStep> & { readonly over?: boolean; readonly mayBeOver?: boolean }
 
 /** The status and headers of an upstream response. */
 export type ResponseHead = { readonly status: number; readonly headers: HeaderLookup }
@@ -99,6 +102,9 @@ const detectingReader = (head: ResponseHead, context: DecodeContext): AnswerBody
     get over() {
       return detected?.over === true
     },
+    get mayBeOver() {
+      return detected?.mayBeOver === true
+    },
     end: () => (detected ?? jsonReader(head, context)).end(),
   }
 }
@@ -133,6 +139,10 @@ class SingleChoiceReader implements AnswerBodyReader {
 
   get over(): boolean {
     return this.#stream.done === true
+  }
+
+  get mayBeOver(): boolean {
+    return this.#stream.mayBeDone === true
   }
 
   push(chunk: Uint8Array): readonly StreamStep[] {

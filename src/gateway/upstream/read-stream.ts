@@ -40,6 +40,10 @@ class FrameDecoder implements StreamReader {
     return this.#decoder.done === true
   }
 
+  get mayBeDone(): boolean {
+    return this.#decoder.mayBeDone === true
+  }
+
   push(chunk: Uint8Array): readonly StreamStep[] {
     return this.#decode(this.#frames.push(chunk))
   }

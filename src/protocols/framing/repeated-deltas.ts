@@ -45,6 +45,10 @@ export class RepeatedDeltas implements StreamReader {
     return this.#decoder.done === true
   }
 
+  get mayBeDone(): boolean {
+    return this.#decoder.mayBeDone === true
+  }
+
   push(chunk: Uint8Array): readonly StreamStep[] {
     const latin1 = latin1Of(chunk)
     if (latin1 === undefined) return this.#read(chunk, [])

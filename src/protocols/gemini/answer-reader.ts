@@ -66,6 +66,10 @@ export class GeminiAnswerReader {
     return this.#over
   }
 
+  get mayBeOver(): boolean {
+    return this.#held !== undefined && !this.#over
+  }
+
   push(response: unknown): readonly ChatEvent[] {
     if (this.#over) return []
     return isObject(response) ? this.#read(response) : this.fail(malformed('it is not an object'))

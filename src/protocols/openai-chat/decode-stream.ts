@@ -56,6 +56,10 @@ class ChunkReader implements StreamDecoder {
     return this.#over
   }
 
+  get mayBeDone(): boolean {
+    return this.#mayContinue && this.#unfinished === 0
+  }
+
   push(frame: Frame): readonly ChatEvent[] {
     if (this.#over) return []
     const out: ChatEvent[] = []

@@ -8,6 +8,7 @@ import { malformed, oversizedEvent } from '../errors/answer-failures.ts'
 type DecodedAnswer = {
   /** The answer has ended or failed; further input is ignored. */
   readonly over: boolean
+  readonly mayBeOver?: boolean
   fail(failure: Failure): readonly ChatEvent[]
   /** Ends the input; an unfinished answer is a `truncated` failure. */
   end(): readonly ChatEvent[]
@@ -20,6 +21,9 @@ export const decodeJsonFrames = (
 ): StreamDecoder => ({
   get done() {
     return answer.over
+  },
+  get mayBeDone() {
+    return answer.mayBeOver === true
   },
   push(frame) {
     if (answer.over) return []

@@ -229,9 +229,9 @@ export const noteNode = (node: TreeNode, { rows }: TreeTools): void => {
     if (LEFT_OUT[name] !== undefined) rows.leaveOut(path, LEFT_OUT[name])
     else if (name === 'name') rows.taken(path, 'names of targets are not needed')
     else if (node.path.length > 0 && name === 'request_timeout')
-      rows.leaveOut(path, 'there is no time limit per target; `circuit.timeout` applies to all')
+      rows.leaveOut(path, 'not imported: write `timeout: { firstByte: … }` (ms) at the target')
     else if (node.path.length > 0 && name === 'retry')
-      rows.leaveOut(path, 'there are no attempts per target; `retry.maxAttempts` applies to all')
+      rows.leaveOut(path, 'not imported: write `retries: …` at the target')
     else if (node.path.length > 0 && name === 'cache') rows.leaveOut(path, 'the cache is set for a whole route')
     else if (name === 'targets' && !Array.isArray(value)) rows.leaveOut(path, 'not a list of targets')
   }

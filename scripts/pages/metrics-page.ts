@@ -6,7 +6,8 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { accountMetrics } from '../../src/observe/account-metrics.ts'
 import { createInstruments } from '../../src/observe/metrics.ts'
-import type { Registry } from '../../src/observe/registry.ts'
+import { type Registry, readingsText } from '../../src/observe/registry.ts'
+import { tlsReadings } from '../../src/server/inbound-tls.ts'
 import { post, start } from '../../test/e2e/support/process.ts'
 import { startReceiver } from '../../test/support/otlp.ts'
 import { fakeS3, S3_KEYS } from '../../test/support/s3.ts'
@@ -29,6 +30,7 @@ const PARTS: readonly (readonly [title: string, names: RegExp])[] = [
   ['Tokens, cost and cache', /^headgate_(?:tokens|cost|usage_estimated|unpriced|price_assumed|cache)/],
   ['Teams, client keys and budgets', /^headgate_(?:team|key_requests|admission|budget)/],
   ['Alerts', /^headgate_alerts/],
+  ['Certificates of the port', /^headgate_tls/],
   ['Telemetry of Claude Code', /^headgate_claude/],
   [
     'Load and storage',
@@ -67,7 +69,7 @@ const shown = (page: string): ReadonlyMap<string, Row> => {
   return rows
 }
 
-/** The metrics of a running gateway with workers, a budget, an export and telemetry. */
+/** The metrics of a running gateway with workers, a budget, an export and telemetry; of TLS on the port without it. */
 const running = async (): Promise<string> => {
   const files = { 'headgate.yaml': 'budgets:\n  day: { amount: "5", period: day }\n' }
   const s3 = await fakeS3()
@@ -82,7 +84,7 @@ const running = async (): Promise<string> => {
   const page = await fetch(`${gateway.url}/metrics`)
   const text = await page.text()
   await Promise.all([s3.close(), otlp.close()])
-  return text
+  return text + readingsText(tlsReadings([{ file: 'tls.crt', notAfter: 0 }]))
 }
 
 const rowText = ([name, { kind, help, labels }]: readonly [string, Row]): string =>

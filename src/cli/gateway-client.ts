@@ -41,7 +41,12 @@ export type GatewayClient = {
   readonly read: <Schema extends z.ZodType>(schema: Schema, path: string, call?: Call) => Promise<Shown<Schema>>
 }
 
-type Address = { readonly url: string; readonly isLocal: boolean }
+type Address = {
+  readonly url: string
+  readonly isLocal: boolean
+  /** Serves the probes over plain HTTP; absent: none. */
+  readonly probes?: string
+}
 
 const TRIMMED = /(?<!\/)\/+$/
 
@@ -61,7 +66,9 @@ const givenUrl = ({ options, host: { env } }: Cli): string | null => {
 /** The running gateway of this folder; null: none, or only a file of one that has ended. */
 export const runningHere = ({ dataDir }: Pick<Local, 'dataDir'>): Address | null => {
   const run = readRunFile(dataDir)
-  return run && isAlive(run.pid) ? { url: urlOf(run), isLocal: true } : null
+  if (!run || !isAlive(run.pid)) return null
+  const { host, healthPort } = run
+  return { url: urlOf(run), isLocal: true, ...(healthPort > 0 && { probes: urlOf({ host, port: healthPort }) }) }
 }
 
 const unreachable = (local: Local): CliError => {
@@ -80,8 +87,8 @@ const unreachable = (local: Local): CliError => {
 const atConfiguredPort = async ({ loaded }: Local): Promise<Address | null> => {
   const { port = 0, host } = loaded.launch ?? {}
   if (port === 0) return null
-  const basePath = loaded.ok ? loaded.config.settings.basePath : ''
-  const url = urlOf({ host: host ?? '', port, basePath })
+  const { basePath, tls } = loaded.ok ? loaded.config.settings : { basePath: '', tls: { cert: [] } }
+  const url = urlOf({ host: host ?? '', port, basePath, secure: tls.cert.length > 0 })
   try {
     const response = await fetch(`${url}/health`, { signal: AbortSignal.timeout(2_000), redirect: 'error' })
     return readAnswer(HEALTH, parseJson(await response.text())).ok ? { url, isLocal: true } : null
@@ -128,7 +135,11 @@ const signedInToken = async ({ host, note }: Cli, url: string): Promise<string |
   }
 }
 
-const openClient = async (cli: Cli, { url, isLocal }: Address, { loaded }: Local): Promise<GatewayClient> => {
+const openClient = async (
+  cli: Cli,
+  { url, isLocal, probes = url }: Address,
+  { loaded }: Local,
+): Promise<GatewayClient> => {
   const { options, host } = cli
   const { env } = host
   // Secrets of the folder's files are sent to the folder's own gateway only.
@@ -142,7 +153,7 @@ const openClient = async (cli: Cli, { url, isLocal }: Address, { loaded }: Local
   const send = async (path: string, { method = 'GET', body, headers, timeout = TIMEOUT, signal }: Call = {}) => {
     const limit = AbortSignal.timeout(timeout)
     try {
-      return await fetch(url + path, {
+      return await fetch((path.startsWith('/health') ? probes : url) + path, {
         method,
         headers: {
           accept: 'application/json',

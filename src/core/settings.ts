@@ -711,6 +711,31 @@ export const settingsSchema = z.strictObject({
     .describe(
       'host names of this gateway besides loopback names: accepted in the Host header if it listens on a loopback address, and as origin of web pages and for reads if no client keys are set (protection against DNS rebinding)',
     ),
+  tls: z
+    .strictObject({
+      cert: z
+        .array(z.string().min(1))
+        .default([])
+        .describe(
+          'PEM files with a certificate and its chain; if set, the port takes TLS. The first is for clients that name no other',
+        ),
+      key: z
+        .array(z.string().min(1))
+        .default([])
+        .describe('PEM files with the private keys, in the order of `tls.cert`'),
+      clientCa: z.string().min(1).optional().describe('PEM file with the authorities of client certificates'),
+      clientAuth: z
+        .enum(['none', 'optional', 'require'])
+        .default('none')
+        .describe('client certificates: not requested, checked if sent, or required of every connection'),
+      healthPort: z
+        .int()
+        .min(0)
+        .max(65_535)
+        .default(0)
+        .describe('port for `/health`, `/health/live` and `/health/ready` without TLS; 0: none'),
+    })
+    .prefault({}),
   basePath: z
     .string()
     .regex(/^(?:(?:\/(?!\.{1,2}(?:\/|$))[\w.~-]+)+)?$/)

@@ -12,6 +12,8 @@ export type ListenAddress = {
   readonly port: number
   /** The path below which it serves; absent or empty: the root. */
   readonly basePath?: string
+  /** It takes TLS; absent: plain HTTP. */
+  readonly secure?: boolean
 }
 
 export type Facts = {
@@ -36,9 +38,9 @@ const ANY = new Set(['0.0.0.0', '::', ''])
 const LOOPBACK = /^(?:127\.|::1$|localhost$)/
 
 /** A URL that works from this machine, also for wildcard addresses. */
-export const urlOf = ({ host, port, basePath = '' }: ListenAddress): string => {
+export const urlOf = ({ host, port, basePath = '', secure = false }: ListenAddress): string => {
   const name = ANY.has(host) ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host
-  return `http://${name}:${port}${basePath}`
+  return `${secure ? 'https' : 'http'}://${name}:${port}${basePath}`
 }
 
 const isDemo = ({ provider }: Instance): boolean => provider.builtin === true

@@ -18,6 +18,8 @@ export type RequestHead = {
 export type AccessPolicy = {
   /** The gateway listens on a loopback address. */
   readonly loopback: boolean
+  /** The port takes TLS; absent: it does not. */
+  readonly secure?: boolean
   /** Model calls require a client key. */
   readonly keyed: boolean
   readonly port: number

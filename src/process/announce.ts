@@ -1,4 +1,5 @@
 /** What an operator sees at the start: the banner or the log line `ready`, and warnings. */
+import type { Settings } from '../core/settings.ts'
 import { banner, FOLDER_CLOSES, isReachable, openWarning, readyFields } from '../observe/banner.ts'
 import { removeRunFile, writeRunFile } from '../runtime/run-file.ts'
 import type { Server } from '../server/server.ts'
@@ -18,6 +19,13 @@ const warnIfFolderCloses = ({ loaded, current, keys, log }: Runtime): void => {
     log.warn('keys', { message: FOLDER_CLOSES })
 }
 
+/** The part of the address that settings state. */
+export const addressOf = ({ basePath, tls }: Settings) => ({
+  basePath,
+  secure: tls.cert.length > 0,
+  healthPort: tls.healthPort,
+})
+
 /** Prints the banner, or logs `ready`. `readyMs`: ms since the start of the process. */
 export const announce = (runtime: Runtime, server: Server, readyMs: number): void => {
   const { version, loaded, log, worker } = runtime
@@ -26,7 +34,7 @@ export const announce = (runtime: Runtime, server: Server, readyMs: number): voi
   const facts = {
     version,
     readyMs,
-    address: { host: launch.host ?? '::', port: server.port, basePath: config.settings.basePath },
+    address: { host: launch.host ?? '::', port: server.port, ...addressOf(config.settings) },
     config,
     production: launch.production,
     keyed: isKeyed(runtime),
@@ -51,7 +59,11 @@ export const announce = (runtime: Runtime, server: Server, readyMs: number): voi
 /** Writes the address for the command line; the file is removed at exit. */
 export const publishAddress = ({ loaded, current }: Runtime, { port }: Server): void => {
   const folder = current.config.settings.data.dir
-  const { basePath } = current.config.settings
-  writeRunFile(folder, { pid: process.pid, host: loaded.launch.host ?? '::', port, basePath })
+  writeRunFile(folder, {
+    pid: process.pid,
+    host: loaded.launch.host ?? '::',
+    port,
+    ...addressOf(current.config.settings),
+  })
   process.once('exit', () => removeRunFile(folder, process.pid))
 }

@@ -208,6 +208,7 @@ const currentOf = ({ loaded, worker }: Pick<StartOptions, 'loaded' | 'worker'>):
     server: undefined,
     watching: undefined,
     alerting: undefined,
+    tls: undefined,
     exporter: undefined,
     reader: undefined,
     fleet: null,
@@ -511,6 +512,7 @@ const metricReadings = ({
 }: Pick<Runtime, 'current' | 'gateway' | 'load' | 'problems' | 'ledger' | 'bodies' | 'worker' | 'limits'>) => [
   ...readingsOf(gateway),
   ...(current.server ? loadReadings(load, current.server) : []),
+  ...(current.tls ? current.tls.readings() : []),
   ...healthReadings(problems(), limits !== null),
   ...ledgerReadings({ dropped: ledger.state().dropped, lostBodies: bodies.lost }),
   ...(current.exporter ? exportReadings(current.exporter.figures()) : []),

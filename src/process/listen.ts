@@ -30,13 +30,24 @@ const untilPortIsLeft = async ({ loaded, current, worker }: Runtime): Promise<vo
   )
 }
 
+/** Opens the certificates of the port, or exits with a message. Without them nothing is loaded. */
+const openTls = async ({ current, loaded, log }: Runtime): Promise<void> => {
+  const { tls } = current.config.settings
+  if (tls.cert.length === 0 && tls.key.length === 0) return
+  if (loaded.launch.httpServer !== 'own')
+    return refuseToStart(['tls needs the built-in HTTP server. Remove HTTP_SERVER.'])
+  const { openInboundTls } = await import('../server/inbound-tls.ts')
+  current.tls = await openInboundTls(tls, log).catch((error: Error) => refuseToStart([`tls: ${error.message}.`]))
+}
+
 /** Starts the server, or exits with a message if the port cannot be used. */
 export const listen = async (runtime: Runtime): Promise<Server> => {
   const { version, gateway, loaded, log, metrics, worker, started, problems, load, clients } = runtime
   const { launch } = loaded
   const { host } = launch
-  const { basePath } = runtime.current.config.settings
+  const { basePath, tls } = runtime.current.config.settings
   const refuseToListen = (error: NodeJS.ErrnoException) => refuseToStart([notListening(error, launch.port, host)])
+  await openTls(runtime)
   await untilPortIsLeft(runtime)
   const port = worker ? await worker.claim(launch.port, host).catch(refuseToListen) : launch.port
   const handlers = handlersFor({
@@ -58,6 +69,8 @@ export const listen = async (runtime: Runtime): Promise<Server> => {
     port,
     host,
     basePath,
+    tls: runtime.current.tls?.open,
+    healthPort: runtime.current.tls && tls.healthPort,
     reusePort: worker !== undefined,
     httpServer: launch.httpServer,
     settings: () => runtime.current.config.settings,

@@ -83,6 +83,7 @@ const reportAlerting = ({ log, metrics }: Runtime, event: AlertingEvent): void =
 }
 
 export const applyReload = (runtime: Runtime, reloaded: Reloaded): void => {
+  void runtime.current.tls?.reload()
   const { keys, lists, log, reload, worker } = runtime
   reload.note(reloaded)
   const [entry] = reload.history()

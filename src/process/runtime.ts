@@ -24,6 +24,7 @@ import type { KeyStore } from '../records/store/key-store.ts'
 import type { ControlPlace, StoredAccounts } from '../records/store/record-operations.ts'
 import type { LoadMeter } from '../runtime/load.ts'
 import { isKeyRequired } from '../server/access-rules.ts'
+import type { InboundTls } from '../server/inbound-tls.ts'
 import type { Server } from '../server/server.ts'
 import type { threadedStore } from '../storage/responses/threaded-store.ts'
 import type { Dialer } from '../transport/client/dial.ts'
@@ -47,6 +48,8 @@ type Started = Extract<LoadedTexts, { readonly ok: true }>
 /** What changes while the process runs. */
 export type Current = {
   config: FullConfig
+  /** Undefined if the port takes plain HTTP. */
+  tls: InboundTls | undefined
   /** Undefined until it listens. */
   server: Server | undefined
   /** Undefined until it listens. */

@@ -2,7 +2,7 @@
 import type { Watching } from '../config/watch.ts'
 import type { Server } from '../server/server.ts'
 import { answerQuery, followLive } from './admin-parts.ts'
-import { announce } from './announce.ts'
+import { addressOf, announce } from './announce.ts'
 import { fleetLine, fleetOf } from './fleet/fleet-place.ts'
 import type { ReceivedNotice } from './fleet/notice.ts'
 import { logFormatOf, type Runtime } from './runtime.ts'
@@ -14,12 +14,13 @@ export const connectToSupervisor = (
   end: (time: number, signal: string) => void,
 ): void => {
   const { loaded, metrics } = runtime
-  const { basePath, data, drain } = runtime.current.config.settings
+  const { settings } = runtime.current.config
+  const { data, drain } = settings
   runtime.worker?.listening(
     {
       port: server.port,
       host: loaded.launch.host,
-      basePath,
+      ...addressOf(settings),
       logLevel: loaded.launch.logLevel,
       logFormat: logFormatOf(loaded),
       grace: (drain.delay ?? 0) + drain.timeout,

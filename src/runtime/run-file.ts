@@ -14,6 +14,10 @@ export type RunFile = {
   readonly port: number
   /** The path below which it serves. */
   readonly basePath: string
+  /** It takes TLS. */
+  readonly secure: boolean
+  /** Serves the probes over plain HTTP; 0: none. */
+  readonly healthPort: number
 }
 
 const pathOf = (folder: string): string => join(folder, 'run.json')
@@ -34,9 +38,10 @@ export const writeRunFile = (folder: string, run: RunFile): void => {
 export const readRunFile = (folder: string): RunFile | null => {
   try {
     const read: Partial<Record<string, unknown>> = JSON.parse(readFileSync(pathOf(folder), 'utf8'))
-    const { pid, host, port, basePath = '' } = read
+    const { pid, host, port, basePath = '', secure = false, healthPort = 0 } = read
     if (typeof pid !== 'number' || typeof host !== 'string' || typeof port !== 'number') return null
-    return { pid, host, port, basePath: typeof basePath === 'string' ? basePath : '' }
+    if (typeof basePath !== 'string' || typeof secure !== 'boolean' || typeof healthPort !== 'number') return null
+    return { pid, host, port, basePath, secure, healthPort }
   } catch {
     return null
   }

@@ -6,12 +6,15 @@ import { SIGN_IN_PATHS } from './sign-in-paths.ts'
 /** The targets that exist without the base path: probes of containers and load balancers do not know it. */
 const PROBES = /^\/health(?:\/live|\/ready)?\/?(?:\?|$)/
 
+/** Whether this is the target of a probe. */
+export const isProbe = (target: string): boolean => PROBES.test(target)
+
 /**
  * A request target without the base path; null: it is not below it. The caller has checked the target. RFC 8414, section 3.1, writes
  * the path of an issuer after the well-known one, so that address is accepted too.
  */
 export const belowBase = (target: string, basePath: string): string | null => {
-  if (basePath === '' || target === '*' || PROBES.test(target)) return target
+  if (basePath === '' || target === '*' || isProbe(target)) return target
   if (target === SIGN_IN_PATHS.metadata + basePath) return SIGN_IN_PATHS.metadata
   if (!target.startsWith(basePath)) return null
   const below = target.slice(basePath.length)

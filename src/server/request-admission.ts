@@ -55,6 +55,7 @@ type AdmissionOptions = {
   readonly load: LoadMeter
   readonly keys: KeySource | undefined
   readonly production: boolean
+  readonly secure: boolean
 }
 
 /** Decides which connections and requests are served, and counts those in progress. */
@@ -79,7 +80,7 @@ export class Admission {
   #lastNetwork = { address: '', network: '' }
   readonly #owners = new BoundedMap<string>()
 
-  constructor({ port, host, settings, load, keys, production }: AdmissionOptions) {
+  constructor({ port, host, settings, load, keys, production, secure }: AdmissionOptions) {
     this.access = new AccessRules(keys, { production })
     this.#settings = settings
     this.#load = load
@@ -89,6 +90,7 @@ export class Admission {
     this.bodies = new BodyMemory(load.held, this.unread, limit)
     this.#accessPolicy = {
       loopback: isLoopback(host ?? ''),
+      secure,
       keyed: false,
       port,
       hosts: [],

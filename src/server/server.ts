@@ -2,10 +2,11 @@
 import type { IncomingRequest, RequestBody } from '../core/http-exchange.ts'
 import type { Settings } from '../core/settings.ts'
 import { type LoadMeter, measureLoad } from '../runtime/load.ts'
-import type { OpenHttpServer, ServerTiming } from '../transport/server/http-server.ts'
+import type { OpenHttpServer, OpenListener, ServerHandler, ServerTiming } from '../transport/server/http-server.ts'
 import { http1Server } from '../transport/server/http1-server.ts'
 import type { KeySource } from './access-rules.ts'
 import type { AdminApi } from './admin-request.ts'
+import { isProbe } from './base-path.ts'
 import type { PageParts } from './page-request.ts'
 import { Admission, type ConnectionContext, REQUEST_LIMITS } from './request-admission.ts'
 import { RequestHandler, refuseMalformed } from './request-handler.ts'
@@ -22,6 +23,10 @@ export type ServerOptions = {
   readonly host: string | undefined
   /** Several processes listen on the port; the system gives each connection to one. Rejects with `ENOTSUP` where unsupported. */
   readonly reusePort?: boolean
+  /** Accepts TLS connections; absent: the port takes plain HTTP. */
+  readonly tls?: OpenListener | undefined
+  /** Another port, which serves the probes over plain HTTP; absent: none. */
+  readonly healthPort?: number | undefined
   /** The path below which everything is served; absent: the root. */
   readonly basePath?: string
   /** The HTTP implementation; `own` by default. */
@@ -105,7 +110,15 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
   const timing: Timing = { ...TIMING, ...options.timing }
   const load = options.load ?? measureLoad()
   const { port: asked, keys, production = false } = options
-  const admission = new Admission({ port: asked, host, settings, load, keys, production })
+  const admission = new Admission({
+    port: asked,
+    host,
+    settings,
+    load,
+    keys,
+    production,
+    secure: options.tls !== undefined,
+  })
   const loggedPath = (path: string): string => admission.loggedPath(path, 'routes' in findRoute(path))
   const context: ServerContext = {
     settings,
@@ -132,26 +145,28 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
   const upgrade = new Upgrade(context, options.answerTurn, { ...SOCKET_TIMING, ...options.socketTiming })
 
   const openServer: OpenHttpServer = await HTTP_SERVERS[options.httpServer ?? 'own']()
-  const server = openServer<ConnectionContext>(
-    {
-      connected(connection) {
-        server.limitConnections(admission.mostConnections)
-        return admission.connect(connection)
-      },
-      serve: (connection, exchange) => new RequestHandler(context, connection, exchange).begin(),
-      grants: (head, protocol) => upgrade.grants(head, protocol),
-      upgrade: (connection, head, socket, first) => upgrade.accept(connection, head, socket, first),
-      malformed: (connection, problem) => refuseMalformed(context, connection, problem),
-      keeps: (connection, bytes) => admission.keep(connection, bytes),
-      closed: (connection) => admission.disconnect(connection),
-      failed: (error) => onError(error, ''),
+  const handler: ServerHandler<ConnectionContext> = {
+    connected(connection) {
+      server.limitConnections(admission.mostConnections)
+      return admission.connect(connection)
     },
-    { timing, headBytes: REQUEST_LIMITS.headBytes, requestsPerSocket: REQUESTS_PER_SOCKET },
-  )
+    serve: (connection, exchange) => new RequestHandler(context, connection, exchange).begin(),
+    grants: (head, protocol) => upgrade.grants(head, protocol),
+    upgrade: (connection, head, socket, first) => upgrade.accept(connection, head, socket, first),
+    malformed: (connection, problem) => refuseMalformed(context, connection, problem),
+    keeps: (connection, bytes) => admission.keep(connection, bytes),
+    closed: (connection) => admission.disconnect(connection),
+    failed: (error) => onError(error, ''),
+  }
+  const limits = { timing, headBytes: REQUEST_LIMITS.headBytes, requestsPerSocket: REQUESTS_PER_SOCKET }
+  const server = openServer<ConnectionContext>(handler, { ...limits, listener: options.tls })
 
   const port = await server.listen({ port: asked, host, reusePort: options.reusePort ?? false })
   admission.listensOn(port)
   server.limitConnections(admission.mostConnections)
+  const { healthPort } = options
+  const probes = healthPort ? http1Server(probesOf(handler), limits) : null
+  await probes?.listen({ port: healthPort, host, reusePort: options.reusePort ?? false })
 
   const shutdown = new Shutdown({
     server,
@@ -167,8 +182,18 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     draining: () => admission.phase !== 'serving',
     live: () => admission.requests + upgrade.busy(),
     connections: () => admission.connections.size,
-    drain: (how) => shutdown.drain(how),
+    drain: (how) => shutdown.drain(how).finally(() => probes?.close()),
     leavePort: () => shutdown.leavePort(),
-    close: () => shutdown.close(),
+    close: () => Promise.all([shutdown.close(), probes?.close()]).then(() => {}),
   }
 }
+
+/** The same handler for the probes alone: every other target is 404, and nothing is upgraded. */
+const probesOf = (handler: ServerHandler<ConnectionContext>): ServerHandler<ConnectionContext> => ({
+  ...handler,
+  serve(connection, exchange) {
+    if (isProbe(exchange.target)) handler.serve(connection, exchange)
+    else exchange.answer(404, { 'content-type': 'text/plain' }, 'This port serves /health only.\n')
+  },
+  grants: () => false,
+})

@@ -18,6 +18,7 @@ const MERGES: { readonly [gauge: string]: (a: number, b: number) => number } = {
   headgate_event_loop_delay_seconds: Math.max,
   headgate_budget_limit_dollars: Math.max,
   headgate_store_up: Math.min,
+  headgate_tls_not_after_seconds: Math.min,
 }
 const add = (a: number, b: number): number => a + b
 

@@ -204,8 +204,8 @@ class Supervisor {
     if (this.#serving().length < this.#workers.length) return
     this.#complete = true
     void this.#fleet.join(this.#facts.fleet)
-    const { dataDir, host = '::', port, basePath } = this.#facts
-    writeRunFile(dataDir, { pid: process.pid, host, port, basePath })
+    const { dataDir, host = '::', port, basePath, secure, healthPort } = this.#facts
+    writeRunFile(dataDir, { pid: process.pid, host, port, basePath, secure, healthPort })
     process.once('exit', () => removeRunFile(dataDir, process.pid))
     this.#workers[0]?.send({ type: 'announce', ms: performance.now() })
   }

@@ -34,6 +34,8 @@ export type FromWorker =
       readonly port: number
       readonly host: string | undefined
       readonly basePath: string
+      readonly secure: boolean
+      readonly healthPort: number
       /** Log settings for the supervisor, which does not read the configuration. */
       readonly logLevel: 'debug' | 'info' | 'warn' | 'error'
       readonly logFormat: 'pretty' | 'json'

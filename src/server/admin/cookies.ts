@@ -8,6 +8,8 @@ const SECURE_COOKIE = '__Host-headgate'
 /** Its name ends with the port: cookies do not distinguish the ports of a host. */
 const LOOPBACK_COOKIE = 'headgate-'
 
+type CookieRequest = Pick<AdminRequest, 'headers' | 'hosts' | 'accessPolicy'>
+
 /** The value of a cookie; undefined: the request has none of this name. */
 export const cookieValue = (headers: HeaderLookup, name: string): string | undefined => {
   for (const pair of headers('cookie')?.split(';') ?? []) {
@@ -22,7 +24,7 @@ export const cookieValue = (headers: HeaderLookup, name: string): string | undef
  * the request.
  */
 export const sessionCookieOf = (
-  request: Pick<AdminRequest, 'headers' | 'hosts'>,
+  request: CookieRequest,
 ): { readonly name: string; readonly value: string } | undefined => {
   for (const name of [SECURE_COOKIE, cookieName(request)]) {
     const value = name === null ? undefined : cookieValue(request.headers, name)
@@ -35,8 +37,8 @@ export const sessionCookieOf = (
  * `__Host-` binds the cookie to this host and needs https. Without https the browser must be on the machine that it calls: by
  * its own headers, which decide about its own cookie only, since a container sees the address of its bridge. Null: neither.
  */
-export const cookieName = ({ headers, hosts }: Pick<AdminRequest, 'headers' | 'hosts'>): string | null => {
-  if (usesHttps(headers)) return SECURE_COOKIE
+export const cookieName = ({ headers, hosts, accessPolicy }: CookieRequest): string | null => {
+  if (accessPolicy.secure || usesHttps(headers)) return SECURE_COOKIE
   const [host = ''] = hosts
   const origin = headers('origin')
   if (!isLoopbackHost(host) || (origin !== undefined && !isLoopbackOrigin(origin))) return null

@@ -2,7 +2,7 @@
  * The interface between an HTTP/1.1 implementation and the application. The server parses and writes bytes, independent
  * of routes. The handler determines the response and has no access to the socket, except of an upgraded connection.
  */
-import type { AddressInfo, ListenOptions, Server, Socket } from 'node:net'
+import type { AddressInfo, ListenOptions, Server, ServerOpts, Socket } from 'node:net'
 import type { HeaderLookup } from '../../core/headers.ts'
 
 /** Response headers by name. */
@@ -132,7 +132,12 @@ export type HttpServerOptions = {
   /** Bytes of a header block. */
   readonly headBytes: number
   readonly requestsPerSocket: number
+  /** Accepts connections otherwise than over plain TCP. */
+  readonly listener?: OpenListener | undefined
 }
+
+/** Creates a server that passes on each connection once bytes of HTTP may follow. */
+export type OpenListener = (options: ServerOpts, serve: (socket: Socket) => void) => Server
 
 /** A server. */
 export type HttpServer = {

@@ -28,7 +28,8 @@ export const http1Server: OpenHttpServer = <Context>(handler: ServerHandler<Cont
   const { timing } = options
   const connections = new Set<ServerConnection<Context>>()
   const state: ServerState<Context> = { handler, options, connections, tails: new HeaderTails(timing.keepAlive) }
-  const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
+  const listener = options.listener ?? createServer
+  const server = listener({ allowHalfOpen: true, noDelay: true }, (socket) => {
     new ServerConnection(state, socket).begin()
     startChecking()
   })
@@ -141,7 +142,8 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
   }
 
   destroy(): void {
-    if (this.#exchange?.needsReset) this.#socket.resetAndDestroy()
+    // Over TLS the end without `close_notify` shows that a part is missing.
+    if (this.#exchange?.needsReset && !('encrypted' in this.#socket)) this.#socket.resetAndDestroy()
     else this.#socket.destroy()
   }
 

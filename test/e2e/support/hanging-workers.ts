@@ -26,6 +26,8 @@ const serveNothing = (mark: string) => {
       port: 1,
       host: undefined,
       basePath: '',
+      secure: false,
+      healthPort: 0,
       logLevel: 'info',
       logFormat: 'json',
       grace: 0,

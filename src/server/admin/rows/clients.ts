@@ -88,7 +88,7 @@ export const clientRows = [
     example: { query: { model: 'auto' } },
     async handle({ gateway }, { query, request }) {
       const { headers, hosts, accessPolicy } = request
-      const url = `${usesHttps(headers) ? 'https' : 'http'}://${hosts[0] ?? ''}${query.prefix}`
+      const url = `${accessPolicy.secure || usesHttps(headers) ? 'https' : 'http'}://${hosts[0] ?? ''}${query.prefix}`
       const key = accessPolicy.keyed ? PLACEHOLDER.needed : PLACEHOLDER.none
       const now = new Date(gateway.world.date()).toISOString()
       const data: z.input<typeof client>[] = []

@@ -98,7 +98,7 @@ export const decodeUsage = (raw: Json | undefined): Usage | undefined => {
   // Servers of other formats behind this one may include cached tokens: their total shows it. Kimi has both counts: its
   // `prompt_tokens` includes them (maximhq/bifrost#5510).
   const split = (tokenCount(raw.input_tokens) ?? 0) + cacheRead + cacheWrite
-  const includes = fresh !== undefined && (total === fresh + output || fresh === split)
+  const includes = fresh !== undefined && (total === fresh + output || (!isCacheWrong && fresh === split))
   const input = fresh === undefined || includes ? fresh : isCacheWrong ? undefined : fresh + cacheRead + cacheWrite
   return usageOf(
     {

@@ -279,7 +279,9 @@ const sentTo = ({ target, headers }: HttpExchange, { basePath, servesClouds }: S
   const sent = pathOf(belowBase(target, basePath) ?? target)
   const cloud = servesClouds?.() === false ? null : cloudPathOf(sent)
   const path = cloud?.path ?? googlePath(canonicalPath(sent), query, headers)
-  return { path, cloud, ...withoutKeys(protocolAt(path), query, headers) }
+  // Nearly all requests have no query; those are not looked at.
+  const keyless = query === '' ? null : withoutKeys(protocolAt(path), query, headers)
+  return { path, cloud, query: keyless?.query ?? query, headers: keyless?.headers ?? headers }
 }
 
 /** Responds to bytes that the server cannot parse as a request, and closes the connection. */

@@ -82,7 +82,7 @@ for (const target of [
   '/openai/deployments',
   '/openai/deployments//chat/completions',
   '/openai/deployments/%zz/chat/completions',
-  '/openai/deployments/gpt-4o/images/generations',
+  '/openai/deployments/gpt-4o/images',
   '/openai/openai/v1/models',
 ])
   onBothServers(`http: ${target} is no path of a deployment`, async ({ given }) => {

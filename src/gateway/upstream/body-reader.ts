@@ -180,6 +180,10 @@ class ChoicesReader implements AnswerBodyReader {
     return this.#choices.over
   }
 
+  get mayBeOver(): boolean {
+    return this.#choices.mayBeOver
+  }
+
   push(chunk: Uint8Array): readonly StreamStep[] {
     this.#size += chunk.length
     if (this.#size > MAX.stream) return tooLarge(MAX.stream)

@@ -110,9 +110,12 @@ export class GeminiAnswerReader {
     const counted = decodeUsage(response.usageMetadata, this.#hosted)
     if (counted) this.#usage = laterUsage(this.#usage, counted)
     const usage = counted && this.#usage
-    // STOP may stand in each response (BerriAI/litellm#2195), or after a step of a hosted tool (0xPlaygrounds/rig#2328).
-    this.#held = finish?.raw === 'STOP' && (content.length > 0 || !this.#hasContent) ? finish : undefined
-    const ended = finish && !this.#held && !this.#finished ? this.#finish(finish, first?.finishMessage) : []
+    // STOP may stand in each response (BerriAI/litellm#2195), or after a step of a hosted tool (0xPlaygrounds/rig#2328): it is the end
+    // if no candidate follows.
+    const mayContinue = finish?.raw === 'STOP' && (content.length > 0 || !this.#hasContent)
+    const due = first || finish ? finish : this.#held
+    this.#held = mayContinue ? finish : undefined
+    const ended = due && !mayContinue && !this.#finished ? this.#finish(due, first?.finishMessage) : []
     // Usage precedes the end, because a failure is always the last event.
     return [...events, ...(usage ? [{ type: 'usage', usage } as const] : []), ...ended]
   }

@@ -30,6 +30,11 @@ const web = (uri: string) => ({ web: { uri, title: 't' } })
 
 const cases: readonly (readonly [string, Json, string])[] = [
   ['text', answer([{ text: 'hi' }]), 'text(hi) stop STOP'],
+  [
+    'usage after the last candidate',
+    [answer([{ text: 'hi' }]), { usageMetadata: { promptTokenCount: 4 } }],
+    'text(hi) stop STOP',
+  ],
   ['adjacent texts become one block', answer([{ text: 'a' }, { text: 'b' }]), 'text(ab) stop STOP'],
   [
     'a thought before text',

@@ -280,21 +280,21 @@ const streams: readonly (readonly [string, UpstreamProtocol, number, string, str
     mistral,
     2,
     wired(chunk([delta(0, 'a', 'stop'), delta(1, 'b')])),
-    '0:a stop, 1:b undefined, -, truncated',
+    '0:a undefined, 1:b undefined, -, truncated',
   ],
   [
     'one choice without any event',
     mistral,
     2,
     wired(chunk([delta(0, 'a', 'stop')]), '[DONE]'),
-    '0:a stop, -, truncated',
+    '0:a undefined, -, truncated',
   ],
   [
     'an error after content',
     mistral,
     2,
     wired(chunk([delta(0, 'a', 'stop'), delta(1, 'b')]), { error: { message: 'no', code: 503, type: 'overloaded' } }),
-    '0:a stop, 1:b undefined, -, overloaded',
+    '0:a undefined, 1:b undefined, -, overloaded',
   ],
   [
     'invalid JSON',
@@ -328,7 +328,7 @@ const streams: readonly (readonly [string, UpstreamProtocol, number, string, str
     wired({ promptFeedback: { blockReason: 'SAFETY' } }),
     '0: content-filter, 1: content-filter, -, content-filter',
   ],
-  ['a candidate is missing', gemini, 2, wired(piece(candidate('a'))), '0:a stop, 4+9, truncated'],
+  ['a candidate is missing', gemini, 2, wired(piece(candidate('a'))), '0:a undefined, 4+9, truncated'],
 ]
 
 /** The steps of a stream. */
@@ -399,7 +399,8 @@ test('choices: a stream has one id, a role and a finish for each choice, one usa
   const lines = choices.map(({ index, delta: said, finish_reason }) =>
     [index, object(said)?.role ?? object(said)?.content, finish_reason].join(' '),
   )
-  assert.deepEqual(lines, ['0 assistant ', '0 a ', '1 assistant ', '1 b ', '1  stop', '0 c ', '0  stop'])
+  // A reason beside content is the end only if nothing follows it.
+  assert.deepEqual(lines, ['0 assistant ', '0 a ', '1 assistant ', '1 b ', '0 c ', '0  stop', '1  stop'])
   assert.deepEqual(
     chunks.filter(({ usage: counted }) => counted).map(({ choices: none, usage: counted }) => [none, counted]),
     [[[], object(chunks.at(-1)?.usage)]],

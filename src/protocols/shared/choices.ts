@@ -101,6 +101,10 @@ export class ChoicesDecoder {
     return this.#decoders.every(({ done: over }) => over === true)
   }
 
+  get mayBeOver(): boolean {
+    return this.#decoders.every(({ done: over, mayBeDone }) => over === true || mayBeDone === true)
+  }
+
   push(frame: Frame): StreamStep {
     const body = frame.oversized ? undefined : readJson(frame.data)
     if (exceedsDepth(body, MAX_EVENT_DEPTH)) return { frame, ...this.#merger.merge(TOO_DEEP) }

@@ -69,7 +69,12 @@ describe('faults: names', () => {
     const baseUrl = `http://upstream.test:${upstream.port}/named/v1`
     const gateway = await start({
       files: {
-        'headgate.yaml': fileOf({ fallback: 'none', providers: { named: { baseUrl } } }),
+        'headgate.yaml': fileOf({
+          fallback: 'none',
+          providers: { named: { baseUrl } },
+          // Each connection looks up its name.
+          network: { dns: { keep: 0, stale: 0 } },
+        }),
         resolver: answers,
         'resolver.mjs': RESOLVER,
       },

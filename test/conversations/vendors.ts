@@ -60,7 +60,8 @@ export const VENDORS: readonly Vendor[] = [
   {
     name: 'bedrock',
     model: 'us.anthropic.claude-sonnet-4-5-20250929-v1:0',
-    env: { BEDROCK_REGION: 'us-east-1' },
+    // Converse; Anthropic's own format is that of the vendor before.
+    env: { BEDROCK_REGION: 'us-east-1', BEDROCK_STYLES: 'bedrock' },
     speaks: { converse: bedrock },
     callId: prefixed('tooluse_', 22),
   },

@@ -43,7 +43,13 @@ describe('verbs that use a running gateway', () => {
   test('run.json has the address, and only its owner can read it', () => {
     const file = join(gateway.folder, '.headgate', 'run.json')
     const run = JSON.parse(readFileSync(file, 'utf8'))
-    const address = { host: '127.0.0.1', port: Number(new URL(gateway.url).port), basePath: '', secure: false, healthPort: 0 }
+    const address = {
+      host: '127.0.0.1',
+      port: Number(new URL(gateway.url).port),
+      basePath: '',
+      secure: false,
+      healthPort: 0,
+    }
     assert.deepEqual(run, { pid: gateway.child.pid, ...address })
     assert.equal(statSync(file).mode & 0o777, 0o600)
   })

@@ -74,6 +74,7 @@ const OWN: { readonly [name: string]: Partial<Expected> } = {
   openai: { responses: '/v1/responses' },
   xai: { responses: '/v1/responses' },
   deepseek: { responses: '/v1/responses' },
+  'bedrock-mantle': { responses: '/v1/responses' },
   vertex: {
     base: '/v1',
     chat: '/v1/publishers/google/models/gemini-2.5-flash:generateContent',

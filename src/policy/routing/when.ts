@@ -181,7 +181,7 @@ const tokensTest =
   }
 
 /** `81,000`. */
-const grouped = (count: number): string => String(count).replaceAll(/\B(?=(?:\d{3})+$)/g, ',')
+const grouped = (count: number): string => count.toLocaleString('en')
 
 /** The headers that conditions of a configuration read, in lower case. */
 export const conditionHeaders = ({ routes, rules = [] }: Pick<Config, 'routes' | 'rules'>): readonly string[] => {

@@ -25,9 +25,9 @@ const firstLoad = (page: string): readonly string[] => {
   return [...loaded]
 }
 
-test('all files together are at most 160 KB', (t) => {
+test('all files together are at most 162 KB', (t) => {
   t.diagnostic(`all files: ${(sum(assets) / KB).toFixed(1)} KB`)
-  assert.ok(sum(assets) <= 160 * KB)
+  assert.ok(sum(assets) <= 162 * KB)
 })
 
 test('no file is larger than 40 KB', () => {

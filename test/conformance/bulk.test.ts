@@ -106,7 +106,8 @@ for (const [name, first] of [
       const reader = protocols['openai-chat'].decodeStream()
       const events: ChatEvent[] = [...reader.push(piece(0, first))]
       for (let at = 1; at < 80_000; at++) events.push(...reader.push(piece(at, '{}')))
-      for (const event of reader.push({ data: '[DONE]' })) events.push(event)
+      const end = { choices: [{ index: 0, delta: {}, finish_reason: 'tool_calls' }] }
+      for (const event of reader.push({ data: JSON.stringify(end) })) events.push(event)
       assert.equal(events.filter(({ type }) => type === 'open').length, 80_000)
     })
   })

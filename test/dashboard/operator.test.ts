@@ -56,7 +56,8 @@ const toPage = ({ page, click }: Hand, name: string) =>
   click(page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name, exact: true }))
 /** Waits until a text is shown. */
 const shows = async (place: Page | Locator, text: string | RegExp) =>
-  void (await place.getByText(text).first().waitFor())
+  // Titles of charts are text too, and hidden.
+  void (await place.getByText(text).filter({ visible: true }).first().waitFor())
 
 /** The row of the table of costs whose heading this is. */
 const costOf = async ({ page }: Hand, name: string, nano = 0) => {

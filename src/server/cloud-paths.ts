@@ -45,29 +45,28 @@ export const cloudPathOf = (sent: string): CloudPath | null => {
   const predicted = PREDICT.exec(path)
   if (predicted) {
     const [, model = '', verb] = predicted
-    const isCount = model === COUNT
-    return {
-      path: isCount ? '/v1/messages/count_tokens' : '/v1/messages',
-      cloud: 'vertex',
-      call: isCount ? 'count' : 'messages',
-      model: decoded(model),
-      stream: verb === 'streamRawPredict',
-    }
+    return calledPath('vertex', model, { isCount: model === COUNT, stream: verb === 'streamRawPredict' })
   }
   const bedrock = { cloud: 'bedrock', model: '', stream: false } as const
   if (path === '/inference-profiles') return { ...bedrock, path: '/v1/models', call: 'profiles' }
   const invoked = INVOKE.exec(path)
   if (!invoked) return path.startsWith('/model/') ? { ...bedrock, path, call: 'unknown' } : null
   const [, model = '', verb] = invoked
-  const isCount = verb === COUNT
-  return {
-    path: isCount ? '/v1/messages/count_tokens' : '/v1/messages',
-    cloud: 'bedrock',
-    call: isCount ? 'count' : 'messages',
-    model: decoded(model),
-    stream: verb === 'invoke-with-response-stream',
-  }
+  return calledPath('bedrock', model, { isCount: verb === COUNT, stream: verb === 'invoke-with-response-stream' })
 }
+
+/** `model`: as it stands in the path. */
+const calledPath = (
+  cloud: CloudPath['cloud'],
+  model: string,
+  { isCount, stream }: { readonly isCount: boolean; readonly stream: boolean },
+): CloudPath => ({
+  path: isCount ? '/v1/messages/count_tokens' : '/v1/messages',
+  cloud,
+  call: isCount ? 'count' : 'messages',
+  model: decoded(model),
+  stream,
+})
 
 const decoded = (segment: string): string => {
   try {

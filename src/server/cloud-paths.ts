@@ -2,12 +2,14 @@
  * Paths under which clients call Claude at Bedrock and Vertex AI, such as Claude Code with CLAUDE_CODE_USE_BEDROCK. The call is the one of
  * Anthropic's path with another envelope: members in the path, and at Bedrock other events and errors.
  */
+
 import { cloudNames } from '../core/claude-name.ts'
 import { type TextOrBytes, textOf } from '../core/encoded-text.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../core/failure.ts'
 import type { HeaderLookup } from '../core/headers.ts'
 import type { RequestBody } from '../core/http-exchange.ts'
 import { object, parseObject, text } from '../core/json.ts'
+import { percentDecoded } from '../core/percent-decoded.ts'
 import type { Stage } from '../core/stage.ts'
 import { BETA_HEADER, betasIn } from '../policy/routing/betas.ts'
 import {
@@ -64,18 +66,9 @@ const calledPath = (
   path: isCount ? '/v1/messages/count_tokens' : '/v1/messages',
   cloud,
   call: isCount ? 'count' : 'messages',
-  model: decoded(model),
+  model: percentDecoded(model) ?? model,
   stream,
 })
-
-const decoded = (segment: string): string => {
-  try {
-    return decodeURIComponent(segment)
-  } catch {
-    // A malformed escape: the model is unknown.
-    return segment
-  }
-}
 
 type CloudRequest = { readonly body: RequestBody; readonly headers: HeaderLookup }
 

@@ -2,8 +2,10 @@
  * Paths of clients for Azure OpenAI, which cannot be given other paths: `/openai/deployments/{deployment}/chat/completions`,
  * `/openai/v1/responses`, `/openai/responses`. They send the key as `api-key`, and a query that is ignored.
  */
+
 import type { RequestBody } from '../core/http-exchange.ts'
 import { parseObject } from '../core/json.ts'
+import { percentDecoded } from '../core/percent-decoded.ts'
 import { RELAY_ROWS } from '../core/relay.ts'
 import { findRoute } from './routes.ts'
 
@@ -37,19 +39,10 @@ const read = (path: string): DeploymentPath => {
   const plain = path.endsWith('/') ? path.slice(0, -1) : path
   if (plain.startsWith(DEPLOYMENTS)) {
     const call = CALLS.find((suffix) => plain.endsWith(suffix))
-    const name = call && decoded(plain.slice(DEPLOYMENTS.length, plain.length - call.length))
+    const name = call && percentDecoded(plain.slice(DEPLOYMENTS.length, plain.length - call.length))
     return name ? { path: `/v1${call}`, deployment: name } : { path }
   }
   const below = plain.slice(PREFIX.length - 1)
   const canonical = below.startsWith('/v1/') ? below : `/v1${below}`
   return 'routes' in findRoute(canonical) ? { path: canonical } : { path }
-}
-
-const decoded = (name: string): string | undefined => {
-  try {
-    return decodeURIComponent(name)
-  } catch {
-    // A malformed escape: the path is unknown.
-    return undefined
-  }
 }

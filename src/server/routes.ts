@@ -4,6 +4,7 @@ import type { ClientProtocolName } from '../core/chat.ts'
 import { type Failure, fail } from '../core/failure.ts'
 import type { BodyKind, BodyOf, IncomingRequest, RequestBody, ResponseWriter } from '../core/http-exchange.ts'
 import { nearest } from '../core/nearest.ts'
+import { percentDecoded } from '../core/percent-decoded.ts'
 import { RELAY_ROWS, type RELAYS, type RelayName } from '../core/relay.ts'
 
 /** `rest`: the part of the path that matched `{id}`, decoded; empty without one. A thrown error becomes a 500 response. */
@@ -278,7 +279,7 @@ export const findRoute = (path: string, shown: (path: string) => string = (plain
   if (routes) return { routes, rest: '' }
   for (const { prefix, suffix, routes } of patterns)
     if (isBetween(plain, prefix, suffix)) {
-      const rest = decoded(plain.slice(prefix.length, plain.length - suffix.length))
+      const rest = percentDecoded(plain.slice(prefix.length, plain.length - suffix.length))
       return rest === undefined
         ? fail('invalid_request', 'The path has a % that is not followed by two hexadecimal digits of UTF-8.')
         : { routes, rest }
@@ -317,15 +318,6 @@ const routesMatching = (path: string): readonly ApiRoute[] | undefined =>
 
 const isBetween = (path: string, prefix: string, suffix: string): boolean =>
   path.startsWith(prefix) && path.endsWith(suffix) && path.length > prefix.length + suffix.length
-
-const decoded = (text: string): string | undefined => {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    // A malformed escape, which the caller reports.
-    return undefined
-  }
-}
 
 /** Whether a model call is served at this path. */
 export const isModelPath = (path: string): boolean =>

@@ -1,6 +1,8 @@
 /** What a request of this format has besides its body: the model, the method, how a stream is written, how long the client waits. */
+
 import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
+import { percentDecoded } from '../../core/percent-decoded.ts'
 
 /** The model and the method of `/v1beta/models/gemini-2.5-pro:streamGenerateContent`. */
 export type CalledMethod = { readonly model: string; readonly method: string }
@@ -10,20 +12,13 @@ const CALL = /\/models\/(.+):([A-Za-z]+)\/?$/s
 /** Undefined for other paths, such as `/v1/route`: there the body names the model. */
 export const calledMethod = (path: string | undefined): CalledMethod | undefined => {
   const [, model, method] = CALL.exec(path ?? '') ?? []
-  return model === undefined || method === undefined ? undefined : { model: bareModel(decoded(model)), method }
+  return model === undefined || method === undefined
+    ? undefined
+    : { model: bareModel(percentDecoded(model) ?? model), method }
 }
 
 /** A model name without the prefix that Google's lists have. */
 export const bareModel = (name: string): string => name.replace(/^models\//, '')
-
-const decoded = (segment: string): string => {
-  try {
-    return decodeURIComponent(segment)
-  } catch {
-    // The table of routes has refused such a path.
-    return segment
-  }
-}
 
 /** Whether a stream is one JSON list: Google's form without `alt=sse`. */
 export const asksForList = (query: string): boolean => new URLSearchParams(query).get('alt') !== 'sse'

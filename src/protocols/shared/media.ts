@@ -1,6 +1,8 @@
 /** Media types and base64 data of images and files. */
+
 import { toBase64 } from '../../core/base64.ts'
 import type { MediaSource } from '../../core/chat.ts'
+import { percentDecoded } from '../../core/percent-decoded.ts'
 
 const IMAGES: ReadonlySet<string> = new Set(['image/jpeg', 'image/png', 'image/gif', 'image/webp'])
 
@@ -103,15 +105,6 @@ export const textOfFile = (file: { readonly source: MediaSource; readonly filena
   const source = inlineDataUrl(file.source)
   if (source.kind !== 'data' || !isTextType(mediaTypeOf(source.mediaType, source.data, file.filename))) return undefined
   return fromBase64(standardBase64(source.data))
-}
-
-const percentDecoded = (text: string): string | undefined => {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    // The percent-encoded bytes are not UTF-8.
-    return undefined
-  }
 }
 
 /** Normalises base64 to RFC 4648 section 4: standard alphabet, no white space, padded. */

@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import type { ResponseWriter } from '../../core/http-exchange.ts'
 import { nearest } from '../../core/nearest.ts'
+import { percentDecoded } from '../../core/percent-decoded.ts'
 import { ADMIN_BASE, type AdminApi, type AdminRequest } from '../admin-request.ts'
 import { typeProblem } from '../body.ts'
 import { type AdminActor, hasRole, teamsOf } from './actor.ts'
@@ -212,7 +213,7 @@ const router = (rows: readonly AdminRow[]) => {
     const encoded = segmentsOf(below)
     const segments: string[] = []
     for (const part of encoded) {
-      const text = decoded(part)
+      const text = percentDecoded(part)
       if (text === undefined)
         return fail('invalid_request', 'The path has a % that is not followed by two hexadecimal digits of UTF-8.')
       segments.push(text)
@@ -230,15 +231,6 @@ const router = (rows: readonly AdminRow[]) => {
     const hint =
       near === undefined ? `${ADMIN_BASE}/openapi.json lists the paths.` : `Did you mean ${ADMIN_BASE}${near}?`
     return fail('unknown_url', `This path of the admin API does not exist. ${hint}`)
-  }
-}
-
-const decoded = (text: string): string | undefined => {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    // A malformed escape, which the caller reports.
-    return undefined
   }
 }
 

@@ -14,8 +14,9 @@ import {
   NO_LIMITS,
   type Team,
 } from '../src/core/accounts.ts'
-import type { Config, Route } from '../src/core/config.ts'
+import type { Config } from '../src/core/config.ts'
 import { type DeclaredFacts, NO_REQUIRE, type Require } from '../src/core/data-policy.ts'
+import type { Route } from '../src/core/route.ts'
 import { settingsSchema } from '../src/core/settings.ts'
 import type { TeamRule } from '../src/core/sign-in.ts'
 import { parseClaim } from '../src/policy/prove/claim.ts'

@@ -5,8 +5,9 @@
  */
 import { stringify } from 'yaml'
 import { SIGNALS } from '../core/claude.ts'
-import type { FullConfig, Route, RouteTarget } from '../core/config.ts'
+import type { FullConfig } from '../core/config.ts'
 import type { Instance, ProviderKey } from '../core/provider.ts'
+import type { Route, RouteTarget } from '../core/route.ts'
 import type { Secret } from '../core/secret.ts'
 import { type AccountNames, accountsYaml } from '../records/entities/account-yaml.ts'
 import { envPrefix } from '../records/entities/ids.ts'

@@ -1,12 +1,14 @@
 /** Builds a configuration from texts, completely or not at all. No I/O. */
 
 import { type AccountRecords, NO_ACCOUNTS } from '../core/accounts.ts'
-import type { Config, FullConfig, Route, RouteTarget } from '../core/config.ts'
+import type { Config, FullConfig } from '../core/config.ts'
 import type { GuardService } from '../core/guard.ts'
 import { nearest } from '../core/nearest.ts'
 import type { Instance, Providers } from '../core/provider.ts'
+import type { Route, RouteTarget } from '../core/route.ts'
 import { type Settings, settingsSchema } from '../core/settings.ts'
-import { instanceName, keyless } from '../records/entities/ids.ts'
+import { keyless } from '../records/entities/ids.ts'
+import { routeFrom } from '../records/entities/route.ts'
 import { adminTokenProblem } from './admin-token.ts'
 import { envName } from './definition.ts'
 import { parseDotenv } from './dotenv.ts'
@@ -15,14 +17,13 @@ import type { Env } from './env.ts'
 import { type Launch, launchFrom, misspelledSettings, settingsFrom, variable } from './environment.ts'
 import { emptyFile, type FileContent } from './file-content.ts'
 import type { FileReader } from './file-reader.ts'
-import type { RouteEntry } from './file-schema.ts'
 import { maskerFor, type Problem, problemLine, quote } from './problem.ts'
+import { headerProblems } from './provider-headers.ts'
 import { quoteWarnings, unquoted } from './quoted-values.ts'
 import { launchRows, settingRows } from './rows.ts'
 import { NO_FILES, type SecretFiles, withFileVariables } from './secret-files.ts'
 import { otelWarnings, settingProblems } from './setting-problems.ts'
 import { withSsoVariables } from './sso-variables.ts'
-import { overrideFrom } from './target-override.ts'
 import { commaList } from './text-values.ts'
 import type { Tree } from './tree.ts'
 import { upstreamsFrom } from './upstreams.ts'
@@ -83,27 +84,9 @@ export const environmentOf = (env: Env, dotenv: string | undefined): Env => {
 
 type PlaceOf = Extract<Tree, { ok: true }>['placeOf']
 
-const readTarget = (
-  written: RouteEntry['targets'][number],
-  instances: readonly Instance[],
-): { readonly target: RouteTarget; readonly known: boolean } => {
-  const target =
-    typeof written === 'string' ? { provider: written, model: undefined, weight: 1, when: undefined } : written
-  const slash = typeof written === 'string' ? written.indexOf('/') : -1
-  const provider = instanceName(slash === -1 ? target.provider : target.provider.slice(0, slash))
-  const model = slash === -1 ? target.model : target.provider.slice(slash + 1)
-  return {
-    target: {
-      provider,
-      ...(model !== undefined && model !== '' && { model }),
-      weight: target.weight,
-      ...(target.when && { when: target.when }),
-    },
-    known: instances.some(
-      ({ id, provider: kind }) => id === provider || (id === kind.name && kind.aliases?.includes(provider)),
-    ),
-  }
-}
+/** Whether a provider in a target is this instance, by its ID or an alias of its provider. */
+const isNamed = ({ id, provider }: Instance, name: string): boolean =>
+  id === name || (id === provider.name && (provider.aliases?.includes(name) ?? false))
 
 const routesFrom = (
   entries: FileContent['routes'],
@@ -115,11 +98,13 @@ const routesFrom = (
   const routes = new Map<string, Route>()
   const names = instances.map(({ id }) => id)
   for (const [name, entry] of entries) {
-    const read = (section: 'targets' | 'fallback'): readonly RouteTarget[] =>
-      entry[section].map((written, index) => {
-        const { target, known } = readTarget(written, instances)
+    const route = routeFrom(name, entry)
+    const checked = (section: 'targets' | 'fallback'): readonly RouteTarget[] =>
+      route[section].map((target, index) => {
+        const written = entry[section][index]
         const path = ['routes', name, section, index]
-        if (!known) {
+        const owner = instances.find((one) => isNamed(one, target.provider))
+        if (!owner) {
           const [meant] = nearest(target.provider, names)
           problems.push({
             where: placeOf(typeof written === 'string' ? path : [...path, 'provider']).value,
@@ -132,26 +117,13 @@ const routesFrom = (
                 ? 'a configured provider; there is none'
                 : `${meant ? `did you mean ${meant}? ` : ''}${names.join(', ')}`,
           })
+          return target
         }
-        const owner = instances.find(
-          ({ id, provider }) =>
-            id === target.provider || (id === provider.name && provider.aliases?.includes(target.provider)),
-        )
-        if (!owner) return target
-        const given = { path, provider: owner.provider, placeOf }
-        const changes = typeof written === 'string' ? null : overrideFrom(written, given)
-        problems.push(...(changes?.problems ?? []))
-        return { ...target, provider: owner.id, ...(changes?.override && { override: changes.override }) }
+        if (typeof written === 'object')
+          problems.push(...headerProblems(written.headers ?? {}, { path, provider: owner.provider, placeOf }))
+        return { ...target, provider: owner.id }
       })
-    const { strategy, cache, require } = entry
-    routes.set(name, {
-      name,
-      targets: read('targets'),
-      fallback: read('fallback'),
-      ...(strategy !== undefined && { strategy }),
-      ...(cache !== undefined && { cache }),
-      ...(require !== undefined && { require }),
-    })
+    routes.set(name, { ...route, targets: checked('targets'), fallback: checked('fallback') })
   }
   return { routes, problems }
 }

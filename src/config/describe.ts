@@ -1,6 +1,7 @@
 /** Describes the changes of a new configuration in lines for the log. Secrets are never included. */
-import type { FullConfig, Route, RouteTarget } from '../core/config.ts'
+import type { FullConfig } from '../core/config.ts'
 import type { Instance } from '../core/provider.ts'
+import type { Route, RouteTarget } from '../core/route.ts'
 import type { Secret } from '../core/secret.ts'
 import { requireText } from '../policy/accounts/data-policy.ts'
 import { overrideText } from '../policy/routing/override.ts'

@@ -8,22 +8,21 @@ import { MAX_CLAIM, parseClaim } from '../policy/prove/claim.ts'
 import { BUDGET_ENTRY } from '../records/entities/budget.ts'
 import { KEY_ENTRY } from '../records/entities/key.ts'
 import { PRICE_ENTRY } from '../records/entities/price.ts'
-import { CACHE, CACHE_USE, REQUIRE, REQUIRE_USE } from '../records/entities/restrictions.ts'
+import { REQUIRE, REQUIRE_USE } from '../records/entities/restrictions.ts'
+import { ROUTE_ENTRY, WEIGHT } from '../records/entities/route.ts'
 import { TEAM_ENTRY } from '../records/entities/team.ts'
+import { WHEN } from '../records/entities/when.ts'
 import { alertsSchema } from './alerts-schema.ts'
 import { claudeSchema } from './claude-schema.ts'
 import { styleNames } from './definition.ts'
 import { facts } from './facts-schema.ts'
 import { guardSchema } from './guards-schema.ts'
-import { OVERRIDE } from './override-schema.ts'
 import { ssoSchema } from './sso-schema.ts'
 import { tokenRules } from './token-schema.ts'
-import { WHEN } from './when-schema.ts'
 
-const weight = z.number().positive().max(1_000_000).default(1).describe('share of the load, relative to the others')
 const text = z.string().min(1)
 
-const keySchema = z.union([text, z.strictObject({ value: text, weight })])
+const keySchema = z.union([text, z.strictObject({ value: text, weight: WEIGHT })])
 const tokens = z.int().min(1).max(1_000_000_000).optional()
 const modelSchema = z.union([
   text,
@@ -32,10 +31,6 @@ const modelSchema = z.union([
     contextWindow: tokens.describe('context window in tokens, instead of the one in the catalogue'),
     maxOutputTokens: tokens.describe('most output tokens of an answer, instead of those in the catalogue'),
   }),
-])
-const targetSchema = z.union([
-  text,
-  z.strictObject({ provider: text, model: text.optional(), weight, when: WHEN.optional(), ...OVERRIDE }),
 ])
 
 export const providerSchema = z.strictObject({
@@ -89,20 +84,6 @@ export const providerSchema = z.strictObject({
     .describe('where and how it keeps data, for `require`. What is left out is unknown, and satisfies nothing'),
 })
 
-export const routeSchema = z.strictObject({
-  strategy: settingsSchema.shape.strategy
-    .unwrap()
-    .optional()
-    .describe('order of its targets; default: the setting `strategy`'),
-  targets: z
-    .array(targetSchema)
-    .min(1)
-    .describe('provider/model, a provider alone (its default model), or with a weight'),
-  fallback: z.array(targetSchema).default([]).describe('tried in order after the targets'),
-  cache: CACHE.optional().describe(CACHE_USE),
-  require: REQUIRE.optional().describe(REQUIRE_USE),
-})
-
 /** A route in place of the default route. */
 export const ruleSchema = z.strictObject({ when: WHEN, route: text.describe('the name of a route') })
 
@@ -135,7 +116,7 @@ const sections = {
     .optional()
     .describe('rules for the texts of requests and answers, by name'),
   routes: z
-    .record(z.string().min(1), routeSchema)
+    .record(z.string().min(1), ROUTE_ENTRY)
     .optional()
     .describe('names that clients can send as `model`; `*` in a name matches any text, exact names come first'),
   rules: z
@@ -160,5 +141,4 @@ const auth = z.strictObject({ ...settingsSchema.shape.auth.unwrap().shape, jwt: 
 export const fileSchema = z.strictObject({ ...settingsSchema.shape, auth, ...sections })
 
 export type ProviderEntry = z.output<typeof providerSchema>
-export type RouteEntry = z.output<typeof routeSchema>
 export type RuleEntry = z.output<typeof ruleSchema>

@@ -6,12 +6,13 @@ import { BUDGET_ENTRY } from '../records/entities/budget.ts'
 import { KEY_ENTRY } from '../records/entities/key.ts'
 import { PRICE_ENTRY } from '../records/entities/price.ts'
 import { REQUIRE } from '../records/entities/restrictions.ts'
+import { ROUTE_ENTRY } from '../records/entities/route.ts'
 import { TEAM_ENTRY } from '../records/entities/team.ts'
 import { alertsSchema } from './alerts-schema.ts'
 import { claudeSchema } from './claude-schema.ts'
 import { allowedBy, durationHint, isSecret, jsonSchemaOf, type Schema, schemasAt } from './definition.ts'
 import { emptyFile, type FileContent } from './file-content.ts'
-import { claimSchema, fileSchema, providerSchema, routeSchema, ruleSchema } from './file-schema.ts'
+import { claimSchema, fileSchema, providerSchema, ruleSchema } from './file-schema.ts'
 import { serviceProblems } from './guard-services.ts'
 import { guardRulesOf, guardSchema } from './guards-schema.ts'
 import { type Problem, partsOf, quote } from './problem.ts'
@@ -264,7 +265,7 @@ export const readFile = (
     content: {
       settings: isRecord(settings) ? settings : {},
       providers: entries('providers', providers, providerSchema),
-      routes: entries('routes', routes, routeSchema),
+      routes: entries('routes', routes, ROUTE_ENTRY),
       teams: entries('teams', teams, TEAM_ENTRY),
       keys: entries('keys', keys, KEY_ENTRY),
       budgets: entries('budgets', budgets, BUDGET_ENTRY),

@@ -1,13 +1,14 @@
 /** The member `service` of a guard: checked, and converted to what is called. */
 import { z } from 'zod'
 import type { GuardService } from '../core/guard.ts'
+import { HEADER_NAME } from '../core/headers.ts'
 import type { JsonObject } from '../core/json.ts'
 import { Secret } from '../core/secret.ts'
 import { fingerprint } from '../records/entities/key-digest.ts'
 import type { Path } from './account-report.ts'
 import { facts } from './facts-schema.ts'
 import { type Problem, quote } from './problem.ts'
-import { HEADER_NAME, HEADER_VALUE, MESSAGE_HEADERS } from './provider-headers.ts'
+import { HEADER_VALUE, MESSAGE_HEADERS } from './provider-headers.ts'
 
 /** What each kind has beside the members of all. */
 const MEMBERS = {

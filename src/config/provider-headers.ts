@@ -1,5 +1,6 @@
 /** Headers of a provider entry: those of every request, and those of clients that are forwarded. */
-import { CLIENT_ADDRESS_HEADERS, GATEWAY_CREDENTIAL_HEADERS } from '../core/credential-headers.ts'
+import { CLIENT_ADDRESS_HEADERS, CREDENTIAL_HEADERS, GATEWAY_CREDENTIAL_HEADERS } from '../core/credential-headers.ts'
+import { HEADER_NAME } from '../core/headers.ts'
 import type { Provider } from '../core/provider.ts'
 import { Secret } from '../core/secret.ts'
 import { upstreamProtocols } from '../protocols/index.ts'
@@ -34,8 +35,6 @@ export const MESSAGE_HEADERS = [
 const OF_CLIENT: ReadonlySet<string> = new Set([...GATEWAY_CREDENTIAL_HEADERS, ...CLIENT_ADDRESS_HEADERS, 'via'])
 const OF_CLIENT_PREFIX = /^x-(?:forwarded|headgate)-/
 
-/** Of a header, in lower case. */
-export const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9a-z-]{1,128}$/
 /** Printable ASCII without blanks at the ends. */
 export const HEADER_VALUE = /^[\x21-\x7e](?:[\x20-\x7e]{0,8190}[\x21-\x7e])?$/
 
@@ -106,3 +105,23 @@ export const forwardedFrom = (
   })
   return { names: [...new Set(names)], problems }
 }
+
+/** The problems of the headers that a target adds to requests. */
+export const headerProblems = (headers: Readonly<Record<string, string>>, given: HeadersPlace): readonly Problem[] => [
+  ...headersFrom(headers, given).problems,
+  ...credentialProblems(headers, given),
+]
+
+/** Headers with credentials belong to the provider, which keeps them secret. */
+const credentialProblems = (
+  headers: Readonly<Record<string, string>>,
+  { path, placeOf }: HeadersPlace,
+): readonly Problem[] =>
+  Object.keys(headers)
+    .filter((name) => CREDENTIAL_HEADERS.includes(name.toLowerCase()))
+    .map((name) => ({
+      where: placeOf([...path, 'headers', name]).name,
+      what: [...path, 'headers'].join('.'),
+      found: `the header ${quote(name)}, which has credentials`,
+      allowed: 'other headers; those with credentials belong to `keys` or `headers` of the provider',
+    }))

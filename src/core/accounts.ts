@@ -1,4 +1,5 @@
 /** Teams, client keys and budgets as plain data. Times in ms since 1970, amounts in nano-dollars. */
+import type { CacheRules } from './cache-rules.ts'
 import type { Require } from './data-policy.ts'
 import type { LoopAction } from './loops.ts'
 import type { Nano } from './money.ts'
@@ -36,20 +37,6 @@ export const NO_LIMITS: AccountLimits = { requestsPerMinute: null, tokensPerMinu
 
 /** Names and values that an operator gives to teams and keys, to select them in budgets and reports. */
 export type Tags = { readonly [name: string]: string }
-
-/** How answers are cached for a route, a team or a key. */
-export type CacheRules = {
-  /** s for which an answer is used again; 0: no answer is cached. */
-  readonly ttl: number
-  /** Who shares an answer: the requests of one key, or of all keys of a team. */
-  readonly scope: 'key' | 'team'
-  /** Also requests whose answers vary: those with a temperature above 0 and without a seed. */
-  readonly anyTemperature: boolean
-  /** Also requests that declare tools. An answer that calls a tool is never cached. */
-  readonly tools: boolean
-  /** Whether `Cache-Control` of a request applies. */
-  readonly requestControl: boolean
-}
 
 /** The owner of a team, key or budget: only this side changes it. */
 export type ManagedBy = 'file' | 'api'

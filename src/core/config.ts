@@ -1,14 +1,14 @@
-import type { CacheRules, FileAccounts, PriceList } from './accounts.ts'
+import type { FileAccounts, PriceList } from './accounts.ts'
 import type { ClaudeSettings } from './claude.ts'
 import type { Require } from './data-policy.ts'
 import type { Egress } from './egress.ts'
 import type { GuardRule } from './guard.ts'
 import type { Instance, ModelLimits } from './provider.ts'
+import type { Route } from './route.ts'
 import type { Secret } from './secret.ts'
-import type { Settings, Strategy } from './settings.ts'
+import type { Settings } from './settings.ts'
 import type { SignInSettings } from './sign-in.ts'
 import type { TargetCondition } from './target-condition.ts'
-import type { TargetOverride } from './target-override.ts'
 import type { TokenRule } from './token-rule.ts'
 
 /**
@@ -90,30 +90,6 @@ export type Alerts = {
 
 /** `route`: the name of a route, for requests that name no known model and meet the condition. */
 export type RouteRule = { readonly when: TargetCondition; readonly route: string }
-
-/** A name clients may send as `model`. A name with `*` is a glob: exact names come first, then the longest glob. */
-export type Route = {
-  readonly name: string
-  readonly strategy?: Strategy
-  readonly targets: readonly RouteTarget[]
-  /** Tried in order after the targets. */
-  readonly fallback: readonly RouteTarget[]
-  /** Absent: answers are not cached, unless the team or the key has rules. */
-  readonly cache?: CacheRules
-  /** What targets of its requests must satisfy; absent: nothing. */
-  readonly require?: Require
-}
-
-/** `provider` is an instance ID. `model` absent: the provider's default model. */
-export type RouteTarget = {
-  readonly provider: string
-  readonly model?: string
-  readonly weight: number
-  /** What a request must be to reach the target; absent: anything. */
-  readonly when?: TargetCondition
-  /** What is changed in requests to the target; absent: nothing. */
-  readonly override?: TargetOverride
-}
 
 /** Known facts about a model: from the catalogue, with the limits that the configuration file states. */
 export type ModelFacts = ModelLimits & {

@@ -8,3 +8,6 @@ export type HeaderLookup = ((name: string) => string | undefined) & {
 }
 
 export type HeaderNames = Pick<ReadonlyMap<string, unknown>, 'has'>
+
+/** The name of a header, in lower case. */
+export const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9a-z-]{1,128}$/

@@ -1,5 +1,6 @@
 /** Rules by which signed tokens (JWT, RFC 7519) of an issuer identify clients. Plain data, of headgate.yaml. */
-import type { Access, AccountLimits, CacheRules, Tags } from './accounts.ts'
+import type { Access, AccountLimits, Tags } from './accounts.ts'
+import type { CacheRules } from './cache-rules.ts'
 import type { Require } from './data-policy.ts'
 
 /** Signature algorithms of tokens: asymmetric ones only (RFC 8725, section 3.1). */

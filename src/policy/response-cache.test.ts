@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import type { CacheRules } from '../core/accounts.ts'
+import type { CacheRules } from '../core/cache-rules.ts'
 import type { Block, ChatEvent, ClientProtocolName, FinishKind } from '../core/chat.ts'
 import { fail } from '../core/failure.ts'
 import { type JsonObject, object } from '../core/json.ts'

@@ -1,6 +1,6 @@
 /** Which requests and answers the response cache may use, and the text that identifies a request. */
 
-import type { CacheRules } from '../core/accounts.ts'
+import type { CacheRules } from '../core/cache-rules.ts'
 import type { ChatEvent, ChatRequest, Part } from '../core/chat.ts'
 import { isItemReference } from '../core/item-reference.ts'
 import { isObject, type Json, type JsonObject, list, object } from '../core/json.ts'

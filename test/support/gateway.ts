@@ -4,10 +4,11 @@
 
 import { ANONYMOUS } from '../../src/core/accounts.ts'
 import type { ClientProtocolName } from '../../src/core/chat.ts'
-import type { Catalogue, Config, Route } from '../../src/core/config.ts'
+import type { Catalogue, Config } from '../../src/core/config.ts'
 import { type TextOrBytes, textOf } from '../../src/core/encoded-text.ts'
 import type { IncomingRequest, ResponseWriter } from '../../src/core/http-exchange.ts'
 import type { Instance, Provider } from '../../src/core/provider.ts'
+import type { Route } from '../../src/core/route.ts'
 import { Secret } from '../../src/core/secret.ts'
 import { settingsSchema } from '../../src/core/settings.ts'
 import type { GatewayEvent } from '../../src/core/trace.ts'

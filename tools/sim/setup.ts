@@ -1,6 +1,7 @@
 /** The configuration of one seed: providers, keys, models, settings, routes. */
-import type { Catalogue, Config, Route } from '../../src/core/config.ts'
+import type { Catalogue, Config } from '../../src/core/config.ts'
 import type { Instance } from '../../src/core/provider.ts'
+import type { Route } from '../../src/core/route.ts'
 import { Secret } from '../../src/core/secret.ts'
 import { type Settings, settingsSchema } from '../../src/core/settings.ts'
 import { type Chance, drawing, integer, pick } from './chance.ts'

@@ -1,6 +1,7 @@
 /** Providers and routes that answer nothing at present, for alerts. */
-import type { Config, Route } from '../../core/config.ts'
+import type { Config } from '../../core/config.ts'
 import type { Instance } from '../../core/provider.ts'
+import type { Route } from '../../core/route.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { UpstreamHealth } from '../health/upstream-health.ts'
 import { candidate, deployments, keyStatus, modelCircuit, restingOf, wayCircuit } from './status.ts'

@@ -11,7 +11,8 @@ import {
   type SettingsInput,
 } from '../../../test/support/gateway.ts'
 import type { ScriptedCall } from '../../../test/support/still-world.ts'
-import { ANONYMOUS, type CacheRules, type Client, NO_LIMITS } from '../../core/accounts.ts'
+import { ANONYMOUS, type Client, NO_LIMITS } from '../../core/accounts.ts'
+import type { CacheRules } from '../../core/cache-rules.ts'
 import type { ClientProtocolName } from '../../core/chat.ts'
 import { fail } from '../../core/failure.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'

@@ -1,6 +1,6 @@
 /** The response cache in one call, as a member of the list of guards: answers from the cache, or stores the answer of the call. */
 
-import type { CacheRules } from '../../core/accounts.ts'
+import type { CacheRules } from '../../core/cache-rules.ts'
 import type { ChatEvent } from '../../core/chat.ts'
 import type { Config } from '../../core/config.ts'
 import { type TextOrBytes, textOf } from '../../core/encoded-text.ts'

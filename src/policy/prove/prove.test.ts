@@ -11,9 +11,10 @@ import {
   NO_LIMITS,
   type Team,
 } from '../../core/accounts.ts'
-import type { Config, Route } from '../../core/config.ts'
+import type { Config } from '../../core/config.ts'
 import { type DeclaredFacts, NO_REQUIRE, type Require } from '../../core/data-policy.ts'
 import type { Instance } from '../../core/provider.ts'
+import type { Route } from '../../core/route.ts'
 import { settingsSchema } from '../../core/settings.ts'
 import type { TeamRule } from '../../core/sign-in.ts'
 import type { TargetCondition } from '../../core/target-condition.ts'

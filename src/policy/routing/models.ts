@@ -1,9 +1,10 @@
 /** Which provider instance has which model: from its own list, the configuration and the catalogue. */
 
-import { type Catalogue, type Config, factsOf, type ModelFacts, type Route } from '../../core/config.ts'
+import { type Catalogue, type Config, factsOf, type ModelFacts } from '../../core/config.ts'
 import type { Require } from '../../core/data-policy.ts'
 import { modelName } from '../../core/model-name.ts'
 import type { Instance } from '../../core/provider.ts'
+import type { Route } from '../../core/route.ts'
 import { combined, lackOf } from '../accounts/data-policy.ts'
 import { type Glob, matchesGlob, parseGlob } from '../accounts/glob.ts'
 import { allowsName, allowsTarget, type KeyAccessRules } from '../accounts/key-access.ts'

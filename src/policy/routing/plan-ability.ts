@@ -3,11 +3,12 @@
  * models cannot be compared, and clients store them without the model name. So failover uses another key or provider of the same
  * model, never another model. A route may list several models, because the operator chose them.
  */
-import type { Route, RouteTarget } from '../../core/config.ts'
+
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { modelName } from '../../core/model-name.ts'
 import { nearest } from '../../core/nearest.ts'
 import type { Instance, Provider } from '../../core/provider.ts'
+import type { Route, RouteTarget } from '../../core/route.ts'
 import type { Skipped } from '../../core/skipped-target.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
 import { instancesNamed, modelAt, nameIn, prefixOf, routeNamed, usableInstances } from './models.ts'

@@ -2,12 +2,13 @@
  * The plan of a request: an ordered list of candidates with the reason for each, from the model's name and the
  * configuration. Circuits and cooldowns are checked later, when a candidate's turn comes.
  */
-import type { Config, Route, RouteTarget } from '../../core/config.ts'
+import type { Config } from '../../core/config.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { modelName } from '../../core/model-name.ts'
 import { nearest } from '../../core/nearest.ts'
 import type { Instance } from '../../core/provider.ts'
+import type { Route, RouteTarget } from '../../core/route.ts'
 import type { Settings, Strategy } from '../../core/settings.ts'
 import type { Skipped } from '../../core/skipped-target.ts'
 import { type Candidate, modelId, type Plan } from '../../core/target.ts'

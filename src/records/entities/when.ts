@@ -1,9 +1,9 @@
 /** The schema of conditions: `when` of targets and rules. */
 import { z } from 'zod'
-import { EFFORTS } from '../core/chat.ts'
-import { CLIENT_ADDRESS_HEADERS, CREDENTIAL_HEADERS } from '../core/credential-headers.ts'
-import { MEDIA_KINDS, TOOL_KINDS } from '../core/target-condition.ts'
-import { HEADER_NAME } from './provider-headers.ts'
+import { EFFORTS } from '../../core/chat.ts'
+import { CLIENT_ADDRESS_HEADERS, CREDENTIAL_HEADERS } from '../../core/credential-headers.ts'
+import { HEADER_NAME } from '../../core/headers.ts'
+import { MEDIA_KINDS, TOOL_KINDS } from '../../core/target-condition.ts'
 
 const text = z.string().min(1).max(400)
 const patterns = z.union([text, z.array(text).min(1).max(100)])

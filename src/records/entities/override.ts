@@ -1,7 +1,8 @@
 /** The schema of what a target of a route changes in requests. */
 import { z } from 'zod'
-import { EFFORTS } from '../core/chat.ts'
-import { OVERRIDE_NAMES } from '../policy/routing/override.ts'
+import { EFFORTS } from '../../core/chat.ts'
+import type { TargetOverride } from '../../core/target-override.ts'
+import { OVERRIDE_NAMES } from '../../policy/routing/override.ts'
 
 const text = z.string().min(1).max(400)
 const tokens = z.int().min(0).max(10_000_000)
@@ -88,4 +89,32 @@ export const OVERRIDE = {
     .strictObject({ add: z.array(beta).max(20).optional(), drop: z.array(beta).max(50).optional() })
     .optional()
     .describe('beta features (`anthropic-beta`) beside or without those of the client'),
+}
+
+type OverrideEntry = z.output<z.ZodObject<typeof OVERRIDE>>
+
+/** The override of an entry; undefined: it changes nothing. */
+export const overrideFrom = ({
+  set,
+  default: defaults,
+  remove,
+  extra,
+  timeout,
+  retries,
+  headers,
+  betas,
+}: OverrideEntry): TargetOverride | undefined => {
+  const override: TargetOverride = {
+    ...(set && { set }),
+    ...(defaults && { default: defaults }),
+    ...(remove && { remove }),
+    ...(extra && { extra }),
+    ...(timeout && { timeout }),
+    ...(retries !== undefined && { retries }),
+    ...(headers && {
+      headers: Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value])),
+    }),
+    ...(betas && { betas }),
+  }
+  return Object.keys(override).length === 0 ? undefined : override
 }

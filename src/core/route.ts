@@ -1,0 +1,30 @@
+/** Routes of the configuration file and of teams. */
+import type { CacheRules } from './cache-rules.ts'
+import type { Require } from './data-policy.ts'
+import type { Strategy } from './settings.ts'
+import type { TargetCondition } from './target-condition.ts'
+import type { TargetOverride } from './target-override.ts'
+
+/** A name clients may send as `model`. A name with `*` is a glob: exact names come first, then the longest glob. */
+export type Route = {
+  readonly name: string
+  readonly strategy?: Strategy
+  readonly targets: readonly RouteTarget[]
+  /** Tried in order after the targets. */
+  readonly fallback: readonly RouteTarget[]
+  /** Absent: answers are not cached, unless the team or the key has rules. */
+  readonly cache?: CacheRules
+  /** What targets of its requests must satisfy; absent: nothing. */
+  readonly require?: Require
+}
+
+/** `provider` is an instance ID. `model` absent: the provider's default model. */
+export type RouteTarget = {
+  readonly provider: string
+  readonly model?: string
+  readonly weight: number
+  /** What a request must be to reach the target; absent: anything. */
+  readonly when?: TargetCondition
+  /** What is changed in requests to the target; absent: nothing. */
+  readonly override?: TargetOverride
+}

@@ -1,0 +1,73 @@
+/** A route: a name that clients send as `model`, with the targets of its requests. */
+import { z } from 'zod'
+import type { Route, RouteTarget } from '../../core/route.ts'
+import { settingsSchema } from '../../core/settings.ts'
+import { instanceName } from './ids.ts'
+import { OVERRIDE, overrideFrom } from './override.ts'
+import { CACHE, CACHE_USE, REQUIRE, REQUIRE_USE } from './restrictions.ts'
+import { WHEN } from './when.ts'
+
+const text = z.string().min(1)
+
+export const WEIGHT = z
+  .number()
+  .positive()
+  .max(1_000_000)
+  .default(1)
+  .describe('share of the load, relative to the others')
+
+const TARGET_MEMBERS = { provider: text, model: text.optional(), weight: WEIGHT, when: WHEN.optional(), ...OVERRIDE }
+
+const TARGET = z.union([text, z.strictObject(TARGET_MEMBERS)])
+type TargetEntry = z.output<typeof TARGET>
+
+const TARGETS_USE = 'provider/model, a provider alone (its default model), or with a weight'
+const FALLBACK_USE = 'tried in order after the targets'
+
+const ROUTE_MEMBERS = {
+  strategy: settingsSchema.shape.strategy
+    .unwrap()
+    .optional()
+    .describe('order of its targets; default: the setting `strategy`'),
+  cache: CACHE.optional().describe(CACHE_USE),
+  require: REQUIRE.optional().describe(REQUIRE_USE),
+}
+
+/** A route of the file. */
+export const ROUTE_ENTRY = z.strictObject({
+  ...ROUTE_MEMBERS,
+  targets: z.array(TARGET).min(1).describe(TARGETS_USE),
+  fallback: z.array(TARGET).default([]).describe(FALLBACK_USE),
+})
+export type RouteEntry = z.output<typeof ROUTE_ENTRY>
+
+/** The route of an entry. Its providers are written as in the file, so they may be aliases, or not be configured. */
+export const routeFrom = (name: string, { strategy, targets, fallback, cache, require }: RouteEntry): Route => ({
+  name,
+  targets: targets.map(targetFrom),
+  fallback: fallback.map(targetFrom),
+  ...(strategy !== undefined && { strategy }),
+  ...(cache !== undefined && { cache }),
+  ...(require !== undefined && { require }),
+})
+
+const targetFrom = (entry: TargetEntry): RouteTarget => {
+  if (typeof entry === 'string') {
+    const slash = entry.indexOf('/')
+    const model = slash === -1 ? '' : entry.slice(slash + 1)
+    return {
+      provider: instanceName(slash === -1 ? entry : entry.slice(0, slash)),
+      ...(model !== '' && { model }),
+      weight: 1,
+    }
+  }
+  const { provider, model, weight, when } = entry
+  const override = overrideFrom(entry)
+  return {
+    provider: instanceName(provider),
+    ...(model !== undefined && { model }),
+    weight,
+    ...(when && { when }),
+    ...(override && { override }),
+  }
+}

@@ -33,6 +33,8 @@ export type RelayRow = {
   readonly unit?: UnitCount['unit']
   /** The members or parts whose text is sent to the model. */
   readonly texts: readonly string[]
+  /** Members of an answer or event that repeat its text in parts. */
+  readonly repeated?: readonly string[]
   /** The part of a form that has the file; absent: `file`. */
   readonly file?: string
   /**
@@ -54,6 +56,9 @@ export type RelayRow = {
  * million tokens of audio, $0.006 a minute).
  */
 const AUDIO = { bytesPerToken: 240, outputPerInput: 0.2 }
+
+/** With times, speakers or probabilities (developers.openai.com/docs/api-reference/audio, 2026-11-28). */
+const SPOKEN = ['segments', 'words', 'logprobs']
 
 /**
  * Of images: the most tokens that a size and a quality take, 1536 × 1024 in high quality
@@ -95,6 +100,7 @@ export const RELAYS = {
     media: 'AUDIO',
     unit: 'seconds',
     texts: ['prompt'],
+    repeated: SPOKEN,
     estimate: AUDIO,
     summary: 'Transcribe speech',
     description:
@@ -108,6 +114,7 @@ export const RELAYS = {
     media: 'AUDIO',
     unit: 'seconds',
     texts: ['prompt'],
+    repeated: SPOKEN,
     estimate: AUDIO,
     summary: 'Translate speech to English text',
     description: 'As transcriptions, without events.',

@@ -2,17 +2,23 @@
 import type { TextOrBytes } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { StreamStep } from '../../core/protocol.ts'
+import type { RelayRow } from '../../core/relay.ts'
 import type { Sink } from '../../core/stage.ts'
 import type { Cancel, World } from '../../core/world.ts'
 import { passFrame, writeFrame } from '../../protocols/framing/sse.ts'
 import type { CallScope, OngoingAnswer, RunningCall } from '../call/call-lifecycle.ts'
+import type { AnswerGuards } from '../guards/guarded-answer.ts'
 import type { Routed } from '../routing/router.ts'
+import { HeldEvents } from './guarded-relay.ts'
 import { relayUsage } from './relay-answer.ts'
 import type { PreparedRelay } from './relay-attempts.ts'
 import type { RelayRequest } from './relay-request.ts'
 
 export type RelayedAnswer = {
+  readonly row: RelayRow
   readonly call: RunningCall
+  /** Null: no guard reads answers. */
+  readonly guards: AnswerGuards | null
   readonly world: Pick<World, 'later'>
   readonly routed: Routed<PreparedRelay>
   readonly contentType: string
@@ -49,7 +55,14 @@ export class RelayedStream implements Sink<readonly StreamStep[]>, OngoingAnswer
     // Proxies must not collect the answer before they pass it on.
     const headers = { 'content-type': contentType, 'cache-control': 'no-cache', 'x-accel-buffering': 'no' }
     responseWriter.writeHead(200, { ...recorder.headers(), ...headers })
-    if (!this.#isOver) routed.answerStream.pipeTo(this)
+    if (!this.#isOver) routed.answerStream.pipeTo(this.#checked())
+  }
+
+  /** Where the answer is checked before it is written. */
+  #checked(): Sink<readonly StreamStep[]> {
+    const { guards, row, isEvents, routed } = this.#answer
+    if (!guards || row.answer !== 'text' || !isEvents) return this
+    return new HeldEvents({ guards, row, sink: this, cancel: () => routed.answerStream.abort() })
   }
 
   push(steps: readonly StreamStep[]): boolean {

@@ -1,4 +1,5 @@
 /** Serves the endpoints that are routed and not translated (`core/relay.ts`): parse, plan, route, answer, record. */
+import { good } from '../../core/failure.ts'
 import type { Guard } from '../../core/guard.ts'
 import type { IncomingRequest, RequestBody, ResponseWriter } from '../../core/http-exchange.ts'
 import { RELAYS, type RelayName, type RelayRow } from '../../core/relay.ts'
@@ -13,10 +14,12 @@ import { recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../
 import { passGuards } from '../guards/check-request.ts'
 import { guardsFor, revisionsOf } from '../guards/choose-guards.ts'
 import { complete, discard, followed, followersOf } from '../guards/followed-answer.ts'
+import { answerGuardsOf } from '../guards/guarded-answer.ts'
 import { keyOrder, type ModelCallDeps, planFor } from '../routing/planner.ts'
 import { routeContextOf } from '../routing/route-context.ts'
 import { type Routed, route } from '../routing/router.ts'
 import { type CacheDeps, cacheGuard } from '../sharing/cached-call.ts'
+import { checkWhole } from './guarded-relay.ts'
 import { isSentWhole, relayUsage } from './relay-answer.ts'
 import { type PreparedRelay, RelayAttempts } from './relay-attempts.ts'
 import { parseRelay, type RelayRequest } from './relay-request.ts'
@@ -89,8 +92,10 @@ const serve = async (
     }
     if (!routed.ok) return writeAndRecordError(call, routed.failure, routed.availableIn)
     const contentType = mediaType(attempts.typeOf(routed.target), attempts.isWhole)
-    if (routed.answerStream.whole !== null) return sendWhole(call, { routed, request, guards, contentType })
+    if (routed.answerStream.whole !== null) return await sendWhole(call, { row, routed, request, guards, contentType })
     const stream = new RelayedStream({
+      row,
+      guards: answerGuardsOf(guards),
       call,
       world: gateway.world,
       routed,
@@ -152,21 +157,30 @@ const guarded = (
 
 /** A complete answer. */
 type WholeRelay = {
+  readonly row: RelayRow
   readonly routed: Routed<PreparedRelay>
   readonly request: RelayRequest
   readonly guards: readonly Guard[]
   readonly contentType: string
 }
 
-const sendWhole = (call: RunningCall, { routed, request, guards, contentType }: WholeRelay): void => {
-  const { recorder } = call
+const sendWhole = async (call: RunningCall, answer: WholeRelay): Promise<void> => {
+  const { row, routed, request, guards, contentType } = answer
+  const { recorder, cancellation } = call
   const { answerStream, permit, target } = routed
   permit.done()
   const used = relayUsage(answerStream.usage(), request.tokens)
   recorder.used(used)
   recorder.answeredBy(routed)
+  const received = { whole: answerStream.whole ?? '', body: answerStream.body }
+  const answerGuards = answerGuardsOf(guards)
+  const checked = answerGuards ? await checkWhole(answerGuards, row, received) : good(received.whole)
+  const left = cancellation.reason?.kind === 'client_gone' ? cancellation.reason : null
+  if (left || !checked.ok) recorder.account.settleAll('answered', undefined)
+  if (left) return recordDisconnect(call, left)
+  if (!checked.ok) return writeAndRecordError(call, checked.failure, null)
   const followers = followersOf(guards, { candidate: target.candidate, stream: null })
-  const text = followed(followers, answerStream.whole ?? '', null)
+  const text = followed(followers, checked.value, null)
   const headers = { 'content-type': contentType }
   writeAndRecordAnswer(call, text, { headers: { ...recorder.answerHeaders(), ...headers } })
   complete(followers, { headers, used, trace: recorder.trace })

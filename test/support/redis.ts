@@ -1,7 +1,7 @@
 /** A Redis or Valkey server of its own for a test, without files that outlive it. */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -30,11 +30,16 @@ export type TestRedis = {
 
 /** `port`: absent: a free one. */
 export const startRedis = async (port?: number, options: readonly string[] = []): Promise<TestRedis> => {
-  if (program === undefined) throw new Error('neither valkey-server nor redis-server is installed')
   const [free = 0] = port === undefined ? await freePorts(1) : [port]
   const folder = await mkdtemp(join(tmpdir(), 'headgate-redis-'))
   const args = ['--port', `${free}`, '--bind', '127.0.0.1', '--dir', folder, '--save', '', '--appendonly', 'no']
-  const child = spawn(program, [...args, ...options], { stdio: ['ignore', 'pipe', 'pipe'] })
+  return startServer(free, [...args, ...options], folder)
+}
+
+/** `folder`: deleted when the server has ended. */
+const startServer = async (free: number, args: readonly string[], folder: string): Promise<TestRedis> => {
+  if (program === undefined) throw new Error('neither valkey-server nor redis-server is installed')
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] })
   let output = ''
   for (const stream of [child.stdout, child.stderr])
     stream.setEncoding('utf8').on('data', (text: string) => {
@@ -50,7 +55,11 @@ export const startRedis = async (port?: number, options: readonly string[] = [])
     await ended
     await rm(folder, { recursive: true, force: true })
   }
-  for (const end = performance.now() + 120_000; !/ready to accept connections/i.test(output); await sleep(20)) {
+  for (
+    const end = performance.now() + 120_000;
+    !/ready to accept connections|Sentinel ID is/i.test(output);
+    await sleep(20)
+  ) {
     if (performance.now() < end && child.exitCode === null) continue
     await stop()
     throw new Error(`${program} does not listen; its output:\n${output}`)
@@ -108,6 +117,46 @@ export const startRedisCluster = async (): Promise<TestRedisCluster> => {
     url: `redis+cluster://${nodes.map(({ port }) => `127.0.0.1:${port}`).join()}`,
     stop,
     [Symbol.asyncDispose]: stop,
+  }
+}
+
+export type TestSentinel = {
+  readonly primary: TestRedis
+  readonly replica: TestRedis
+  /** `redis+sentinel://127.0.0.1:…/headgate` */
+  readonly url: string
+  stop(): Promise<void>
+  [Symbol.asyncDispose](): Promise<void>
+}
+
+/** A primary with one replica, and a Sentinel that promotes the replica a second after the primary has gone. */
+export const startSentinel = async (): Promise<TestSentinel> => {
+  const [port = 0] = await freePorts(1)
+  const servers: TestRedis[] = []
+  const folder = await mkdtemp(join(tmpdir(), 'headgate-sentinel-'))
+  const stop = async () => {
+    await Promise.all(servers.map((one) => one.stop()))
+    await rm(folder, { recursive: true, force: true })
+  }
+  try {
+    const primary = await startRedis()
+    servers.push(primary)
+    const replica = await startRedis(undefined, ['--replicaof', '127.0.0.1', `${primary.port}`])
+    servers.push(replica)
+    // It writes into its file what it learns.
+    const file = join(folder, 'sentinel.conf')
+    const settings = ['down-after-milliseconds headgate 1000', 'failover-timeout headgate 5000']
+    const lines = [`monitor headgate 127.0.0.1 ${primary.port} 1`, ...settings].map((line) => `sentinel ${line}\n`)
+    await writeFile(file, lines.join(''))
+    servers.push(await startServer(port, [file, '--sentinel', '--port', `${port}`, '--bind', '127.0.0.1'], folder))
+    const isComplete = async () => /slaves=1/.test(await send(port, 'INFO sentinel'))
+    const isCopied = async () => /master_link_status:up/.test(await replica.command('INFO replication'))
+    for (const end = performance.now() + 120_000; !((await isComplete()) && (await isCopied())); await sleep(50))
+      if (performance.now() > end) throw new Error('Sentinel does not find the replica')
+    return { primary, replica, url: `redis+sentinel://127.0.0.1:${port}/headgate`, stop, [Symbol.asyncDispose]: stop }
+  } catch (error) {
+    await stop()
+    throw error
   }
 }
 

@@ -160,7 +160,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   ],
   observe: ['runtime'],
   // Export of telemetry, loaded in the thread of the bookkeeper.
-  'observe/otlp': ['usage/columns', 'usage/journal'],
+  'observe/otlp': ['transport/client', 'transport/net', 'usage/columns', 'usage/journal'],
   'observe/live': [],
   'observe/alerts': ['transport/net'],
   // Signed tokens of clients.

@@ -1,5 +1,5 @@
 import type { ForwardProxy } from './forward-proxy.ts'
-import type { Secret } from './secret.ts'
+import { Secret } from './secret.ts'
 
 /** Which certificates are trusted, and which one is shown. */
 export type EgressTls = {
@@ -38,6 +38,36 @@ export const DIRECT: Egress = {
   addresses: 'auto',
   dns: { keep: 0, stale: 0 },
   maxConnectionAge: 0,
+}
+
+/** How one address is reached, as plain data for another thread. It contains a password: never part of a message. */
+export type PlainEgress = Omit<Egress, 'proxyFor' | 'proxies' | 'tls'> & {
+  readonly proxy: (Omit<ForwardProxy, 'authorization'> & { readonly authorization: string | null }) | null
+  readonly tls: Pick<EgressTls, 'ca' | 'caOnly'>
+}
+
+/** `ca`: trusted instead of all others; null: as others. */
+export const plainEgress = (egress: Egress, url: string, ca: string | null): PlainEgress => {
+  const { id, addresses, dns, maxConnectionAge, tls } = egress
+  const proxy = egress.proxyFor(new URL(url))
+  return {
+    ...{ id, addresses, dns, maxConnectionAge },
+    proxy: proxy && { ...proxy, authorization: proxy.authorization?.reveal() ?? null },
+    tls: ca === null ? { ca: tls.ca, caOnly: tls.caOnly } : { ca, caOnly: true },
+  }
+}
+
+export const egressFrom = ({ proxy: plain, tls, ...rest }: PlainEgress): Egress => {
+  const proxy = plain && {
+    ...plain,
+    authorization: plain.authorization === null ? null : new Secret(plain.authorization),
+  }
+  return {
+    ...rest,
+    proxyFor: () => proxy,
+    proxies: proxy ? [proxy] : [],
+    tls: { ...tls, client: null, serverName: null },
+  }
 }
 
 /** What the operator states for one provider. */

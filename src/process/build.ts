@@ -344,7 +344,7 @@ const openLedger = (
   return new UsageLedger({
     settings: () => current.config.settings,
     worker: worker && { number: worker.number, bookkeeper: worker.accounts },
-    telemetry: telemetryOptions(settings, version, (message) => log.error('telemetry', { message })),
+    telemetry: telemetryOptions(current.config, version, (message) => log.error('telemetry', { message })),
     ...on,
     report: ledgerLog(log, {
       folder: settings.database.url === undefined ? dir : null,

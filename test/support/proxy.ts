@@ -114,7 +114,15 @@ export const startProxy = async ({ ports, tls }: TestProxyOptions): Promise<Test
           throw new Error(`unknown act ${JSON.stringify(act satisfies never)}`)
       }
     }
-    client.once('data', (chunk: Buffer) => void first(chunk))
+    let head: Buffer = Buffer.alloc(0)
+    const read = (chunk: Buffer) => {
+      // tinyproxy sends the lines of a tunnel request one by one.
+      head = Buffer.concat([head, chunk])
+      if (!head.includes('\r\n\r\n')) return
+      client.off('data', read)
+      void first(head)
+    }
+    client.on('data', read)
   }
 
   const server: Server = tls ? createTlsServer(tls, accept) : createServer(accept)

@@ -196,7 +196,7 @@ const telemetry: Check = async (local, cli) => {
   const { loaded } = local
   if (!loaded.ok) return [finding('telemetry', 'skipped', 'the configuration is invalid')]
   const problems: string[] = []
-  const options = telemetryOptions(loaded.config.settings, cli.host.version, (problem) => problems.push(problem))
+  const options = telemetryOptions(loaded.config, cli.host.version, (problem) => problems.push(problem))
   if (problems.length > 0) return problems.map((problem) => finding('telemetry', 'failed', problem))
   const exported = await lostTelemetry(cli, local)
   if (!options?.traces) return exported

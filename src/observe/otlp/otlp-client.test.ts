@@ -1,13 +1,10 @@
 /** The exporter against receivers that fail, over real sockets. */
 import assert from 'node:assert/strict'
 import { after, test } from 'node:test'
-import {
-  JsonTraceSerializer,
-  ProtobufTraceSerializer,
-  TraceExporterMetricsHelper,
-} from '@opentelemetry/otlp-transformer'
+import { JsonTraceSerializer, ProtobufTraceSerializer } from '@opentelemetry/otlp-transformer'
 import { type OtlpAnswer, startReceiver } from '../../../test/support/otlp.ts'
 import { refusingUrl } from '../../../test/support/upstream.ts'
+import { DIRECT, plainEgress } from '../../core/egress.ts'
 import { OtlpClient } from './otlp-client.ts'
 import type { BatchResult } from './signal-queue.ts'
 import { KIND, type OtlpSpan, resourceOf, spanOf } from './span.ts'
@@ -36,10 +33,16 @@ const span: OtlpSpan = spanOf(
 
 const clientTo = (url: string, timeout = 300) => {
   const client = new OtlpClient<OtlpSpan[], ReturnType<typeof ProtobufTraceSerializer.deserializeResponse>>(
-    { url, headers: { 'x-key': 'canary' }, format: 'json', compression: 'gzip', ca: null, timeout },
+    {
+      url,
+      headers: { 'x-key': 'canary' },
+      format: 'json',
+      compression: 'gzip',
+      egress: plainEgress(DIRECT, url, null),
+      timeout,
+    },
     {
       serializers: { protobuf: ProtobufTraceSerializer, json: JsonTraceSerializer },
-      helper: TraceExporterMetricsHelper,
       refused: 'rejectedSpans',
     },
   )
@@ -77,7 +80,10 @@ test('otlp client: a receiver that is busy for a moment', async () => {
 test('otlp client: nothing listens', async () => {
   const result = await clientTo(await refusingUrl()).send([span])
   assert.ok(!result.ok)
-  assert.deepEqual([result.reason, result.why], ['failed', 'The receiver cannot be reached (ECONNREFUSED).'])
+  assert.deepEqual(
+    [result.reason, result.why],
+    ['failed', 'The receiver cannot be reached: The connection was refused (ECONNREFUSED).'],
+  )
 })
 
 test('otlp client: a receiver that takes a part of a batch', async () => {

@@ -1,13 +1,14 @@
 /** What a thread needs to export telemetry. Plain data. */
 import type { Sampling } from '../../core/call-span.ts'
+import type { PlainEgress } from '../../core/egress.ts'
 
-/** A receiver of OTLP over HTTP. `headers`: with their secrets. `ca`: PEM; null: the certificates of Node. */
+/** A receiver of OTLP over HTTP. `headers`: with their secrets. */
 export type Receiver = {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly format: 'protobuf' | 'json'
   readonly compression: 'gzip' | 'none'
-  readonly ca: string | null
+  readonly egress: PlainEgress
   /** ms for one batch, with its retries. */
   readonly timeout: number
 }

@@ -1,6 +1,7 @@
 /** The settings of telemetry, as the gateway and the bookkeeper need them. */
 import { readFileSync } from 'node:fs'
 import { callSpan } from '../../core/call-span.ts'
+import { type Egress, plainEgress } from '../../core/egress.ts'
 import type { Settings } from '../../core/settings.ts'
 import { withoutSlashes } from '../../core/trailing-slashes.ts'
 import type { TelemetryRules } from '../../gateway/accounts/accounts-state.ts'
@@ -20,9 +21,11 @@ export const telemetryRules = ({ otel, usage }: TelemetrySettings): TelemetryRul
   }
 }
 
+type ExportSettings = { readonly settings: TelemetrySettings; readonly network: Egress }
+
 /** Null: nothing is exported. `onProblem`: receives why, if that is a mistake. */
 export const telemetryOptions = (
-  settings: TelemetrySettings,
+  { settings, network }: ExportSettings,
   version: string,
   onProblem: (problem: string) => void,
 ): TelemetryOptions | null => {
@@ -30,9 +33,9 @@ export const telemetryOptions = (
   const rules = telemetryRules(settings)
   if (!rules) return null
   try {
-    const metrics = receiverOf(otel, 'metrics')
+    const metrics = receiverOf({ otel, network }, 'metrics')
     return {
-      traces: receiverOf(otel, 'traces'),
+      traces: receiverOf({ otel, network }, 'traces'),
       metrics: metrics && { ...metrics, interval: otel.metrics.interval },
       resource: {
         'service.name': otel.serviceName,
@@ -75,7 +78,10 @@ const urlOf = ({ disabled, endpoint, ...signals }: OtelSettings, signal: 'traces
 }
 
 /** Throws if the certificate cannot be read. */
-const receiverOf = (otel: OtelSettings, signal: 'traces' | 'metrics'): Receiver | null => {
+const receiverOf = (
+  { otel, network }: { readonly otel: OtelSettings; readonly network: Egress },
+  signal: 'traces' | 'metrics',
+): Receiver | null => {
   const url = urlOf(otel, signal)
   if (url === null) return null
   const { headers } = otel[signal]
@@ -84,7 +90,7 @@ const receiverOf = (otel: OtelSettings, signal: 'traces' | 'metrics'): Receiver 
     headers: pairsOf(headers.length > 0 ? headers : otel.headers),
     format: otel.protocol === 'http/json' ? 'json' : 'protobuf',
     compression: otel.compression,
-    ca: otel.certificate === undefined ? null : readFileSync(otel.certificate, 'utf8'),
+    egress: plainEgress(network, url, otel.certificate === undefined ? null : readFileSync(otel.certificate, 'utf8')),
     timeout: otel.timeout,
   }
 }

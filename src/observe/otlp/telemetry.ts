@@ -1,10 +1,6 @@
 /** Exports what the bookkeeper has stored. Loaded in its thread, and only if a receiver is configured. */
 import { randomUUID } from 'node:crypto'
-import {
-  JsonMetricsSerializer,
-  MetricsExporterMetricsHelper,
-  ProtobufMetricsSerializer,
-} from '@opentelemetry/otlp-transformer'
+import { JsonMetricsSerializer, ProtobufMetricsSerializer } from '@opentelemetry/otlp-transformer'
 import type { SpanNoted } from '../../core/journal.ts'
 import type { RecordValues } from '../../usage/journal/journal-record.ts'
 import { GenAiMetrics, type ResourceMetrics } from './gen-ai-metrics.ts'
@@ -117,7 +113,6 @@ const COLLECTIONS: QueueLimits = { ...LIMITS, batch: 1, waiting: 1 }
 const metricsTo = (receiver: Receiver): Channel<ResourceMetrics> => {
   const client = new OtlpClient(receiver, {
     serializers: { protobuf: ProtobufMetricsSerializer, json: JsonMetricsSerializer },
-    helper: MetricsExporterMetricsHelper,
     refused: 'rejectedDataPoints',
   })
   const send = async ([collected]: readonly ResourceMetrics[]): Promise<BatchResult> =>

@@ -1,10 +1,6 @@
 /** Sends one span, to check a receiver: `headgate doctor`. */
 import { randomBytes } from 'node:crypto'
-import {
-  JsonTraceSerializer,
-  ProtobufTraceSerializer,
-  TraceExporterMetricsHelper,
-} from '@opentelemetry/otlp-transformer'
+import { JsonTraceSerializer, ProtobufTraceSerializer } from '@opentelemetry/otlp-transformer'
 import { OtlpClient } from './otlp-client.ts'
 import type { BatchResult } from './signal-queue.ts'
 import { KIND, resourceOf, spanOf } from './span.ts'
@@ -14,7 +10,6 @@ import type { Receiver, TelemetryOptions } from './telemetry-options.ts'
 export const traceClient = (receiver: Receiver) =>
   new OtlpClient(receiver, {
     serializers: { protobuf: ProtobufTraceSerializer, json: JsonTraceSerializer },
-    helper: TraceExporterMetricsHelper,
     refused: 'rejectedSpans',
   })
 

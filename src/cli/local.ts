@@ -12,6 +12,7 @@ import { readStoredAccounts, recordsAtStart } from '../records/store/read-accoun
 import { readSharedAccounts } from '../records/store/read-shared.ts'
 import type { SharedControl, StoredAccounts } from '../records/store/record-operations.ts'
 import { problemOf } from '../storage/sql/sqlite/sqlite-problem.ts'
+import { trustByDefault } from '../transport/net/authorities.ts'
 import { CliError, type CliHost, EXIT } from './cli.ts'
 
 export type Local = {
@@ -35,6 +36,7 @@ export const readLocal = async (host: CliHost): Promise<Local> => {
   const [texts, merged] = await Promise.all([readTexts(sources), readEnvironment(sources)])
   // Claims are checked where the configuration is checked: other commands work without them.
   const loaded = loadTexts(texts, sources)
+  if (loaded.ok) trustByDefault(loaded.config.network.tls)
   const dir = loaded.ok ? loaded.config.settings.data.dir : (variable(merged, 'DATA_DIR') ?? '.headgate')
   return { loaded, env: merged, dataDir: resolve(folder, dir) }
 }

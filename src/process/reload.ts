@@ -5,6 +5,7 @@ import type { RoleCall } from '../core/fleet.ts'
 import type { AlertStorage } from '../observe/alerts/alert-storage.ts'
 import type { AlertingEvent } from '../observe/alerts/alerting.ts'
 import { configEvent } from '../observe/live/live-event.ts'
+import { trustByDefault } from '../transport/net/authorities.ts'
 import { processViews } from './admin-parts.ts'
 import { openWarningOf, warnIfOpen } from './announce.ts'
 import { startExport } from './export.ts'
@@ -99,6 +100,7 @@ export const applyReload = (runtime: Runtime, reloaded: Reloaded): void => {
   runtime.current.config = worker ? worker.share(reloaded.config) : reloaded.config
   runtime.ledger.limitsChanged()
   runtime.bodies.settingsChanged()
+  trustByDefault(runtime.current.config.network.tls)
   runtime.dialer.keepOnly(egressesOf(runtime.current.config))
   lists.follow(runtime.current.config.instances)
   keys.settingsChanged()

@@ -10,6 +10,7 @@ import type { Settings } from '../core/settings.ts'
 import { sharedControl } from '../records/store/place.ts'
 import { readAtStart, recordsAtStart } from '../records/store/read-accounts.ts'
 import type { ControlPlace, StoredAccounts } from '../records/store/record-operations.ts'
+import { trustByDefault } from '../transport/net/authorities.ts'
 import { announce, publishAddress, warnIfOpen } from './announce.ts'
 import { build } from './build.ts'
 import { startExport } from './export.ts'
@@ -55,8 +56,18 @@ const readOnce = () => {
   return { read, records }
 }
 
+const OLD_NODE = 'network.ca is not trusted by the clients of Postgres and Redis: this needs Node 24.5 or later.'
+
+/** Before the first thread starts. */
+const trusting = ({ loaded, worker, ...options }: StartOptions): StartOptions => {
+  const { tls } = loaded.config.network
+  worker?.authorities(tls)
+  const warnings = trustByDefault(tls) ? loaded.warnings : [...loaded.warnings, OLD_NODE]
+  return { ...options, worker, loaded: { ...loaded, warnings } }
+}
+
 const start = async (options: StartOptions): Promise<void> => {
-  const runtime = await build(options)
+  const runtime = await build(trusting(options))
   const { sources } = runtime
   const { loaded, worker } = options
   await runtime.keys.readShared(FIRST_READ)

@@ -48,7 +48,10 @@ test('built: no process is started and no text is evaluated', () => {
   const inThreads = /^storage\/thread\/(?:thread-entry\.mjs|serve-thread\.ts|thread-part\.ts)$/
   const usingThreads = importing(/^(?:node:)?worker_threads/).filter((file) => !inThreads.test(file))
   assert.deepEqual(usingThreads, [host])
-  assert.deepEqual(containing(/getBuiltinModule\('node:(?:worker_threads|cluster|vm|repl)'/), [host])
+  // The other one sets certificates that threads trust.
+  const loading = containing(/getBuiltinModule\('node:(?:worker_threads|cluster|vm|repl)'/)
+  assert.deepEqual(loading.toSorted(), [host, 'transport/net/authorities.ts'])
+  assert.doesNotMatch(source.get('transport/net/authorities.ts') ?? '', /new Worker/)
   assert.deepEqual(containing(/new Worker\(/), [host])
   assert.match(source.get(host) ?? '', /ENTRY = new URL\('\.\/thread-entry\.mjs', import\.meta\.url\)/)
   assert.match(
@@ -163,6 +166,8 @@ test('built: secrets are revealed only for authentication and redaction', () => 
     'config/configure.ts',
     // A digest: connections are shared where it is equal.
     'config/egress.ts',
+    // Moved to the thread that exports telemetry.
+    'core/egress.ts',
     // Headers that the operator sets for a provider.
     'gateway/upstream/client-headers.ts',
     'gateway/upstream/outbound-request.ts',

@@ -1,7 +1,7 @@
 /** A Postgres server of its own for a test: a new cluster in a temporary folder, on a free port of 127.0.0.1. */
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { chownSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -57,8 +57,13 @@ const owner = (): { readonly uid: number; readonly gid: number } | Record<string
   return { uid: id('-u'), gid: id('-g') }
 }
 
-/** `standbyOf`: it follows this server by streaming replication, and accepts reads only until `promote`. */
-export const startPostgres = async (standbyOf?: PostgresServer): Promise<PostgresServer> => {
+/**
+ * `standbyOf`: it follows this server by streaming replication, and accepts reads only until `promote`. `tls`: it takes TLS as well.
+ */
+export const startPostgres = async (
+  standbyOf?: PostgresServer,
+  tls?: { readonly cert: string; readonly key: string },
+): Promise<PostgresServer> => {
   if (programs === undefined) throw new Error('Postgres is not installed')
   const [port = 0] = await freePorts(1)
   const user = owner()
@@ -84,7 +89,7 @@ export const startPostgres = async (standbyOf?: PostgresServer): Promise<Postgre
       stdio: ['ignore', 'ignore', 'pipe'],
     })
   const start = async () => {
-    const settings = ['fsync=off', 'listen_addresses=127.0.0.1', `port=${port}`]
+    const settings = ['fsync=off', 'listen_addresses=127.0.0.1', `port=${port}`, ...(tls ? secured(folder) : [])]
     const started = spawn(
       program('postgres'),
       ['-D', data, '-k', folder, ...settings.flatMap((setting) => ['-c', setting])],
@@ -117,6 +122,10 @@ export const startPostgres = async (standbyOf?: PostgresServer): Promise<Postgre
     running.kill('SIGQUIT')
     await gone
   }
+  for (const [name, text] of Object.entries({ 'server.crt': tls?.cert ?? '', 'server.key': tls?.key ?? '' })) {
+    writeFileSync(join(folder, name), text, { mode: 0o600 })
+    if (user.uid !== undefined) chownSync(join(folder, name), user.uid, user.gid)
+  }
   await start()
   if (standbyOf === undefined) run('CREATE DATABASE headgate')
   return {
@@ -144,6 +153,12 @@ export const startPostgres = async (standbyOf?: PostgresServer): Promise<Postgre
     },
   }
 }
+
+const secured = (folder: string): readonly string[] => [
+  'ssl=on',
+  `ssl_cert_file=${join(folder, 'server.crt')}`,
+  `ssl_key_file=${join(folder, 'server.key')}`,
+]
 
 /** Also to the processes of the connections, each of which has a session of its own. */
 const signalAll = (server: ChildProcess | null, signal: NodeJS.Signals): void => {

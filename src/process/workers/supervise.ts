@@ -18,6 +18,7 @@ import { storeTimes } from '../../observe/store-times.ts'
 import { doubled } from '../../policy/retry/backoff.ts'
 import { closeParts, LONGEST_END } from '../../runtime/closing.ts'
 import { removeRunFile, writeRunFile } from '../../runtime/run-file.ts'
+import { trustByDefault } from '../../transport/net/authorities.ts'
 import { atomicLines } from './atomic-lines.ts'
 import { ledgerLog } from './ledger-log.ts'
 import { LiveRelay } from './live-relay.ts'
@@ -155,6 +156,8 @@ class Supervisor {
     switch (message.type) {
       case 'listening':
         return this.#onListening(worker, message)
+      case 'authorities':
+        return void trustByDefault(message.tls)
       case 'ending':
         return this.#killAfter(worker, message.within)
       case 'query':

@@ -1,5 +1,6 @@
 /** Messages between the workers and their supervisor, over the IPC channel of `fork`. */
 
+import type { EgressTls } from '../../core/egress.ts'
 import type { AskOptions, RoleAnswer, RoleCall } from '../../core/fleet.ts'
 import type { AccountsFromSupervisor, AccountsFromWorker } from '../../limits/workers/account-messages.ts'
 import type { NewsPlace } from '../../news/open-news.ts'
@@ -46,6 +47,8 @@ export type FromWorker =
       /** The store of the gateways, and the name of this one; null: there is none. It contains a password. */
       readonly fleet: { readonly place: NewsPlace; readonly node: string } | null
     }
+  /** What the threads of the supervisor trust: sent before what starts them. */
+  | { readonly type: 'authorities'; readonly tls: Pick<EgressTls, 'ca' | 'caOnly'> }
   /** The worker shuts down gracefully, within `within` ms. */
   | { readonly type: 'ending'; readonly within: number }
   | { readonly type: 'query'; readonly id: number; readonly query: Query }

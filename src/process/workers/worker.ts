@@ -1,5 +1,6 @@
 /** A worker's side of the IPC channel to its supervisor. */
 import type { Config } from '../../core/config.ts'
+import type { EgressTls } from '../../core/egress.ts'
 import type { AskProcesses, OthersReplies, RoleAnswer, RoleCall } from '../../core/fleet.ts'
 import { AccountsLink } from '../../limits/workers/accounts-link.ts'
 import { shareOf, workerWarnings } from '../../limits/workers/share.ts'
@@ -55,6 +56,8 @@ export type WorkerLink = {
    * program uses the port the same way. Rejects with the error of `listen`.
    */
   readonly claim: (port: number, host: string | undefined) => Promise<number>
+  /** Certificates that the supervisor trusts as well. */
+  readonly authorities: (tls: Pick<EgressTls, 'ca' | 'caOnly'>) => void
   readonly listening: (facts: Omit<Extract<FromWorker, { type: 'listening' }>, 'type'>, actions: WorkerActions) => void
   /** Reports that a shutdown has begun, which takes up to `within` ms. */
   readonly ending: (within: number) => void
@@ -174,6 +177,7 @@ export const connectWorker = (mark: string): WorkerLink => {
     share: (config) => shareOf(config, of),
     warnings: (config) => workerWarnings(config, of),
     claim: (port, host) => (first ? freePort(port, host) : Promise.resolve(port)),
+    authorities: ({ ca, caOnly }) => ca !== '' && send({ type: 'authorities', tls: { ca, caOnly } }),
     listening(facts, actions) {
       ready = actions
       for (const message of early.splice(0)) onMessage(message, actions)

@@ -3,6 +3,7 @@ import type { PeerCertificate, SecureContext, TLSSocket } from 'node:tls'
 import type { EgressTls } from '../../core/egress.ts'
 import type { Failure } from '../../core/failure.ts'
 import type { ForwardProxy } from '../../core/forward-proxy.ts'
+import { nodeAuthorities } from '../net/authorities.ts'
 import { connectFailure, connectTimedOut } from './connection-failures.ts'
 import { emptyHeadCache, type HeadCache } from './heads.ts'
 import type { PeerNames } from './names.ts'
@@ -220,9 +221,9 @@ const openSocket = (
 
 /** Without `ca`, Node's own certificates take no time to load: they are shared by all contexts. */
 const contextOf = ({ ca, caOnly, client }: EgressTls): SecureContext => {
-  const { createSecureContext, getCACertificates } = tls()
+  const { createSecureContext } = tls()
   return createSecureContext({
-    ...(ca !== '' && { ca: caOnly ? ca : [...getCACertificates('default'), ca] }),
+    ...(ca !== '' && { ca: caOnly ? ca : [...nodeAuthorities(), ca] }),
     ...(client && { cert: client.cert, key: client.key.reveal() }),
   })
 }

@@ -115,6 +115,7 @@ test('every documented setting exists with its name and default', () => {
     ['keepAlive.interval', 'KEEP_ALIVE_INTERVAL', 15000],
     ['fallback', 'FALLBACK', 'any'],
     ['unknownModel', 'UNKNOWN_MODEL', 'route'],
+    ['routing.requestMembers', 'ROUTING_REQUEST_MEMBERS', true],
     ['strategy', 'STRATEGY', 'priority'],
     ['keyStrategy', 'KEY_STRATEGY', 'spread'],
     ['drain.delay', 'DRAIN_DELAY', 0],

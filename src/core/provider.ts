@@ -82,8 +82,13 @@ export type Provider = {
   readonly encryptsReasoning?: RegExp
   /** Reads Claude Code's billing line in the system prompt (`billing-line.ts`). From other providers it is kept back. */
   readonly readsBillingLine?: boolean
-  /** Reads `zdr` and `data_collection` in `provider` of a request. From other providers they are kept back. */
-  readonly readsDataPolicy?: true
+  /**
+   * Outermost members of a request that state which models or vendors may serve it, and that it reads itself (`provider`). From other
+   * providers they are kept back.
+   */
+  readonly readsPreferences?: readonly string[]
+  /** Its slug at OpenRouter, where that differs from its name. */
+  readonly slug?: string
   /** Cache marks in content parts, for models of these names. Absent: none, unless its format has them. */
   readonly cacheMarks?: readonly { readonly models: RegExp; readonly mark: CacheMark }[]
   readonly quirks?: Quirks

@@ -761,6 +761,16 @@ export const settingsSchema = z.strictObject({
         ),
     })
     .prefault({}),
+  routing: z
+    .strictObject({
+      requestMembers: z
+        .boolean()
+        .default(true)
+        .describe(
+          'follow the members by which requests state their targets: `models`, `fallbacks` and `provider`, as clients of OpenRouter and LiteLLM write them',
+        ),
+    })
+    .prefault({}),
   unknownModel: z
     .enum(['route', 'reject'])
     .default('route')

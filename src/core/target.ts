@@ -16,6 +16,18 @@ export type Candidate = {
   readonly when?: TargetCondition
   /** What is changed in requests to it; absent: nothing. */
   readonly override?: TargetOverride
+  /** The request states which targets may serve it; absent: it does not. */
+  readonly preference?: CandidatePreference
+}
+
+/** What becomes of the members by which a request states its targets, at one of them. */
+export type CandidatePreference = {
+  /** Outermost members that it does not receive, because the gateway has read them. */
+  readonly without: readonly string[]
+  /** Paths that are not followed; they are named as dropped. */
+  readonly ignored: readonly string[]
+  /** It must take all members of the request (`provider.require_parameters`). */
+  readonly isStrict: boolean
 }
 
 /** A candidate with a key: the target of one attempt. */
@@ -27,6 +39,8 @@ export type Plan = {
   readonly by: 'route' | 'provider' | 'listed' | 'default'
   /** The name of the route; absent: the name is not that of a route. */
   readonly route?: string
+  /** Names of routes among the further models of the request; absent: there are none. */
+  readonly furtherRoutes?: readonly string[]
   readonly candidates: readonly Candidate[]
   readonly skipped: readonly Skipped[]
   /** Targets whose condition the request does not meet, for the trail; absent: there are none. */

@@ -95,6 +95,8 @@ const errors: ErrorTable = {
 export default {
   name: 'anthropic',
   title: 'Anthropic',
+  // platform.claude.com/docs/en/build-with-claude/refusals-and-fallback (2026-11-28).
+  readsPreferences: ['fallbacks'],
   order: 20,
   baseUrl: 'https://api.anthropic.com/v1',
   normalizeBaseUrl: withVersion,

@@ -30,6 +30,7 @@ const deployments = (path: string, model: string, { API_VERSION }: Variables): s
 
 export default {
   name: 'azure-openai',
+  slug: 'azure',
   title: 'Azure OpenAI',
   order: 130,
   family: 'openai',

@@ -21,6 +21,7 @@ const identity = ({ REGION }: Variables) => ({ cloud: 'aws', service: 'bedrock-m
 
 export default {
   name: 'bedrock-mantle',
+  slug: 'amazon-bedrock',
   title: 'Amazon Bedrock (Mantle)',
   order: 141,
   address: regional,

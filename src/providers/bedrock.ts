@@ -117,6 +117,7 @@ const pricedAs = (model: string): PricedAs | undefined =>
 
 export default {
   name: 'bedrock',
+  slug: 'amazon-bedrock',
   title: 'Amazon Bedrock',
   order: 140,
   address: regional,

@@ -64,6 +64,7 @@ const errors: ErrorTable = {
 
 export default {
   name: 'gemini',
+  slug: 'google-ai-studio',
   aliases: ['google'],
   title: 'Google Gemini',
   order: 30,

@@ -62,6 +62,7 @@ const errors: ErrorTable = {
 
 export default {
   name: 'moonshot',
+  slug: 'moonshotai',
   title: 'Moonshot AI',
   order: 180,
   family: 'moonshotai',

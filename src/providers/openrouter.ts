@@ -55,8 +55,8 @@ export default {
   title: 'OpenRouter',
   order: 80,
   family: 'of the model',
-  // openrouter.ai/docs/guides/routing/provider-selection (2026-11-27).
-  readsDataPolicy: true,
+  // openrouter.ai/docs/guides/routing/provider-selection, …/model-fallbacks and …/message-transforms (2026-11-27).
+  readsPreferences: ['provider', 'models', 'route', 'transforms'],
   baseUrl: 'https://openrouter.ai/api/v1',
   // openrouter.ai/docs/use-cases/reasoning-tokens and …/api/reference/parameters (2026-11-21).
   speaks: [

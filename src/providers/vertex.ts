@@ -72,6 +72,7 @@ const embedLimits = (model: string) => ({ inputs: model.includes('gemini-embeddi
 
 export default {
   name: 'vertex',
+  slug: 'google-vertex',
   aliases: ['vertex-ai'],
   title: 'Google Vertex AI',
   order: 145,

@@ -22,6 +22,7 @@ const errors: ErrorTable = {
 
 export default {
   name: 'workers-ai',
+  slug: 'cloudflare',
   title: 'Cloudflare Workers AI',
   order: 330,
   address: ofAccount,

@@ -17,6 +17,7 @@ const accepts: Accepts = { reasoning: ['reasoning_content'], limits: { user: use
 
 export default {
   name: 'zai',
+  slug: 'z-ai',
   title: 'Z.ai',
   order: 190,
   family: 'z-ai',

@@ -268,7 +268,7 @@ for (const [name, { path, body, chat }] of Object.entries(CASES))
 
 test('reshaped: a body in its own shape passes unchanged', async () => {
   for (const body of [
-    { messages: CALLED, tools: [NESTED], reasoning: { effort: 'low' }, provider: { order: ['x'] } },
+    { messages: CALLED, tools: [NESTED], reasoning: { effort: 'low' }, plugins: [{ id: 'web' }] },
     { messages: [{ role: 'user', content: [{ type: 'video_url', video_url: { url: 'https://a.example/v' } }] }] },
   ]) {
     const { sent } = await exchange('openai-chat', body, 'openai-chat')

@@ -187,11 +187,12 @@ export const prepareEmbeddings = (
   { instance, model }: Candidate,
   most?: number,
 ): JsonRequest<Embedded> | null => {
-  const { embeds, quirks, auth, readsDataPolicy } = instance.provider
+  const { embeds, quirks, auth, readsPreferences } = instance.provider
   if (!embeds) return null
   const format = embeddingsProtocols[embeds.protocol]
   const path = (embeds.path ?? format.path).replace('{model}', () => pathSegment(model))
   const losses: Loss[] = []
+  const readsDataPolicy = readsPreferences?.includes('provider') === true
   const encode = encoderFor(parsed, { embeds, model, readsDataPolicy }, losses)
   const batches = batchesOf(parsed, limitsOf(embeds, model, most))
   const parts = batches.map(encode)
@@ -231,7 +232,7 @@ const encoderFor = (
     embeds,
     model,
     readsDataPolicy,
-  }: { readonly embeds: Embeds; readonly model: string; readonly readsDataPolicy: true | undefined },
+  }: { readonly embeds: Embeds; readonly model: string; readonly readsDataPolicy: boolean },
   losses: Loss[],
 ): ((inputs: readonly EmbeddingInput[]) => EncodedText) => {
   const format = embeddingsProtocols[embeds.protocol]

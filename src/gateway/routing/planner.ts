@@ -13,7 +13,7 @@ import { restrictionsOf } from '../../policy/accounts/key-access.ts'
 import { affinityOf } from '../../policy/routing/affinity.ts'
 import { meetingDraft } from '../../policy/routing/allowed-plan.ts'
 import { orderKeys } from '../../policy/routing/order.ts'
-import { permittedDraft } from '../../policy/routing/permitted-draft.ts'
+import { type PermittedDraft, permittedDraft } from '../../policy/routing/permitted-draft.ts'
 import {
   draftPlan,
   hasFixedOrder,
@@ -22,6 +22,8 @@ import {
   type PlanDraft,
   type PlanInput,
 } from '../../policy/routing/plan.ts'
+import { statedPreferences } from '../../policy/routing/preferences.ts'
+import { preferredDraft } from '../../policy/routing/preferred-plan.ts'
 import { type RequestFacts, type RequestShape, unmet } from '../../policy/routing/when.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
 import type { RouterDeps } from './route-context.ts'
@@ -92,12 +94,14 @@ export const requireOf = (config: Config, { client, headers, members }: Requirin
 
 /** The plan for a request: the targets for its model name that its client may use, and that satisfy the data policy. */
 export const planFor = (gateway: Planner, config: Config, wanted: PlanRequest): Outcome<Plan> => {
-  const { model, style, client, drafting = draftPlan, isExpected = false } = wanted
+  const { model, style, client, shape, drafting = draftPlan, isExpected = false } = wanted
   const required = requireOf(config, wanted)
   if (!required.ok) return required
   const isChat = drafting === draftPlan
+  const stated =
+    shape?.chat && config.settings.routing.requestMembers ? statedPreferences(wanted.members, shape.chat.extras) : null
   const moment = () => (isExpected ? { ...momentOf(gateway), random: null } : momentOf(gateway))
-  if (required.value === null && isUnrestricted(client)) {
+  if (stated === null && required.value === null && isUnrestricted(client)) {
     const found = cachedPlan(gateway, config, model, drafting)
     if (!found.ok) return found
     const { plan, draft } = found.value
@@ -107,16 +111,28 @@ export const planFor = (gateway: Planner, config: Config, wanted: PlanRequest): 
       return good(plan && !isExpected ? plan : orderedPlan(draft, moment()))
   }
   const sources = { config, lists: gateway.lists(), catalogue: gateway.catalogue }
-  const { shape } = wanted
   const facts = shape && { client, style, headers: wanted.headers, shape }
   const ruled = config.rules && facts ? () => ruledRoute(config, facts) : null
-  const request = { client, require: required.value, style, model, isChat, ruled }
-  const permitted = permittedDraft(sources, request, (name) => draftOf(cachedPlan(gateway, config, name, drafting)))
-  if (!permitted.ok) return permitted
-  const { draft: all, require } = permitted.value
-  const met = facts ? meetingDraft(all, facts, model) : good(all)
-  if (!met.ok) return met
-  const plan = orderedPlan(met.value, moment())
+  const permittedBy = (name: string): Outcome<PermittedDraft> => {
+    const request = { client, require: required.value, style, model: name, isChat, ruled }
+    const permitted = permittedDraft(sources, request, (of) => draftOf(cachedPlan(gateway, config, of, drafting)))
+    if (!permitted.ok || !facts) return permitted
+    const met = meetingDraft(permitted.value.draft, facts, name)
+    return met.ok ? good({ ...permitted.value, draft: met.value }) : met
+  }
+  const own = permittedBy(model)
+  const preferred =
+    own.ok && stated
+      ? preferredDraft({
+          ...{ stated, model, own: own.value, further: permittedBy },
+          isRestricted: restrictionsOf(client) !== null,
+          pricesOf: ({ instance, model: of }) =>
+            gateway.prices().pricesOf({ instance, model: of, at: gateway.world.date() }),
+        })
+      : own
+  if (!preferred.ok) return preferred
+  const { draft, require } = preferred.value
+  const plan = orderedPlan(draft, moment())
   return good(require ? { ...plan, require } : plan)
 }
 

@@ -21,7 +21,7 @@ import type {
   ProviderKey,
 } from '../../core/provider.ts'
 import { PIECE, type Steps } from '../../core/steps.ts'
-import type { Candidate } from '../../core/target.ts'
+import type { Candidate, CandidatePreference } from '../../core/target.ts'
 import type { TargetOverride } from '../../core/target-override.ts'
 import { isPolicyOnly, withoutPolicyMembers } from '../../policy/accounts/data-policy.ts'
 import { BETA_HEADER, betasIn, withBetas } from '../../policy/routing/betas.ts'
@@ -146,11 +146,22 @@ export const prepareRequest = (
     if (inbound.continues && wire.protocol !== supportsPrefill?.protocol) continue
     const prepared = prepareAs(wire, inbound, candidate, facts)
     const dropped = withheld.length === 0 ? prepared.dropped : [...prepared.dropped, ...withheld]
-    const made = { ...prepared, dropped, doubts: atClientPaths }
+    const made = strictly(candidate.preference, inbound, { ...prepared, dropped, doubts: atClientPaths })
     if (made.unfit.length === 0 && made.droppable.length === 0) return made
     if (!best || (best.unfit.length > 0 && made.unfit.length === 0)) best = made
   }
   return best
+}
+
+/** A request whose losses make the target unfit, if the client wants a target that takes all of it. */
+const strictly = (
+  preference: CandidatePreference | undefined,
+  { mended = NO_PATHS }: InboundRequest,
+  made: OutboundRequest,
+): OutboundRequest => {
+  if (!preference?.isStrict || made.dropped.length === 0) return made
+  const lost = made.dropped.filter((path) => !preference.ignored.includes(path) && !mended.includes(path))
+  return lost.length === 0 ? made : { ...made, unfit: [...made.unfit, ...lost] }
 }
 
 const withOverride = (inbound: InboundRequest, override: TargetOverride): InboundRequest => {
@@ -193,6 +204,8 @@ const prepareAs = (
   const lacking = lacks ? missingAbilities(inbound.request, lacks) : NONE
   const recordLoss: RecordLoss = (path, essential = false, because) =>
     bodyLosses.push({ path, essential, ...(because !== undefined && { because }) })
+  const { without = NO_PATHS, ignored = NO_PATHS } = candidate.preference ?? {}
+  for (const path of ignored) if (without.some((name) => path === name || path.startsWith(`${name}.`))) recordLoss(path)
   const adjust = (body: JsonObject) => adjusted(body, { wire, inbound, candidate, recordLoss })
   const request = lowered === undefined ? inbound.request : withOutputLimit(inbound, lowered)
   const stream = request.stream && !(protocol.choices?.wholeOnly && choicesOf(request) > 1)
@@ -251,7 +264,7 @@ const prepareAs = (
   const outputLosses = lowered === undefined ? NONE : pathOfOutputLimit(request)
   const replaced = [...portable.losses, ...paired.losses, ...marked.losses]
   const applied = isPolicyOnly(inbound.body) ? 'provider' : null
-  const unsent = encoded.losses.filter(({ path: lost }) => lost !== applied)
+  const unsent = encoded.losses.filter(({ path: lost }) => lost !== applied && !without.includes(lost))
   const losses = sorted([...lacking, ...outputLosses, ...replaced, ...unsent, ...atClientPaths, ...removed], inbound)
   const isLong = inbound.source.text.length > PIECE
   const body = isLong ? new LateBody(() => writeLarge(after)) : { text: JSON.stringify(after) }
@@ -273,7 +286,7 @@ const adjusted = (
   {
     wire,
     inbound,
-    candidate: { instance, model },
+    candidate: { instance, model, preference },
     recordLoss,
   }: {
     readonly wire: ProtocolSupport
@@ -282,10 +295,11 @@ const adjusted = (
     readonly recordLoss: RecordLoss
   },
 ): Pick<OutboundRequest, 'betas'> & { readonly body: JsonObject } => {
-  const { quirks, readsDataPolicy } = instance.provider
+  const { quirks, readsPreferences } = instance.provider
   const { protocol, accepts, betas: rules } = wire
   const isTranslated = protocol !== inbound.protocol.name
-  const own = readsDataPolicy ? body : withoutPolicyMembers(body)
+  const stating = preference ? withoutMembers(body, preference.without) : body
+  const own = readsPreferences?.includes('provider') ? stating : withoutPolicyMembers(stating)
   const stateless = wire.stateless ? withoutKeeping(own, inbound.protocol.name, recordLoss) : own
   const limits = isTranslated ? translatedLimits(accepts?.limits) : accepts?.limits
   const accepted = acceptedBody(stateless, accepts, limits, recordLoss)
@@ -306,6 +320,11 @@ const adjusted = (
   })
   return { body: made.body, betas: { ...made.betas, inHeader: rules.in === 'header' } }
 }
+
+const withoutMembers = (body: JsonObject, names: readonly string[]): JsonObject =>
+  names.some((name) => Object.hasOwn(body, name))
+    ? Object.fromEntries(Object.entries(body).filter(([name]) => !names.includes(name)))
+    : body
 
 /** The body of a request in the target's own format, with the settings and members of the override. */
 const overriddenBody = (

@@ -52,6 +52,8 @@ export type PriceBook = {
    * is unknown.
    */
   readonly blendedPrice: (model: PricedModel) => number | undefined
+  /** The prices that apply to a model; undefined: none is known. */
+  readonly pricesOf: (model: PricedModel) => PriceOverride | undefined
 }
 
 /** Models of which the prices are kept for each instance. Clients choose the names. */
@@ -162,6 +164,7 @@ export const priceBook = (catalogue: Catalogue, rules: readonly PriceRule[]): Pr
       return lists.override !== undefined && areFree(effective(lists, of))
     },
     blendedPrice: (of) => blended(effective(listsOf(of), of)),
+    pricesOf: (of) => effective(listsOf(of), of),
   }
 }
 

@@ -22,7 +22,7 @@ const applied = (team: string, route?: string, header?: string) => {
     team: (name: string) => ['legal', 'search', 'default'].includes(name),
     route: (name: string) => name === 'fast',
   }
-  const found = appliedRules(all, { team, route, header }, names)
+  const found = appliedRules(all, { team, routes: route === undefined ? [] : [route], header }, names)
   return 'kind' in found ? found.message : found.map(({ rule }) => rule.name)
 }
 

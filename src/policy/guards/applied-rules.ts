@@ -5,8 +5,8 @@ import { GUARDS_HEADER, type GuardRule } from '../../core/guard.ts'
 /** What is known of a call. */
 export type RuledCall = {
   readonly team: string
-  /** Absent: the model is not that of a route. */
-  readonly route: string | undefined
+  /** The routes from which its targets may come; empty: the model is not that of a route. */
+  readonly routes: readonly string[]
   /** Of `GUARDS_HEADER`; undefined: the request has none. */
   readonly header: string | undefined
 }
@@ -35,12 +35,12 @@ export const appliedRules = <Rule extends { readonly rule: GuardRule }>(
 /** A list with a name that does not exist limits nothing: a mistake in it must not take a rule away. */
 const applies = (
   { exceptTeams, onlyTeams, onlyRoutes }: GuardRule,
-  { team, route }: RuledCall,
+  { team, routes }: RuledCall,
   names: ExistingNames,
 ): boolean =>
   !exceptTeams.includes(team) &&
   (onlyTeams === null || onlyTeams.includes(team) || !onlyTeams.every(names.team)) &&
-  (onlyRoutes === null || (route !== undefined && onlyRoutes.includes(route)) || !onlyRoutes.every(names.route))
+  (onlyRoutes === null || routes.some((route) => onlyRoutes.includes(route)) || !onlyRoutes.every(names.route))
 
 const choiceOf = (
   rules: readonly { readonly rule: GuardRule }[],

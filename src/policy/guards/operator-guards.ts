@@ -55,7 +55,9 @@ export const operatorGuards = (deps: OperatorGuardDeps): ChooseGuards => {
     const all = rules()
     const header = call.headers(GUARDS_HEADER)
     if (all === undefined && header === undefined) return NO_GUARDS
-    const ruled = { team: call.client.team.name, route: call.plan.route, header }
+    const { route, furtherRoutes = [] } = call.plan
+    const routes = route === undefined ? furtherRoutes : [route, ...furtherRoutes]
+    const ruled = { team: call.client.team.name, routes, header }
     const checks = appliedRules(checksOf(all ?? NO_RULES), ruled, deps.names)
     if ('kind' in checks) return [{ revision: '', request: () => ({ refuse: checks }) }]
     return checks.length === 0 ? NO_GUARDS : [new OperatorGuard(checks, call, deps)]

@@ -56,14 +56,18 @@ export type PlanDraft = {
   readonly isConditional: boolean
   /** As in `Plan`. */
   readonly unmet?: Plan['unmet']
+  /** As in `Plan`. */
+  readonly furtherRoutes?: Plan['furtherRoutes']
 }
 
 /** Candidates of equal rank, to be ordered by a strategy. */
-type CandidateGroup = {
+export type CandidateGroup = {
   readonly candidates: readonly Candidate[]
   readonly strategy: Strategy
   /** The model name refers to them, or they are the default route. Otherwise they are for failover only. */
   readonly own: boolean
+  /** For failover, with the model that the name refers to. */
+  readonly isSameModel?: true
 }
 
 /** Drafts the plan for a model name. Fails with `unconfigured` or `unknown_model`. */
@@ -104,6 +108,7 @@ export const orderedPlan = (draft: PlanDraft, input: OrderingInput): Plan => {
     by: draft.by,
     ...(draft.route !== undefined && { route: draft.route }),
     ...(draft.unmet && { unmet: draft.unmet }),
+    ...(draft.furtherRoutes && { furtherRoutes: draft.furtherRoutes }),
     ...(input.random === null && { odds: oddsOf(groups) }),
   }
   const ranked = groups.flatMap(({ candidates, strategy }) => ordered(input, candidates, strategy))
@@ -228,14 +233,15 @@ const withFallback = (
     else having.push(candidate(instance, same, `${instance.id} has the same model`))
   }
   const skip = (one: Candidate) => skippedFor(one, fallback)
+  const same: CandidateGroup = { candidates: having, strategy, own: false, isSameModel: true }
   switch (fallback) {
     case 'any':
       return {
-        groups: [...groups, { candidates: having, strategy, own: false }, { candidates: rest, strategy, own: false }],
+        groups: [...groups, same, { candidates: rest, strategy, own: false }],
         skipped: [],
       }
     case 'same-model':
-      return { groups: [...groups, { candidates: having, strategy, own: false }], skipped: rest.map(skip) }
+      return { groups: [...groups, same], skipped: rest.map(skip) }
     case 'none':
       return { groups, skipped: [...having, ...rest].map(skip) }
     default:

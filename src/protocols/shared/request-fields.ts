@@ -41,14 +41,23 @@ export type Problems = { first?: Failure; reshaped?: true }
 export const requestFields = (value: JsonObject, at: string, problems: Problems): RequestFields =>
   new ObjectFields(value, at, problems)
 
-/** The `model` member; a blank name is reported as missing. `allowed` describes valid values. */
+/**
+ * The `model` member, or the first of `models`, with which OpenRouter's clients may replace it. A blank name is reported as missing.
+ * `allowed` describes valid values.
+ */
 export const requestedModel = (
   fields: RequestFields,
   allowed = 'the name of a model, or `auto` for any available model',
 ): string => {
-  const model = fields.string('model') ?? ''
+  const model = fields.string('model') ?? firstModel(fields)
   if (model.trim() === '') fields.missing('model', allowed)
   return model
+}
+
+const firstModel = (fields: RequestFields): string => {
+  const models = fields.any('models')
+  const first = isList(models) ? models[0] : undefined
+  return typeof first === 'string' ? first : ''
 }
 
 /** Allocated once per message, so it is a class and stores only the names that were read. */

@@ -117,7 +117,7 @@ export const guardRows = [
       if (!teams.has(team)) return bad(fail('not_found', `No team has the name ${JSON.stringify(team)}.`))
       const names = { team: (name: string) => teams.has(name), route: (name: string) => routes.has(name) }
       const all = guards.map((rule) => ({ rule }))
-      const applied = one ? [{ rule: one }] : appliedRules(all, { team, route: undefined, header: undefined }, names)
+      const applied = one ? [{ rule: one }] : appliedRules(all, { team, routes: [], header: undefined }, names)
       if ('kind' in applied) return bad(applied)
       const { verdicts, notAsked, ...rest } = triedRules(
         applied.map(({ rule }) => rule),

@@ -60,7 +60,8 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'protocols/shared': ['protocols/errors', 'protocols/framing'],
   'protocols/bedrock-converse': FORMAT,
   'protocols/cohere': FORMAT,
-  'protocols/embeddings': FORMAT,
+  // Google's clients spell embeddings as they spell chat.
+  'protocols/embeddings': [...FORMAT, 'protocols/gemini'],
   'protocols/ollama': FORMAT,
   // Both extend OpenAI's chat completions.
   'protocols/mistral': [...FORMAT, 'protocols/openai-chat'],

@@ -269,7 +269,7 @@ export const CLIENTS: readonly ClientRow[] = [
       'The base URL has no `/v1beta`: gemini-cli adds it.',
       'It requests models by names of its own too, for its web search and its compression; a route with such a name, or the default route, answers them.',
       'It rewrites some names (`gemini-3-pro-preview` becomes a newer one), so give a route a name of your own.',
-      'Google’s embeddings, interactions, files, caches and batches are not served; use `/v1/embeddings` for embeddings.',
+      'Embeddings are served too (`:embedContent`, `:batchEmbedContents`, Vertex AI’s `:predict`). Google’s interactions, files, caches and batches are not.',
     ],
   },
   {

@@ -2,7 +2,7 @@
 import type { Extra, Setting } from './chat.ts'
 import type { Failure, Outcome } from './failure.ts'
 import type { HeaderLookup } from './headers.ts'
-import type { Json } from './json.ts'
+import type { Json, JsonObject } from './json.ts'
 import type { Encoded } from './protocol.ts'
 
 export type EmbeddingsRequest = {
@@ -19,10 +19,13 @@ export type EmbeddingsRequest = {
   readonly extras: readonly Extra[]
 }
 
-export type EmbeddingInput = { readonly at: string } & (
+/** `sent`: as it stands in the client's body. */
+export type EmbeddingInput = { readonly at: string; readonly sent: Json } & (
   | { readonly text: string }
   /** Tokens of the model's own tokenizer. Only an upstream that accepts tokens can serve them. */
   | { readonly tokens: readonly number[] }
+  /** Content that is not only text, such as images. Only an upstream of the client's own format can serve it. */
+  | { readonly parts: readonly Json[] }
 )
 
 export type Encoding = 'float' | 'base64'
@@ -52,9 +55,32 @@ export type EmbeddingsProtocol = {
   readonly name: EmbeddingsProtocolName
   /** Path below the base URL; `{model}` is replaced by the model. */
   readonly path: string
-  /** Absent: the format is the client's, so requests pass through unchanged. */
-  readonly encodeRequest?: (request: EmbeddingsRequest, target: { readonly model: string }) => Encoded
+  readonly encodeRequest: (request: EmbeddingsRequest, target: { readonly model: string }) => Encoded
   /** A failure if the body is an error, or if its vectors are invalid or cannot be assigned to the inputs. */
   readonly decodeAnswer: (body: Json) => Outcome<EmbeddingsAnswer>
   readonly decodeFailure: (status: number, body: Json | undefined, headers: HeaderLookup) => Failure
+}
+
+/** The inputs of one call, which are all of the request or some of them. */
+export type EmbeddingsPart = {
+  readonly request: EmbeddingsRequest
+  readonly inputs: readonly EmbeddingInput[]
+  readonly model: string
+}
+
+/** A shape in which clients ask for embeddings. Pure; never throws on input. */
+export type EmbeddingsShape = {
+  /** The provider format that takes bodies of this shape. */
+  readonly format: EmbeddingsProtocolName
+  /** `path`, `query`: for shapes with members of the request in them. */
+  readonly decodeRequest: (body: JsonObject, path?: string, query?: string) => Outcome<EmbeddingsRequest>
+  /** The client's body for some of its inputs, at an upstream of that format. Null: it has members that this format lacks. */
+  readonly ownBody: (body: JsonObject, part: EmbeddingsPart) => JsonObject | null
+  /** Whether the answer of such an upstream can pass through: it is complete and in the encoding that was requested. */
+  readonly isReadable: (answer: Json, encoding: Encoding) => boolean
+  /** `model`: for an upstream that returned none. */
+  readonly encodeAnswer: (
+    answer: EmbeddingsAnswer,
+    asked: { readonly encoding: Encoding; readonly model: string },
+  ) => JsonObject
 }

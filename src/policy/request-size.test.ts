@@ -22,6 +22,10 @@ const cases: readonly (readonly [name: string, body: JsonObject, problem: RegExp
   ['inputs as lists of tokens', { input: many(5, [1, 2]) }, /5 items in `input`/],
   ['one input of many tokens', { input: many(1_000, 7) }, null],
   ['prompts', { prompt: many(5, 'x') }, /5 prompts in `prompt`/],
+  ['contents of Google', { contents: many(5, { parts: [] }) }, /5 contents in `contents`; the limit is 4/],
+  ['parts of contents', { contents: [{ parts: many(7, { text: 'x' }) }] }, /limit.parts/],
+  ['texts to embed in Google’s shapes', { requests: many(5, { content: {} }) }, /5 requests in `requests`/],
+  ['texts to embed at Vertex AI', { instances: many(5, { content: 'x' }) }, /5 instances in `instances`/],
   ['text is one entry', { input: 'x'.repeat(1_000) }, null],
   ['parts at the limit', { messages: [{ role: 'user', content: many(6, text) }] }, null],
   [

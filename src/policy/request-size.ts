@@ -8,10 +8,10 @@ import type { Settings } from '../core/settings.ts'
 
 export type ExtentLimits = Pick<Settings['limit'], 'messages' | 'parts' | 'tools'>
 
-/** Members of a body that list messages, items or inputs: chat and messages, responses and embeddings, completions. */
-const MESSAGES = ['messages', 'input', 'prompt'] as const
+/** Members of a body that list messages, items or inputs: chat and messages, responses and embeddings, completions, Google's. */
+const MESSAGES = ['messages', 'input', 'prompt', 'contents', 'requests', 'instances'] as const
 /** Members of a message, an item or a part that list parts. Log probabilities are not parts: clients return thousands. */
-const PARTS = ['content', 'output', 'summary', 'tool_calls', 'reasoning_details', 'tools'] as const
+const PARTS = ['content', 'parts', 'output', 'summary', 'tool_calls', 'reasoning_details', 'tools'] as const
 const TOOLS = ['tools', 'functions'] as const
 
 /** Whether a body is within the limits because all its lists together have at most this many entries, as most bodies do. */
@@ -47,7 +47,14 @@ export const extentProblem = (body: JsonObject, limits: ExtentLimits): Failure |
   return null
 }
 
-const NOUNS = { messages: 'messages', input: 'items', prompt: 'prompts' } as const
+const NOUNS = {
+  messages: 'messages',
+  input: 'items',
+  prompt: 'prompts',
+  contents: 'contents',
+  requests: 'requests',
+  instances: 'instances',
+} as const
 
 const partsIn = (message: Json): number => {
   if (!isObject(message)) return 0

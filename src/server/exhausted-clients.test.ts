@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { testAccounts, testBudget, testClient } from '../../test/support/accounts.ts'
+import { EMBEDDINGS_BODIES } from '../../test/support/embeddings-call.ts'
 import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from '../../test/support/gateway.ts'
 import { ALL_RELAYS, RELAY_BODIES } from '../../test/support/relays.ts'
 import type { Budget, Client } from '../core/accounts.ts'
@@ -24,10 +25,10 @@ const BODIES: { readonly [route in RouteName]?: object } = {
   inputTokens: { model: 'm', input: 'x' },
   messages: { model: 'm', max_tokens: 1, messages },
   countTokens: { model: 'm', messages },
-  embeddings: { model: 'm', input: 'x' },
   generateContent: { model: 'm', contents: [{ parts: [{ text: 'x' }] }] },
   streamGenerateContent: { model: 'm', contents: [{ parts: [{ text: 'x' }] }] },
   countContents: { model: 'm', contents: [{ parts: [{ text: 'x' }] }] },
+  ...Object.fromEntries(Object.entries(EMBEDDINGS_BODIES).map(([route, body]) => [route, body('m', 'x')])),
   ...Object.fromEntries(Object.entries(RELAY_BODIES).map(([name, body]) => [name, body('m')])),
 }
 // `Object.keys` types the names as strings.

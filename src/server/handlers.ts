@@ -27,6 +27,7 @@ import { createResponse, withHistoryFrom } from '../gateway/responses/create-res
 import { cancelResponse, deleteResponse, listInput, showResponse } from '../gateway/responses/retrieve-response.ts'
 import { notRepeatable, repeatableChat, repeatableEmbeddings, shareResponses } from '../gateway/sharing/idempotency.ts'
 import { METRICS_TYPE } from '../observe/metrics.ts'
+import { embeddingsShapes } from '../protocols/embeddings/shapes.ts'
 import { protocols } from '../protocols/index.ts'
 import type { ClaudePages } from './claude-pages.ts'
 import type { ClientPages } from './client-pages.ts'
@@ -103,7 +104,15 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
   }
   const responsesProtocol = protocols[ROUTES.responses.protocol]
   const repeatableTurn = repeatableChat(responsesProtocol, true)
-  const embeddingsProtocol = protocols[ROUTES.embeddings.protocol]
+  const embeddings = (name: keyof typeof embeddingsShapes) => {
+    const shape = embeddingsShapes[name]
+    const protocol = protocols[ROUTES[name].protocol]
+    const repeatable = repeatableEmbeddings(shape)
+    return (received: IncomingRequest, reply: ResponseWriter) =>
+      share({ protocol, style: EMBEDDINGS, received, responseWriter: reply, repeatable }, (shared, to) =>
+        serveEmbeddings(shared, { shape, protocol, received, responseWriter: to }),
+      )
+  }
   const ready = (reply: ResponseWriter) => {
     const status = deps.draining() ? 'draining' : deps.loading() ? 'loading' : 'ok'
     json(reply, status === 'ok' ? 200 : 503, { status })
@@ -134,17 +143,10 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
     deleteResponse: (received, reply, id) => deleteResponse(gateway, received, reply, id),
     responseInput: (received, reply, id) => listInput(gateway, received, reply, id),
     cancelResponse: (received, reply, id) => cancelResponse(gateway, received, reply, id),
-    embeddings: (received, reply) =>
-      share(
-        {
-          protocol: embeddingsProtocol,
-          style: EMBEDDINGS,
-          received,
-          responseWriter: reply,
-          repeatable: repeatableEmbeddings,
-        },
-        (shared, to) => serveEmbeddings(shared, received, to),
-      ),
+    embeddings: embeddings('embeddings'),
+    embedContent: embeddings('embedContent'),
+    batchEmbedContents: embeddings('batchEmbedContents'),
+    predict: embeddings('predict'),
     countTokens: (received, reply) =>
       countTokens(gateway, { protocol: protocols[ROUTES.countTokens.protocol], received, responseWriter: reply }),
     countContents: (received, reply) =>

@@ -1,6 +1,7 @@
 /** Access lists of keys and teams on every path that can reach a model. Targets without access receive no request. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { EMBEDDINGS_BODIES } from '../../test/support/embeddings-call.ts'
 import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from '../../test/support/gateway.ts'
 import { ALL_RELAYS, RELAY_BODIES, respondWithFile } from '../../test/support/relays.ts'
 import type { ScriptedCall } from '../../test/support/still-world.ts'
@@ -87,10 +88,12 @@ const BODIES: { readonly [route: string]: (model: string) => object } = {
   messages: (model) => ({ model, max_tokens: 9, messages: MESSAGES }),
   countTokens: (model) => ({ model, messages: MESSAGES }),
   completions: (model) => ({ model, prompt: 'hi' }),
-  embeddings: (model) => ({ model, input: 'hi' }),
   generateContent: (model) => ({ model, contents: [{ parts: [{ text: 'hi' }] }] }),
   streamGenerateContent: (model) => ({ model, contents: [{ parts: [{ text: 'hi' }] }] }),
   countContents: (model) => ({ model, contents: [{ parts: [{ text: 'hi' }] }] }),
+  ...Object.fromEntries(
+    Object.entries(EMBEDDINGS_BODIES).map(([route, body]) => [route, (model: string) => body(model, 'hi')]),
+  ),
   ...RELAY_BODIES,
 }
 // `Object.keys` types the names as strings.

@@ -429,6 +429,30 @@ const geminiRequest = z.looseObject({
 
 const geminiTokenCount = z.looseObject({ totalTokens: z.int() })
 
+const embedSettings = {
+  taskType: z.string().optional().describe('Such as `RETRIEVAL_QUERY`.'),
+  title: z.string().optional(),
+  outputDimensionality: z.int().min(1).optional(),
+}
+
+const geminiEmbedRequest = z.looseObject({
+  content: z.looseObject({ parts: z.array(z.looseObject({})).min(1) }),
+  ...embedSettings,
+})
+
+const geminiVector = z.looseObject({ values: z.array(z.number()) })
+
+const geminiEmbedding = z.looseObject({ embedding: geminiVector })
+
+const geminiEmbeddings = z.looseObject({ embeddings: z.array(geminiVector) })
+
+const vertexEmbedRequest = z.looseObject({
+  instances: z.array(z.looseObject({ content: z.string(), task_type: embedSettings.taskType })).min(1),
+  parameters: z.looseObject({ outputDimensionality: embedSettings.outputDimensionality }).optional(),
+})
+
+const vertexEmbeddings = z.looseObject({ predictions: z.array(z.looseObject({ embeddings: geminiVector })) })
+
 const geminiModel = z.looseObject({
   name: z.string().describe('`models/` and the name of the model or route.'),
   displayName: z.string(),
@@ -500,6 +524,12 @@ export const SCHEMAS = {
   ProviderList: providerList,
   GeminiRequest: geminiRequest,
   GeminiTokenCount: geminiTokenCount,
+  GeminiEmbedRequest: geminiEmbedRequest,
+  GeminiBatchEmbedRequest: z.looseObject({ requests: z.array(geminiEmbedRequest).min(1) }),
+  GeminiEmbedding: geminiEmbedding,
+  GeminiEmbeddings: geminiEmbeddings,
+  VertexEmbedRequest: vertexEmbedRequest,
+  VertexEmbeddings: vertexEmbeddings,
   GeminiModel: geminiModel,
   GeminiModelList: geminiModelList,
   GeminiError: geminiError,

@@ -7,6 +7,7 @@ import { isList, isObject, type Json, type JsonObject, list, object } from '../c
 import type { ClientProtocol } from '../core/protocol.ts'
 import { RELAY_ROWS, RELAYS, type RelayName, type RelayRow } from '../core/relay.ts'
 import { EMBEDDINGS } from '../gateway/handlers/embeddings.ts'
+import { embeddingsShapes } from '../protocols/embeddings/shapes.ts'
 import { clientProtocolByStyle, protocols } from '../protocols/index.ts'
 import { parametersOf } from './openapi-parameters.ts'
 import { SCHEMAS } from './openapi-schemas.ts'
@@ -191,6 +192,28 @@ const OPERATIONS: Operations = {
     gives: { '200': { description: 'The count.', content: asJson('GeminiTokenCount') } },
     errors: [...MODEL_ERRORS, 426],
   },
+  embedContent: {
+    summary: 'Create an embedding (Google style)',
+    description:
+      'As `/v1/embeddings`, for one content, whose texts have one vector together. `taskType` and `title` are named in `x-headgate-dropped` where the upstream has no equivalent.',
+    takes: 'GeminiEmbedRequest',
+    gives: { '200': { description: 'The vectors.', content: asJson('GeminiEmbedding') } },
+    errors: [...MODEL_ERRORS, 426],
+  },
+  batchEmbedContents: {
+    summary: 'Create embeddings (Google style)',
+    description: 'As `/v1/embeddings`. All requests have the model of the path and the same `outputDimensionality`.',
+    takes: 'GeminiBatchEmbedRequest',
+    gives: { '200': { description: 'The vectors.', content: asJson('GeminiEmbeddings') } },
+    errors: [...MODEL_ERRORS, 426],
+  },
+  predict: {
+    summary: 'Create embeddings (Vertex AI style)',
+    description: 'As `/v1/embeddings`. Predictions other than embeddings of texts are not served.',
+    takes: 'VertexEmbedRequest',
+    gives: { '200': { description: 'The vectors.', content: asJson('VertexEmbeddings') } },
+    errors: [...MODEL_ERRORS, 426],
+  },
   geminiModels: {
     summary: 'List the available models (Google style)',
     description: 'Also at `/v1/models`, for requests with `x-goog-api-key` or `x-goog-api-client`.',
@@ -350,6 +373,9 @@ const CALL_HEADERS = {
   ),
 }
 /** Additional headers on paths of Anthropic's style. */
+const EMBEDDINGS_HEADERS: JsonObject = {
+  'x-headgate-estimated': header('`true`: the upstream did not count, and the tokens of the answer are an estimate.'),
+}
 const COUNT_HEADERS = {
   'x-headgate-estimated': header('`true`: no upstream could count, and the number is an estimate.'),
 }
@@ -358,17 +384,21 @@ const MORE_HEADERS: { readonly [name in RouteName]?: JsonObject } = {
   countTokens: COUNT_HEADERS,
   countContents: COUNT_HEADERS,
   inputTokens: COUNT_HEADERS,
-  embeddings: {
-    'x-headgate-estimated': header('`true`: the upstream did not count, and the tokens in `usage` are an estimate.'),
-  },
+  embeddings: EMBEDDINGS_HEADERS,
+  embedContent: EMBEDDINGS_HEADERS,
+  batchEmbedContents: EMBEDDINGS_HEADERS,
+  predict: EMBEDDINGS_HEADERS,
 }
+
+// `Object.keys` types the names as strings.
+const EMBEDDINGS_ROUTES = Object.keys(embeddingsShapes) as (keyof typeof embeddingsShapes)[]
 
 /** Calls with idempotency keys and coalescing. */
 const SHARED: ReadonlySet<RouteName> = new Set([
   ...CHAT_ROUTES.map(([name]) => name),
   'responses',
   'compact',
-  'embeddings',
+  ...EMBEDDINGS_ROUTES,
   ...RELAY_ROWS.map(([name]) => name),
 ])
 

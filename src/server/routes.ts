@@ -166,6 +166,9 @@ export const ROUTES = {
   generateContent: { ...geminiCall, path: '/v1beta/models/{id}:generateContent', serves: 'chat' },
   streamGenerateContent: { ...geminiCall, path: '/v1beta/models/{id}:streamGenerateContent', serves: 'chat' },
   countContents: { ...geminiCall, path: '/v1beta/models/{id}:countTokens' },
+  embedContent: { ...geminiCall, path: '/v1beta/models/{id}:embedContent' },
+  batchEmbedContents: { ...geminiCall, path: '/v1beta/models/{id}:batchEmbedContents' },
+  predict: { ...geminiCall, path: '/v1beta/models/{id}:predict' },
   embeddings: {
     path: '/v1/embeddings',
     method: 'POST',
@@ -327,7 +330,7 @@ export const isModelPath = (path: string): boolean =>
 type NotServed = { readonly path: string; readonly remedy: string; readonly protocol: ClientProtocolName }
 
 const GEMINI_REMEDY =
-  'generateContent, streamGenerateContent, countTokens and models are. For embeddings use POST /v1/embeddings; send interactions, files, caches, batches and operations to Google.'
+  'generateContent, streamGenerateContent, countTokens, embedContent, batchEmbedContents, predict for texts, and models are. Send interactions, files, caches, batches and operations to Google.'
 
 const INSTEAD: readonly NotServed[] = [
   {

@@ -9,6 +9,7 @@ import { isObject, type JsonObject, list } from '../../src/core/json.ts'
 import type { Instance, Provider, Variables } from '../../src/core/provider.ts'
 import { prepareEmbeddings } from '../../src/gateway/handlers/embeddings.ts'
 import { parseEmbeddings } from '../../src/gateway/upstream/parse-embeddings.ts'
+import { embeddingsShapes } from '../../src/protocols/embeddings/shapes.ts'
 import { recordingsOf, requireRecordings, skipWithoutRecordings } from '../support/recordings.ts'
 import { problemsOf, type SchemaName } from '../support/schemas.ts'
 import { defaultSettings } from '../support/settings.ts'
@@ -27,8 +28,14 @@ const instanceOf = (provider: Provider, variables: Variables = {}): Instance => 
   variables,
 })
 
-const prepared = (provider: Provider, body: JsonObject, model: string, variables?: Variables) => {
-  const request = parseEmbeddings({ text: JSON.stringify(body) }, defaultSettings.limit)
+const prepared = (provider: Provider, body: JsonObject, model: string, variables?: Variables) =>
+  preparedAs('embeddings', provider, { body, model, variables })
+
+type Wanted = { readonly body: JsonObject; readonly model: string; readonly variables?: Variables | undefined }
+
+const preparedAs = (name: keyof typeof embeddingsShapes, provider: Provider, { body, model, variables }: Wanted) => {
+  const received = { path: `/v1beta/models/x:${name}`, body: { text: JSON.stringify(body) } }
+  const request = parseEmbeddings(embeddingsShapes[name], received, defaultSettings.limit)
   assert.ok(request.ok, JSON.stringify(request))
   const candidate = { instance: instanceOf(provider, variables), model, because: 'asked', weight: 1 }
   const ready = prepareEmbeddings(request.value, candidate)
@@ -134,6 +141,45 @@ test('embeddings of vertex: a Gemini model receives one text per call', () => {
   assert.equal(calls(['a'], 'gemini-embedding-001'), 1)
   assert.equal(calls(['a', 'b'], 'text-embedding-005'), 1)
 })
+
+const GOOGLE = {
+  embedContent: { content: { parts: [{ text: 'first text' }] }, taskType: 'CLUSTERING', outputDimensionality: 64 },
+  batchEmbedContents: {
+    requests: ['first text', 'second text'].map((text) => ({
+      content: { parts: [{ text }] },
+      taskType: 'CLUSTERING',
+      outputDimensionality: 64,
+    })),
+  },
+  predict: {
+    instances: ['first text', 'second text'].map((content) => ({ content, task_type: 'CLUSTERING' })),
+    parameters: { outputDimensionality: 64 },
+  },
+} as const
+
+for (const provider of providers)
+  for (const name of ['embedContent', 'batchEmbedContents', 'predict'] as const)
+    test(`embeddings of ${provider.name}: a request of ${name} is sent as one of /v1/embeddings`, () => {
+      const input = name === 'embedContent' ? ['first text'] : ['first text', 'second text']
+      const google = preparedAs(name, provider, { body: GOOGLE[name], model: 'some-model' })
+      const openai = prepared(provider, { model: 'x', input, dimensions: 64, task_type: 'CLUSTERING' }, 'some-model')
+      assert.deepEqual([google.url, google.unfit], [openai.url, []])
+      const sent = (text: string): unknown => JSON.parse(text)
+      const { task_type: _, ...plain } = JSON.parse(openai.body.text)
+      // OpenAI's format passes unknown members on; both of Google's own formats are compared with the client's body.
+      if (provider.embeds?.protocol === 'openai-embeddings') {
+        assert.deepEqual(sent(google.body.text), plain)
+        assert.ok(google.dropped.some((path) => path.endsWith('taskType')))
+      } else if (provider.embeds?.protocol !== 'vertex-embeddings') {
+        const { model: _model, ...own } = JSON.parse(google.body.text)
+        const { model: _other, ...other } = JSON.parse(openai.body.text)
+        assert.deepEqual(own, other)
+      } else
+        assert.deepEqual(
+          google.parts?.map(({ text }) => sent(text)),
+          openai.parts?.map(({ text }) => sent(text)),
+        )
+    })
 
 for (const { name, embeds } of providers)
   test(`embeddings of ${name}: models are unique and the path is valid`, () => {

@@ -8,7 +8,7 @@ import type { Instance } from '../../src/core/provider.ts'
 import { FetchedModelLists } from '../../src/gateway/handlers/model-lists.ts'
 import { anthropicMessages } from '../../src/protocols/anthropic-messages/index.ts'
 import { embeddingsProtocols } from '../../src/protocols/embeddings/index.ts'
-import { encodeAnswer } from '../../src/protocols/embeddings/openai.ts'
+import { openaiShape } from '../../src/protocols/embeddings/openai.ts'
 import { type Recording, requireRecordings, skipWithoutRecordings } from '../support/recordings.ts'
 import { problemsOf } from '../support/schemas.ts'
 import { stillWorld } from '../support/still-world.ts'
@@ -59,7 +59,7 @@ const checkEmbeddings = (name: EmbeddingsProtocolName, { provider, response }: R
   const [vectors, count] = REFERENCE[name](object(response) ?? {})
   const expected = vectors.map((vector) => numbersIn(vector, provider === 'local-openai-compatible' ? 8 : 4))
   assert.ok(expected.length > 0)
-  const body = encodeAnswer(decoded.value, { encoding: form, model: 'm' })
+  const body = openaiShape.encodeAnswer(decoded.value, { encoding: form, model: 'm' })
   if (form === 'float') assert.equal(problemsOf('openai', 'CreateEmbeddingResponse', body), undefined)
   // Base64 has floats of 32 bits.
   const short = (numbers: readonly number[]) => numbers.map((one) => (form === 'base64' ? Math.fround(one) : one))

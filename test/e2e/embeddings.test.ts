@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import OpenAI from 'openai'
-import { list, object, text } from '../../src/core/json.ts'
+import { type JsonObject, list, object, text } from '../../src/core/json.ts'
 import { type Act, startUpstream, type Upstream, type UpstreamRequest, until } from '../support/upstream.ts'
 import { type Started, start } from './support/process.ts'
 import { skipPython, testPython } from './support/python.ts'
@@ -25,6 +25,15 @@ const script = (upstreamRequest: UpstreamRequest): Act => {
       body: {
         embeddings: list(json.requests).map((request) => ({
           values: vectorOf(text(object(list(object(object(request)?.content)?.parts)[0])?.text)),
+        })),
+      },
+    }
+  if (path.endsWith(':predict'))
+    return {
+      do: 'answer',
+      body: {
+        predictions: list(json.instances).map((instance) => ({
+          embeddings: { values: vectorOf(object(instance)?.content), statistics: { truncated: false, token_count: 1 } },
         })),
       },
     }
@@ -82,11 +91,13 @@ before(async () => {
   upstream = await startUpstream(script)
   gateway = await start({
     env: {
-      PROVIDERS: 'openai,gemini,cohere,first,second,anthropic',
+      PROVIDERS: 'openai,gemini,cohere,vertex,first,second,anthropic',
       OPENAI_API_KEY: 'sk-openai-0123456789',
       OPENAI_BASE_URL: `${upstream.url}/v1`,
       GEMINI_API_KEY: 'sk-gemini-0123456789',
       GEMINI_BASE_URL: `${upstream.url}/v1beta`,
+      VERTEX_API_KEY: 'sk-vertex-0123456789',
+      VERTEX_BASE_URL: `${upstream.url}/v1`,
       COHERE_API_KEY: 'sk-cohere-0123456789',
       COHERE_BASE_URL: `${upstream.url}/v2`,
       ANTHROPIC_API_KEY: 'sk-ant-0123456789',
@@ -132,6 +143,106 @@ for (const model of MODELS)
         assert.equal(response.headers.get('x-headgate-estimated'), model.startsWith('gemini') ? 'true' : null)
       })
   })
+
+/** Google's shapes: the body for these texts, and the vectors of an answer. */
+const SHAPES = {
+  embedContent: {
+    body: ([first = '']: readonly string[], settings: object) => ({
+      content: { parts: [{ text: first }] },
+      ...settings,
+    }),
+    vectors: (answer: JsonObject) => [object(answer.embedding)?.values],
+  },
+  batchEmbedContents: {
+    body: (texts: readonly string[], settings: object) => ({
+      requests: texts.map((text) => ({ content: { parts: [{ text }] }, ...settings })),
+    }),
+    vectors: ({ embeddings }: JsonObject) => list(embeddings).map((entry) => object(entry)?.values),
+  },
+  predict: {
+    body: (texts: readonly string[], settings: object) => ({
+      instances: texts.map((content) => ({ content, ...settings })),
+    }),
+    vectors: ({ predictions }: JsonObject) =>
+      list(predictions).map((entry) => object(object(entry)?.embeddings)?.values),
+  },
+} as const
+type Shape = keyof typeof SHAPES
+
+const callGoogle = (model: string, shape: Shape, body: object, headers: Readonly<Record<string, string>> = {}) =>
+  fetch(`${gateway.url}/v1beta/models/${encodeURIComponent(model)}:${shape}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-goog-api-key': 'any', ...headers },
+    body: JSON.stringify(body),
+  })
+const objectIn = async (response: Response): Promise<JsonObject> => object(await response.json()) ?? {}
+
+for (const shape of Object.keys(SHAPES) as Shape[])
+  for (const model of ['text-embedding-3-small', 'gemini-embedding-001', 'embed-v4.0', 'text-embedding-005'])
+    test(`embeddings: ${shape} over ${model}`, async () => {
+      const { body, vectors } = SHAPES[shape]
+      const response = await callGoogle(model, shape, body(INPUT, { taskType: 'RETRIEVAL_QUERY', title: 'a title' }))
+      const answer = await objectIn(response)
+      assert.equal(response.status, 200, JSON.stringify(answer))
+      assert.deepEqual(vectors(answer), shape === 'embedContent' ? VECTORS.slice(0, 1) : VECTORS)
+      const sent = upstream.requests.at(-1)
+      const own = sent?.path.includes(':batchEmbedContents') ? shape !== 'predict' : sent?.path.includes(':predict')
+      const isSame = own === true && (shape === 'predict') === (model === 'text-embedding-005')
+      // A same format has both; others name what they lose.
+      const dropped = response.headers.get('x-headgate-dropped') ?? ''
+      assert.equal(dropped.includes('title'), !isSame, dropped)
+      assert.equal(dropped.includes('taskType'), !/gemini|embed-v4|text-embedding-005/.test(model), dropped)
+      assert.equal(sent?.body.includes('a title'), isSame)
+      const line = await gateway.line(
+        (one) => one.event === 'request' && one.id === response.headers.get('x-request-id'),
+      )
+      assert.equal(line.style, 'embeddings')
+      assert.ok(Number(line.input_tokens) > 0 || response.headers.get('x-headgate-estimated') === 'true')
+    })
+
+test('embeddings: the bytes of a Vertex body pass to Vertex AI, and its answer back', async () => {
+  const body = { instances: [{ content: 'one', task_type: 'FACT_VERIFICATION' }], parameters: { autoTruncate: false } }
+  const response = await callGoogle('vertex/text-embedding-005', 'predict', body)
+  const answer = await objectIn(response)
+  assert.equal(upstream.requests.at(-1)?.body, JSON.stringify(body))
+  assert.deepEqual(answer.predictions, [
+    { embeddings: { values: vectorOf('one'), statistics: { truncated: false, token_count: 1 } } },
+  ])
+  assert.equal(response.headers.get('x-headgate-dropped'), null)
+})
+
+test('embeddings: Google’s dimensions are dimensions, and a picture needs a model of Google’s format', async () => {
+  const settings = { outputDimensionality: 2 }
+  await callGoogle('text-embedding-3-small', 'batchEmbedContents', SHAPES.batchEmbedContents.body(INPUT, settings))
+  const { json = {} } = upstream.requests.at(-1) ?? {}
+  assert.deepEqual(json, { model: 'text-embedding-3-small', input: INPUT, dimensions: 2 })
+  const picture = { content: { parts: [{ inlineData: { mimeType: 'image/png', data: 'AAAA' } }] } }
+  const refused = await callGoogle('embed-v4.0', 'embedContent', picture)
+  const error = object((await objectIn(refused)).error) ?? {}
+  assert.deepEqual([refused.status, error.code, error.status], [400, 400, 'INVALID_ARGUMENT'])
+  assert.match(String(error.message), /content/)
+  await callGoogle('gemini-embedding-001', 'embedContent', picture)
+  assert.match(upstream.requests.at(-1)?.body ?? '', /"inlineData":\{"mimeType":"image\/png","data":"AAAA"\}/)
+})
+
+test('embeddings: errors of Google’s shapes have its form', async () => {
+  const bodyOf = (shape: Shape) => SHAPES[shape].body(['x'], {})
+  for (const [model, status, name] of [
+    ['openai/missing', 404, 'NOT_FOUND'],
+    ['openai/cut', 502, 'UNAVAILABLE'],
+    ['anthropic/claude', 400, 'INVALID_ARGUMENT'],
+  ] as const)
+    for (const shape of Object.keys(SHAPES) as Shape[]) {
+      const response = await callGoogle(model, shape, bodyOf(shape))
+      const error = object((await objectIn(response)).error) ?? {}
+      assert.deepEqual([response.status, error.code, error.status], [status, status, name], JSON.stringify(error))
+      assert.match(response.headers.get('content-type') ?? '', /^application\/json/)
+    }
+  const started = performance.now()
+  const late = await callGoogle('openai/hangs', 'embedContent', bodyOf('embedContent'), { 'x-server-timeout': '0.3' })
+  assert.deepEqual([late.status, object((await objectIn(late)).error)?.status], [504, 'DEADLINE_EXCEEDED'])
+  assert.ok(performance.now() - started < 1_400)
+})
 
 test('embeddings: token input, where the upstream accepts it', async () => {
   const { data } = await client.embeddings.create({

@@ -14,6 +14,7 @@ import { operatorGuards } from '../../src/policy/guards/operator-guards.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { handlersFor } from '../../src/server/handlers.ts'
 import { handlerOf, ROUTES, type RouteName, type RouteRow } from '../../src/server/routes.ts'
+import { EMBEDDINGS_BODIES } from '../support/embeddings-call.ts'
 import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from '../support/gateway.ts'
 import { NO_RULE } from '../support/guard-rule.ts'
 import { rulesOf } from '../support/guarded-gateway.ts'
@@ -29,7 +30,8 @@ const bodyOf = (route: string, { serves, protocol = 'openai-chat' }: RouteRow, t
   // A row of the relay has its name.
   if (serves === 'relay')
     return { model: 'm', ...Object.fromEntries(RELAYS[route as RelayName].texts.map((name) => [name, text])) }
-  if (route === 'embeddings') return { model: 'm', input: text }
+  if (Object.hasOwn(EMBEDDINGS_BODIES, route))
+    return EMBEDDINGS_BODIES[route as keyof typeof EMBEDDINGS_BODIES]('m', text)
   return STYLE_EXAMPLES[protocols[protocol].style as keyof typeof STYLE_EXAMPLES]({ model: 'm', text }) as JsonObject
 }
 

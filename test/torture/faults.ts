@@ -20,8 +20,10 @@ import { repeatableChat, repeatableEmbeddings, shareResponses } from '../../src/
 import { ResponseCache } from '../../src/gateway/sharing/response-cache.ts'
 import { eventBus } from '../../src/observe/event-bus.ts'
 import { priceBook } from '../../src/policy/accounts/price-book.ts'
+import { openaiShape } from '../../src/protocols/embeddings/openai.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { testAccounts } from '../support/accounts.ts'
+import { openaiEmbeddingsCall } from '../support/embeddings-call.ts'
 import { CapturedReply, type SettingsInput } from '../support/gateway.ts'
 import { type ScriptedCall, type StillWorld, stillWorld } from '../support/still-world.ts'
 import { testStore } from '../support/stores.ts'
@@ -179,12 +181,13 @@ const clientOf =
       client: ANONYMOUS,
     }
     replies.push(clientCall)
-    const repeatable = style === 'embeddings' ? repeatableEmbeddings : repeatableChat(protocol, style === 'turn')
+    const repeatable =
+      style === 'embeddings' ? repeatableEmbeddings(openaiShape) : repeatableChat(protocol, style === 'turn')
     const { reply } = clientCall
     share({ protocol, style: protocol.style, received, responseWriter: reply, repeatable }, (shared, to) => {
       if (style === 'turn') return createResponse(shared, received, to)
       return style === 'embeddings'
-        ? serveEmbeddings(shared, received, to)
+        ? serveEmbeddings(shared, openaiEmbeddingsCall(received, to))
         : serveChat(shared, { protocol, received, responseWriter: to })
     }).then(
       () => {

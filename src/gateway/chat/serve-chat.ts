@@ -15,6 +15,7 @@ import { type CallScope, type OngoingAnswer, runCall } from '../call/call-lifecy
 import type { Cancellation } from '../call/cancellation.ts'
 import { randomLetters } from '../call/ids.ts'
 import { type Recorder, recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../call/recorder.ts'
+import { requestTimeout } from '../call/request-timeout.ts'
 import { complete, discard, FollowedWriter, followed, followersOf, NO_FOLLOWERS } from '../guards/followed-answer.ts'
 import { type AnswerGuards, answerGuardsOf, pipeThrough } from '../guards/guarded-answer.ts'
 import type { AttemptPermit } from '../health/upstream-health.ts'
@@ -48,7 +49,8 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
   const { world } = gateway
   const { settings } = config
   // No client waits for a background response; the timeouts of each attempt still apply.
-  gateway.activeCalls.startDeadline(world, cancellation, turn?.storage.background ? 0 : deadlineOf(planned))
+  const limit = turn?.storage.background ? 0 : requestTimeout(planned.protocol, received.headers, settings)
+  gateway.activeCalls.startDeadline(world, cancellation, limit)
   const inputCount = new InputCount(request)
   const stream = request.stream
     ? new ClientStream(gateway, {
@@ -250,13 +252,6 @@ const WITH_COMMENTS: StreamForm = { comments: true }
 
 const formOf = ({ protocol, received }: PlannedCall): StreamForm =>
   protocol.streamForm?.(received.query) ?? WITH_COMMENTS
-
-/** ms until the call has to end; 0: no limit. */
-const deadlineOf = ({ protocol, received, config }: PlannedCall): number => {
-  const { request } = config.settings.timeout
-  const wanted = protocol.deadline?.(received.headers)
-  return wanted === undefined ? request : request === 0 ? wanted : Math.min(wanted, request)
-}
 
 type StreamingState = {
   /** The same answer with a second target that may continue it; null: it cannot be continued. */

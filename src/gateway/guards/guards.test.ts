@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import { type AnswerContent, answerBody, piecesOf } from '../../../test/support/answers.ts'
+import { openaiEmbeddingsCall } from '../../../test/support/embeddings-call.ts'
 import { CapturedReply, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
 import {
   answering,
@@ -328,7 +329,9 @@ test('guards: embeddings are masked for good, and cached as the client asked', a
     client: CACHED,
   })
   const send = (input: string) =>
-    serving({ model: 'a/m', input }, (received, reply) => serveEmbeddings(gateway, received, reply))
+    serving({ model: 'a/m', input }, (received, reply) =>
+      serveEmbeddings(gateway, openaiEmbeddingsCall(received, reply)),
+    )
   const reply = await send(`of ${SECRET}`)
   assert.equal(reply.status, 200, reply.text)
   assert.equal(JSON.parse(world.calls[0]?.body ?? '').input, `of ${MASK}`)

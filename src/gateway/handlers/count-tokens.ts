@@ -18,6 +18,7 @@ import { chatShape } from '../../policy/routing/when.ts'
 import { jsonDemand } from '../accounts/demand.ts'
 import { type RunningCall, runCall } from '../call/call-lifecycle.ts'
 import { type Recorder, recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../call/recorder.ts'
+import { requestTimeout } from '../call/request-timeout.ts'
 import { asReceived, type ChatParsing, chatWithTexts, checkRequest } from '../guards/check-request.ts'
 import { guardsFor } from '../guards/choose-guards.ts'
 import type { ModelCallDeps } from '../routing/planner.ts'
@@ -88,6 +89,7 @@ export const countTokens = (
       running: call,
       plan: { ...plan.value, candidates: [...requests.keys()] },
       config,
+      timeout: requestTimeout(protocol, received.headers, config.settings),
       keysOf: keyOrder(gateway, config, inbound, account.session),
       prepare: (candidate) => {
         const prepared = requests.get(candidate)

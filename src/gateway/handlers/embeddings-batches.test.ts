@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { openaiEmbeddingsCall } from '../../../test/support/embeddings-call.ts'
 import { CapturedReply, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
 import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import { ANONYMOUS } from '../../core/accounts.ts'
@@ -76,7 +77,7 @@ const embed = async (
       body: { text: JSON.stringify({ model: 'm', input, ...body }) },
       client: ANONYMOUS,
     }
-    const done = serveEmbeddings(made.gateway, received, reply)
+    const done = serveEmbeddings(made.gateway, openaiEmbeddingsCall(received, reply))
     await made.world.advance(ms)
     return { reply, done }
   }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { openaiEmbeddingsCall } from '../../../test/support/embeddings-call.ts'
 import {
   CapturedReply,
   gatewayHarness,
@@ -50,7 +51,10 @@ const asking = async (
 ) => {
   const made = gatewayHarness(instances, script, settings)
   const reply = new CapturedReply()
-  const done = serveEmbeddings(made.gateway, received(typeof body === 'string' ? body : JSON.stringify(body)), reply)
+  const done = serveEmbeddings(
+    made.gateway,
+    openaiEmbeddingsCall(received(typeof body === 'string' ? body : JSON.stringify(body)), reply),
+  )
   await made.world.advance(ms)
   await done
   return { ...made, reply, called: made.world.calls }
@@ -306,7 +310,7 @@ test('embed: five failures open the circuit; then no call is made', async () => 
   const statuses: (number | null)[] = []
   for (let turn = 0; turn < 4; turn++) {
     const reply = new CapturedReply()
-    const done = serveEmbeddings(gateway, received(BODY), reply)
+    const done = serveEmbeddings(gateway, openaiEmbeddingsCall(received(BODY), reply))
     await world.advance(5_000)
     await done
     statuses.push(reply.status)
@@ -328,7 +332,7 @@ test('embed: the request timeout ends it', async () => {
 test('embed: a client that disconnects aborts the upstream call without a failure', async () => {
   const { gateway, world, events } = gatewayHarness([first], () => {})
   const reply = new CapturedReply()
-  const done = serveEmbeddings(gateway, received(BODY), reply)
+  const done = serveEmbeddings(gateway, openaiEmbeddingsCall(received(BODY), reply))
   await world.settle()
   reply.disconnect()
   await done

@@ -8,6 +8,7 @@ import type {
   EmbeddingsAnswer,
   EmbeddingsProtocol,
   EmbeddingsRequest,
+  EmbeddingsShape,
   Vector,
 } from '../../core/embeddings.ts'
 import type { EncodedText } from '../../core/encoded-text.ts'
@@ -17,7 +18,7 @@ import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.t
 import { type Json, type JsonObject, list } from '../../core/json.ts'
 import { rewrite } from '../../core/json-text.ts'
 import { pathSegment } from '../../core/path-segment.ts'
-import type { Loss } from '../../core/protocol.ts'
+import type { ClientProtocol, Loss } from '../../core/protocol.ts'
 import type { Embeds, EmbedsLimits } from '../../core/provider.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
 import { withoutPolicyMembers } from '../../policy/accounts/data-policy.ts'
@@ -26,14 +27,13 @@ import { estimateText } from '../../policy/routing/estimate-tokens.ts'
 import { draftEmbeddings } from '../../policy/routing/plan-embeddings.ts'
 import { plainShape } from '../../policy/routing/when.ts'
 import { embeddingsProtocols } from '../../protocols/embeddings/index.ts'
-import { encodeAnswer, isReadable } from '../../protocols/embeddings/openai.ts'
 import { dimensionsOf } from '../../protocols/embeddings/vectors.ts'
 import { smallerBatch } from '../../protocols/errors/batch-limit.ts'
-import { protocols } from '../../protocols/index.ts'
 import { withinLimits } from '../../protocols/shared/limits.ts'
 import { jsonDemand, tokensOfBody } from '../accounts/demand.ts'
 import { type RunningCall, runCall } from '../call/call-lifecycle.ts'
 import { recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../call/recorder.ts'
+import { requestTimeout } from '../call/request-timeout.ts'
 import { passGuards, withTexts } from '../guards/check-request.ts'
 import { guardsFor, revisionsOf } from '../guards/choose-guards.ts'
 import { complete, discard, followed, followersOf } from '../guards/followed-answer.ts'
@@ -47,24 +47,28 @@ import { type JsonAnswer, type JsonRequest, type JsonRouted, routeJson } from '.
 /** The kind of call, as in the log. */
 export const EMBEDDINGS = 'embeddings'
 
-/** Errors are encoded in OpenAI's format. */
-const protocol = protocols['openai-chat']
-
 /** Vectors repeat nothing of the request. */
 const NO_FACTS = {}
 
 type EmbeddingsDeps = ModelCallDeps & CacheDeps
 
-/** Serves `POST /v1/embeddings`. */
+/** `protocol`: the format of errors. */
+type EmbeddingsCall = {
+  readonly shape: EmbeddingsShape
+  readonly protocol: ClientProtocol
+  readonly received: IncomingRequest
+  readonly responseWriter: ResponseWriter
+}
+
+/** Serves the paths of all shapes of embeddings. */
 export const serveEmbeddings = (
   gateway: EmbeddingsDeps,
-  received: IncomingRequest,
-  responseWriter: ResponseWriter,
+  { shape, protocol, received, responseWriter }: EmbeddingsCall,
 ): Promise<void> =>
   runCall({ gateway, protocol, style: EMBEDDINGS, received, responseWriter }, async (call) => {
     const { cancellation, recorder } = call
     const config = gateway.config()
-    const parsed = await parseEmbeddingsInTurns(received.body, config.settings.limit, gateway.world.turn)
+    const parsed = await parseEmbeddingsInTurns(shape, received, config.settings.limit, gateway.world.turn)
     if (!parsed.ok) return writeAndRecordError(call, parsed.failure, null)
     const { request } = parsed.value
     const blocked = recorder.received({
@@ -94,7 +98,8 @@ export const serveEmbeddings = (
       }),
     )
     const guards = guardsOf(gateway, { received, call, plan: plan.value, parsed: parsed.value })
-    const sent = guards.length === 0 ? parsed.value : await guarded(gateway, { call, guards, parsed: parsed.value })
+    const sent =
+      guards.length === 0 ? parsed.value : await guarded(gateway, { received, call, guards, parsed: parsed.value })
     if (!sent) return
     const { refusals } = gateway.health
     const inbound = { ...sent, headers: received.headers }
@@ -103,6 +108,7 @@ export const serveEmbeddings = (
       running: call,
       plan: plan.value,
       config,
+      timeout: requestTimeout(protocol, received.headers, config.settings),
       keysOf: keyOrder(gateway, config, null),
       prepare: (candidate) => prepareEmbeddings(inbound, candidate, refusals.batchOf(candidate)),
       adapt: smallerParts(gateway, inbound),
@@ -119,7 +125,7 @@ export const serveEmbeddings = (
     recorder.answeredBy(withIgnoredDimensions(routed, request))
     const { answer, passes } = routed.value
     const own =
-      passes && routed.answerStream.whole !== null ? routed.answerStream.whole : bodyOf(answer, request, routed)
+      passes && routed.answerStream.whole !== null ? routed.answerStream.whole : bodyOf(answer, parsed.value, routed)
     const estimated = answer.input === undefined && { 'x-headgate-estimated': 'true' }
     const followers = followersOf(guards, { candidate: routed.target.candidate, stream: null })
     const text = followed(followers, own, null)
@@ -155,15 +161,15 @@ const guardsOf = (gateway: EmbeddingsDeps, { received, call, plan, parsed }: Pla
   return cache ? [...chosen, cache] : chosen
 }
 
-type GuardedEmbeddings = Pick<PlannedEmbeddings, 'call' | 'parsed'> & { readonly guards: readonly Guard[] }
+type GuardedEmbeddings = Pick<PlannedEmbeddings, 'received' | 'call' | 'parsed'> & { readonly guards: readonly Guard[] }
 
 /** What targets receive; null: the call has been answered. */
 const guarded = (
   { config, world: { turn } }: EmbeddingsDeps,
-  { call, guards, parsed }: GuardedEmbeddings,
+  { received, call, guards, parsed }: GuardedEmbeddings,
 ): Promise<ParsedEmbeddings | null> => {
   const { limit } = config().settings
-  const parse = (source: EncodedText) => parseEmbeddingsInTurns(source, limit, turn)
+  const parse = (body: EncodedText) => parseEmbeddingsInTurns(parsed.shape, { ...received, body }, limit, turn)
   return passGuards({
     guards,
     request: parsed,
@@ -220,14 +226,15 @@ export const prepareEmbeddings = (
     quirks,
     read: (answer) => {
       if (parts.length > 1) return joined(list(answer), batches, format)
-      return read(format.decodeAnswer(answer), parsed.request, format.encodeRequest ? null : answer)
+      const passes = format.name === parsed.shape.format && parsed.shape.isReadable(answer, parsed.request.encoding)
+      return read(format.decodeAnswer(answer), parsed.request, passes)
     },
   }
 }
 
 /** Encodes the request with some of its inputs. Losses are reported by the client's paths. */
 const encoderFor = (
-  { request, body, source, members }: ParsedEmbeddings,
+  { shape, request, body, source, members }: ParsedEmbeddings,
   {
     embeds,
     model,
@@ -240,22 +247,15 @@ const encoderFor = (
     const lose = (at: string, unfit = false) => losses.push({ path: from[at] ?? at, essential: unfit })
     return withinLimits(embeds.requestBody?.(made, model, lose) ?? made, embeds.members, lose)
   }
-  const { encodeRequest } = format
-  if (encodeRequest)
-    return (inputs) => {
-      const encoded = encodeRequest(inputs === request.inputs ? request : { ...request, inputs }, { model })
-      losses.push(...encoded.losses)
-      return { text: JSON.stringify(adjusted(encoded.body, encoded.from)) }
-    }
-  const own = readsDataPolicy ? body : withoutPolicyMembers(body)
-  const renamed = own.model === model ? own : { ...own, model }
+  const sent = readsDataPolicy ? body : withoutPolicyMembers(body)
   return (inputs) => {
-    const some = inputs === request.inputs ? renamed : { ...renamed, input: inputs.map(sentValue) }
-    return rewrite(source, members, body, adjusted(some))
+    const own = format.name === shape.format ? shape.ownBody(sent, { request, inputs, model }) : null
+    if (own) return rewrite(source, members, body, adjusted(own))
+    const encoded = format.encodeRequest(inputs === request.inputs ? request : { ...request, inputs }, { model })
+    losses.push(...encoded.losses)
+    return { text: JSON.stringify(adjusted(encoded.body, encoded.from)) }
   }
 }
-
-const sentValue = (input: EmbeddingInput): Json => ('text' in input ? input.text : input.tokens)
 
 const limitsOf = ({ limits = {} }: Embeds, model: string, most = Number.POSITIVE_INFINITY): EmbedsLimits => {
   const { inputs = Number.POSITIVE_INFINITY, tokens } = typeof limits === 'function' ? limits(model) : limits
@@ -288,7 +288,13 @@ const batchesOf = (
   return batches.length === 1 ? [inputs] : batches
 }
 
-const tokensOf = (input: EmbeddingInput): number => ('text' in input ? estimateText(input.text) : input.tokens.length)
+/** Tokens of a picture at Google (ai.google.dev/gemini-api/docs/tokens); other media have no known number. */
+const TOKENS_OF_PART = 258
+
+const tokensOf = (input: EmbeddingInput): number => {
+  if ('text' in input) return estimateText(input.text)
+  return 'tokens' in input ? input.tokens.length : input.parts.length * TOKENS_OF_PART
+}
 
 /** Most further attempts at one target with fewer inputs in each call. */
 const MAX_SMALLER = 3
@@ -317,16 +323,13 @@ const smallerParts = (
 
 /**
  * Checks that there is one vector per input and all have the same length; otherwise clients would store vectors with
- * the wrong text. `raw`: the upstream's answer, if its format is the client's.
+ * the wrong text.
  */
 const read = (
   decoded: Outcome<EmbeddingsAnswer>,
-  { inputs, encoding }: EmbeddingsRequest,
-  raw: Json | null,
-): Outcome<JsonAnswer<Embedded>> => {
-  if (!decoded.ok) return decoded
-  return checkedAnswer(decoded.value, inputs.length, raw !== null && isReadable(raw, encoding))
-}
+  { inputs }: EmbeddingsRequest,
+  passes: boolean,
+): Outcome<JsonAnswer<Embedded>> => (decoded.ok ? checkedAnswer(decoded.value, inputs.length, passes) : decoded)
 
 const checkedAnswer = (answer: EmbeddingsAnswer, count: number, passes: boolean): Outcome<JsonAnswer<Embedded>> => {
   const { vectors, input } = answer
@@ -360,9 +363,13 @@ const joined = (
   return checkedAnswer(answer, vectors.length, false)
 }
 
-const bodyOf = (answer: EmbeddingsAnswer, request: EmbeddingsRequest, { target }: JsonRouted<Embedded>): string =>
+const bodyOf = (
+  answer: EmbeddingsAnswer,
+  { shape, request }: ParsedEmbeddings,
+  { target }: JsonRouted<Embedded>,
+): string =>
   JSON.stringify(
-    encodeAnswer(
+    shape.encodeAnswer(
       { ...answer, input: answer.input ?? estimated(request) },
       { encoding: request.encoding, model: target.candidate.model },
     ),

@@ -16,6 +16,7 @@ import { overrideText } from '../../policy/routing/override.ts'
 import { explainPlan as explained } from '../../policy/routing/plan.ts'
 import { draftEmbeddings } from '../../policy/routing/plan-embeddings.ts'
 import { chatShape, conditionText, plainShape } from '../../policy/routing/when.ts'
+import { openaiShape } from '../../protocols/embeddings/openai.ts'
 import { clientProtocolByStyle, recognised } from '../../protocols/index.ts'
 import { type CallDemand, textDemand, tokensOfBody } from '../accounts/demand.ts'
 import type { ModelCallDeps } from '../routing/planner.ts'
@@ -128,7 +129,7 @@ const costOf = (
 
 const parseForEmbeddings = (gateway: ModelCallDeps, { received, audience }: Asking): Outcome<Explain> => {
   const { body, client, headers } = received
-  const parsed = parseEmbeddings(body, gateway.config().settings.limit)
+  const parsed = parseEmbeddings(openaiShape, { body }, gateway.config().settings.limit)
   if (!parsed.ok) return parsed
   const asked = parsed.value.request.model
   return good((assume, model = asked) =>

@@ -45,6 +45,8 @@ export type JsonCall<T> = {
   readonly running: Pick<RunningCall, 'cancellation' | 'recorder'>
   readonly plan: Plan
   readonly config: Config
+  /** ms; 0: unlimited. */
+  readonly timeout: number
   readonly keysOf: (candidate: Candidate) => Iterable<ProviderKey>
   readonly prepare: (candidate: Candidate) => JsonRequest<T> | null
   /** The request to send to the same target after a failure. Null or absent: none. */
@@ -59,7 +61,7 @@ export type JsonRouted<T> = Routed<JsonRequest<T>> & { readonly value: T }
 /** Routes the call and decodes its answer. */
 export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promise<JsonRouted<T> | NotRouted> => {
   const { world, activeCalls } = deps
-  const { plan, config, keysOf, onHeaders } = call
+  const { plan, config, timeout, keysOf, onHeaders } = call
   const { client, memoryOwner } = call.received
   const { cancellation, recorder } = call.running
   const { settings } = config
@@ -108,7 +110,7 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
     if (adapted) requests.set(candidate, adapted)
     return adapted !== null
   }
-  activeCalls.startDeadline(world, cancellation, settings.timeout.request)
+  activeCalls.startDeadline(world, cancellation, timeout)
   try {
     const routed = await route(deps, routeContextOf({ client, plan, config, keysOf, running: call.running }), {
       prepare,

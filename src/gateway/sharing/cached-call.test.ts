@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { testAccounts } from '../../../test/support/accounts.ts'
+import { openaiEmbeddingsCall } from '../../../test/support/embeddings-call.ts'
 import {
   CapturedReply,
   chatAnswer,
@@ -85,7 +86,7 @@ const harness = (respond: (asked: ScriptedCall) => void = answer, settings: Sett
     }
     reply.done =
       style === 'embeddings'
-        ? serveEmbeddings(gateway, request, reply)
+        ? serveEmbeddings(gateway, openaiEmbeddingsCall(request, reply))
         : style === 'openai-responses'
           ? createResponse(gateway, request, reply)
           : serveChat(gateway, { protocol: protocols[style], received: request, responseWriter: reply })

@@ -8,6 +8,7 @@
 
 import type { Config } from '../../core/config.ts'
 import { REQUIRE_HEADER } from '../../core/data-policy.ts'
+import type { EmbeddingsShape } from '../../core/embeddings.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { GUARDS_HEADER } from '../../core/guard.ts'
 import type { IncomingRequest, RequestBody, ResponseWriter } from '../../core/http-exchange.ts'
@@ -374,10 +375,12 @@ export const repeatableChat =
 export const notRepeatable: ShareableCall['repeatable'] = () => null
 
 /** For embeddings: the body of any valid request, since embeddings are deterministic. */
-export const repeatableEmbeddings: ShareableCall['repeatable'] = ({ body }, limits) => {
-  const parsed = parseEmbeddings(body, limits)
-  return parsed.ok && !hasDuplicateMembers(body.text, parsed.value.body) ? parsed.value.body : null
-}
+export const repeatableEmbeddings =
+  (shape: EmbeddingsShape): ShareableCall['repeatable'] =>
+  (received, limits) => {
+    const parsed = parseEmbeddings(shape, received, limits)
+    return parsed.ok && !hasDuplicateMembers(received.body.text, parsed.value.body) ? parsed.value.body : null
+  }
 
 const endOf = (trace: readonly TraceEvent[], id: string): EndedEvent | undefined =>
   trace.some((event) => event.type === 'received' && event.id === id)

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { openaiEmbeddingsCall } from '../../../test/support/embeddings-call.ts'
 import { CapturedReply, chatAnswer, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
 import type { ScriptedCall } from '../../../test/support/still-world.ts'
 import { ANONYMOUS } from '../../core/accounts.ts'
@@ -163,7 +164,10 @@ test('lone surrogates: embeddings', async () => {
   )
   const reply = new CapturedReply()
   const text = String.raw`{"model":"m","input":["a","\ud83d"],"encoding_format":"float"}`
-  const done = serveEmbeddings(gateway, { ...REQUEST, path: '/v1/embeddings', body: { text } }, reply)
+  const done = serveEmbeddings(
+    gateway,
+    openaiEmbeddingsCall({ ...REQUEST, path: '/v1/embeddings', body: { text } }, reply),
+  )
   await world.advance(0)
   await done
   assert.equal(reply.status, 200, reply.text)

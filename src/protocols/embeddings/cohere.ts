@@ -35,7 +35,7 @@ const encodeRequest = (request: EmbeddingsRequest, { model }: { readonly model: 
       ...(dimensions && { output_dimension: dimensions.value }),
     },
     losses: losses.all(),
-    from: { texts: 'input', output_dimension: 'dimensions', input_type: purpose?.at ?? 'input' },
+    from: { ...(dimensions && { output_dimension: dimensions.at }), ...(purpose && { input_type: purpose.at }) },
   }
 }
 

@@ -1,4 +1,4 @@
-/** Decodes embeddings requests in OpenAI's format, the only one for clients. */
+/** Decodes embeddings requests in OpenAI's format. */
 
 import type { Setting } from '../../core/chat.ts'
 import type { EmbeddingInput, EmbeddingsRequest, Purpose } from '../../core/embeddings.ts'
@@ -44,16 +44,16 @@ const readInputs = (fields: RequestFields, problems: Problems): readonly Embeddi
     fields.missing('input', ALLOWED)
     return []
   }
-  if (typeof input === 'string' && input !== '') return [{ at: 'input', text: input }]
+  if (typeof input === 'string' && input !== '') return [{ at: 'input', sent: input, text: input }]
   if (!isList(input) || input.length === 0) {
     fields.invalid('input', ALLOWED)
     return []
   }
-  if (isTokens(input)) return [{ at: 'input', tokens: input }]
+  if (isTokens(input)) return [{ at: 'input', sent: input, tokens: input }]
   return input.map((entry, index) => {
     const at = `input[${index}]`
-    if (typeof entry === 'string' && entry !== '') return { at, text: entry }
-    if (isTokens(entry)) return { at, tokens: entry }
+    if (typeof entry === 'string' && entry !== '') return { at, sent: entry, text: entry }
+    if (isTokens(entry)) return { at, sent: entry, tokens: entry }
     problems.first ??= fail(
       'invalid_value',
       `An entry of \`input\` is ${describeValue(entry)}; it must be a text or a list of tokens.`,
@@ -61,7 +61,7 @@ const readInputs = (fields: RequestFields, problems: Problems): readonly Embeddi
         param: at,
       },
     )
-    return { at, text: '' }
+    return { at, sent: entry, text: '' }
   })
 }
 
@@ -70,7 +70,8 @@ const isTokens = (value: Json): value is readonly number[] =>
 
 /** Members for the purpose: those of Cohere, Voyage and NVIDIA; Gemini; Jina. OpenAI has none. */
 const PURPOSE_MEMBERS = ['input_type', 'task_type', 'taskType', 'task']
-const PURPOSES: ReadonlyMap<string, Purpose> = new Map([
+/** Purposes by the names of all providers, in lower case. */
+export const PURPOSES: ReadonlyMap<string, Purpose> = new Map([
   ['document', 'document'],
   ['passage', 'document'],
   ['search_document', 'document'],

@@ -4,7 +4,7 @@ import type { EmbeddingsRequest } from '../../core/embeddings.ts'
 import type { Json } from '../../core/json.ts'
 import { decodeRequest } from './decode-request.ts'
 import { embeddingsProtocols } from './index.ts'
-import { encodeAnswer, isReadable } from './openai.ts'
+import { openaiShape } from './openai.ts'
 
 const request = (more: object = {}): EmbeddingsRequest => {
   const read = decodeRequest({ model: 'm', input: ['a', 'b'], ...more })
@@ -179,18 +179,21 @@ for (const [name, protocol, body, expected] of answers)
 
 test('embeddings answer: encodes it for the client as floats and as base64', () => {
   const answer = { vectors: [[1, 0.5], 'AACAPwAAAD8='], input: 3 }
-  const floats = encodeAnswer(answer, { encoding: 'float', model: 'requested' })
+  const floats = openaiShape.encodeAnswer(answer, { encoding: 'float', model: 'requested' })
   assert.deepEqual(floats, {
     object: 'list',
     data: [at(0, [1, 0.5]), at(1, [1, 0.5])],
     model: 'requested',
     usage: { prompt_tokens: 3, total_tokens: 3 },
   })
-  assert.deepEqual(encodeAnswer({ ...answer, model: 'returned' }, { encoding: 'base64', model: 'requested' }), {
-    ...floats,
-    model: 'returned',
-    data: [at(0, 'AACAPwAAAD8='), at(1, 'AACAPwAAAD8=')],
-  })
+  assert.deepEqual(
+    openaiShape.encodeAnswer({ ...answer, model: 'returned' }, { encoding: 'base64', model: 'requested' }),
+    {
+      ...floats,
+      model: 'returned',
+      data: [at(0, 'AACAPwAAAD8='), at(1, 'AACAPwAAAD8=')],
+    },
+  )
 })
 
 const LONG = Array.from({ length: 16 }, (_, place) => Math.fround(Math.cos(place)))
@@ -208,5 +211,5 @@ const passThrough: readonly (readonly [string, unknown, 'float' | 'base64', bool
 ]
 for (const [name, body, encoding, passes] of passThrough)
   test(`embeddings answer: ${name} ${passes ? 'passes through' : 'is encoded again'}`, () => {
-    assert.equal(isReadable(body as Json, encoding), passes)
+    assert.equal(openaiShape.isReadable(body as Json, encoding), passes)
   })

@@ -30,7 +30,7 @@ const encodeRequest = (request: EmbeddingsRequest, target: { readonly model: str
     ...(purpose && { taskType: TASK_TYPES[purpose.value] }),
     ...(dimensions && { outputDimensionality: dimensions.value }),
   }))
-  return { body: { requests }, losses: losses.all(), from: { requests: 'input' } }
+  return { body: { requests }, losses: losses.all(), from: {} }
 }
 
 const decodeAnswer = (body: Json): Outcome<EmbeddingsAnswer> => {

@@ -1,15 +1,38 @@
 /**
- * OpenAI's embeddings, the format of all clients and of most providers. Between two of this format the request passes
+ * OpenAI's embeddings, the format of most clients and providers. Between two of this format the request passes
  * through unchanged, and so does an answer that the client can read.
  */
-import type { EmbeddingsAnswer, EmbeddingsProtocol, Encoding } from '../../core/embeddings.ts'
+import type {
+  EmbeddingsAnswer,
+  EmbeddingsProtocol,
+  EmbeddingsRequest,
+  EmbeddingsShape,
+  Encoding,
+} from '../../core/embeddings.ts'
 import { bad, good, type Outcome } from '../../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
+import type { Encoded } from '../../core/protocol.ts'
 import { malformed } from '../errors/answer-failures.ts'
 import { decodeOpenaiFailure } from '../errors/openai-error.ts'
+import { newLosses } from '../shared/losses.ts'
 import { failureIn } from '../shared/openai-finish-and-usage.ts'
 import { countsIn } from '../shared/usage-members.ts'
+import { decodeRequest } from './decode-request.ts'
+import { inputTexts } from './texts.ts'
 import { fromDoubles, isDoubles, readVectors, withEncoding } from './vectors.ts'
+
+/** For clients of other shapes. OpenAI has no member for the purpose. */
+const encodeRequest = (request: EmbeddingsRequest, { model }: { readonly model: string }): Encoded => {
+  const { dimensions, purpose } = request
+  const losses = newLosses()
+  const input = inputTexts(request, losses)
+  if (purpose) losses.lose(purpose.at)
+  return {
+    body: { model, input, ...(dimensions && { dimensions: dimensions.value }) },
+    losses: losses.all(),
+    from: { ...(dimensions && { dimensions: dimensions.at }) },
+  }
+}
 
 const decodeAnswer = (body: Json): Outcome<EmbeddingsAnswer> => {
   const failure = failureIn(body)
@@ -52,12 +75,13 @@ const inOrder = (entries: readonly Json[]): readonly JsonObject[] | undefined =>
 export const openaiEmbeddings: EmbeddingsProtocol = {
   name: 'openai-embeddings',
   path: '/embeddings',
+  encodeRequest,
   decodeAnswer,
   decodeFailure: decodeOpenaiFailure,
 }
 
 /** Encodes an answer for the client. `model`: used if the upstream returned none. */
-export const encodeAnswer = (
+const encodeAnswer = (
   { model, vectors, input = 0 }: EmbeddingsAnswer,
   { encoding, model: requested }: { readonly encoding: Encoding; readonly model: string },
 ): JsonObject => ({
@@ -68,7 +92,7 @@ export const encodeAnswer = (
 })
 
 /** Whether the upstream's body can pass through: it is complete, in order and in the encoding the client requested. */
-export const isReadable = (body: Json, encoding: Encoding): boolean => {
+const isReadable = (body: Json, encoding: Encoding): boolean => {
   const answer = object(body)
   const usage = object(answer?.usage)
   const type = encoding === 'base64' ? 'string' : 'object'
@@ -88,4 +112,16 @@ export const isReadable = (body: Json, encoding: Encoding): boolean => {
 const hasDoubles = (entry: Json | undefined): boolean => {
   const embedding = object(entry)?.embedding
   return typeof embedding === 'string' && isDoubles(embedding)
+}
+
+/** Clients of this format. */
+export const openaiShape: EmbeddingsShape = {
+  format: 'openai-embeddings',
+  decodeRequest,
+  ownBody: (body, { request, inputs, model }) => {
+    const named = body.model === model ? body : { ...body, model }
+    return inputs === request.inputs ? named : { ...named, input: inputs.map(({ sent }) => sent) }
+  },
+  isReadable,
+  encodeAnswer,
 }

@@ -6,7 +6,7 @@ import type { Json, JsonObject } from '../../core/json.ts'
 import { decodeRequest as decodeCompletion } from '../openai-completions/decode-request.ts'
 import { decodeRequest } from './decode-request.ts'
 import { embeddingsProtocols } from './index.ts'
-import { encodeAnswer, isReadable } from './openai.ts'
+import { openaiShape } from './openai.ts'
 import { dimensionsOf, withEncoding } from './vectors.ts'
 
 const json = fc.jsonValue({ maxDepth: 3 }).map((value) => value as Json)
@@ -35,9 +35,10 @@ for (const format of Object.values(embeddingsProtocols))
         const answer = format.decodeAnswer(parsed)
         if (!answer.ok) return assert.equal(typeof answer.failure.message, 'string')
         for (const encoding of ['float', 'base64'] as const) {
-          const written = encodeAnswer(answer.value, { encoding, model: 'm' })
-          if (answer.value.vectors.every((vector) => dimensionsOf(vector) < 8)) assert.ok(isReadable(written, encoding))
-          isReadable(parsed, encoding)
+          const written = openaiShape.encodeAnswer(answer.value, { encoding, model: 'm' })
+          if (answer.value.vectors.every((vector) => dimensionsOf(vector) < 8))
+            assert.ok(openaiShape.isReadable(written, encoding))
+          openaiShape.isReadable(parsed, encoding)
         }
         for (const vector of answer.value.vectors) {
           assert.ok(dimensionsOf(vector) > 0)

@@ -5,7 +5,7 @@ import { recordingsOf, requireRecordings, skipWithoutRecordings } from '../../..
 import { problemsOf } from '../../../test/support/schemas.ts'
 import { isObject, list, object } from '../../core/json.ts'
 import { decodeRequest } from './decode-request.ts'
-import { isReadable, openaiEmbeddings } from './openai.ts'
+import { openaiEmbeddings, openaiShape } from './openai.ts'
 import { dimensionsOf, isDoubles, withEncoding } from './vectors.ts'
 
 requireRecordings()
@@ -38,8 +38,8 @@ describe('recorded embeddings', { skip: skipWithoutRecordings }, () => {
         assert.ok(Array.isArray(numbers) && numbers.every((number) => Math.abs(number) < 1 && number !== 0), id)
       }
       const form = typeof embeddings[0] === 'string' ? 'base64' : 'float'
-      assert.equal(isReadable(response, form), !doubles)
-      assert.equal(isReadable(response, form === 'float' ? 'base64' : 'float'), false)
+      assert.equal(openaiShape.isReadable(response, form), !doubles)
+      assert.equal(openaiShape.isReadable(response, form === 'float' ? 'base64' : 'float'), false)
     })
     if (isObject(request))
       test(`${id}: a request`, () => {

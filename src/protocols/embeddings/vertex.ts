@@ -22,7 +22,7 @@ const encodeRequest = (request: EmbeddingsRequest): Encoded => {
   return {
     body: { instances, ...(dimensions && { parameters: { outputDimensionality: dimensions.value } }) },
     losses: losses.all(),
-    from: { instances: 'input', parameters: 'dimensions' },
+    from: { ...(dimensions && { parameters: dimensions.at }) },
   }
 }
 

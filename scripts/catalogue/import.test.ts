@@ -206,7 +206,7 @@ const imports = [
         'm-3': { price: [37.5, null, null, 50] },
         'm-4': { price: [1000, 4000], tiers: [{ above: 32000, price: [2000, null] }] },
         'm-6': everyPrice,
-        'going-1': { context: 5 },
+        'going-1': { context: 5, retires: '2026-12-11' },
         'embed-1': { price: [100, null] },
       },
       mistral: { 'm-2': { context: 32000 } },

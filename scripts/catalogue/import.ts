@@ -3,6 +3,7 @@
 import type { CatalogueFile, Entry, EntryPrices, Source } from '../../src/config/catalogue/catalogue.ts'
 import type { TokenPrices } from '../../src/core/accounts.ts'
 import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../src/core/json.ts'
+import { retirementTime } from '../../src/core/retirement.ts'
 import { withAdditions } from './additions.ts'
 
 /** Providers and their models, with the names used here. */
@@ -150,7 +151,7 @@ const litellm: CatalogueFormat = {
         entry(
           size(value.max_input_tokens),
           isChat(value) ? size(value.max_output_tokens) : undefined,
-          pricesOfLitellm(value, provider, model),
+          { ...pricesOfLitellm(value, provider, model), ...retirementOf(until) },
           capabilitiesIn([
             ['tools', value.supports_function_calling === true],
             ['vision', value.supports_vision === true],
@@ -164,6 +165,13 @@ const litellm: CatalogueFormat = {
     }
   },
 }
+
+/**
+ * The date is that of the end, not of its announcement: BerriAI/litellm#36152 compared it with the pages of the vendors. Some are
+ * no dates.
+ */
+const retirementOf = (until: string | undefined): Pick<Entry, 'retires'> =>
+  until !== undefined && retirementTime(until) !== null ? { retires: until.slice(0, 'yyyy-mm-dd'.length) } : {}
 
 /** The prices of `input_cost_per_token` and so on. `suffix`: `_above_200k_tokens`. */
 const litellmTokenPrices = (of: JsonObject, suffix = ''): SourcePrices => ({
@@ -460,12 +468,13 @@ export const joinCatalogues = (
 }
 
 /** Without prices of tokens: those of one model are taken from one source, because tiers and factors belong to its basic prices. */
-const withoutTokenPrices = ({ context, output, can, tools, units }: Entry): Entry => ({
+const withoutTokenPrices = ({ context, output, can, tools, units, retires }: Entry): Entry => ({
   ...(context !== undefined && { context }),
   ...(output !== undefined && { output }),
   ...(can && { can }),
   ...(tools && { tools }),
   ...(units && { units }),
+  ...(retires && { retires }),
 })
 
 /** Whether the input or output prices differ by more than 1 %. */

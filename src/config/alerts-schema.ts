@@ -67,6 +67,11 @@ export const alertsSchema = z.strictObject({
         .max(MAX.alerts)
         .default([7, 1])
         .describe('days before a client key expires'),
+      modelRetires: z
+        .array(z.int().positive().max(365))
+        .max(MAX.alerts)
+        .default([30, 7, 1])
+        .describe('days before the end of a model that the configuration names, or that was used'),
     })
     .prefault({}),
 })

@@ -13,6 +13,7 @@ import { type AccountNames, accountsYaml } from '../records/entities/account-yam
 import { envPrefix } from '../records/entities/ids.ts'
 import { camelCase, settingAt, styleNames } from './definition.ts'
 import type { Env } from './env.ts'
+import { modelEntries } from './retirements.ts'
 import { settingRows } from './rows.ts'
 import { tokenRuleEntry } from './token-rules.ts'
 
@@ -98,6 +99,7 @@ export const configYaml = (config: FullConfig, sources: YamlSources): ConfigYaml
     ...(config.require && { require: config.require }),
     ...(config.claims.length > 0 && { claims: config.claims.map(({ text }) => text) }),
     ...(config.rules && { rules: config.rules }),
+    ...(instances.some(({ retirements }) => retirements) && { models: modelEntries(instances) }),
     ...(routes.length > 0 && { routes: Object.fromEntries(routes.map(([name, route]) => [name, routeEntry(route)])) }),
     ...(config.alerts && { alerts: alertsEntry(config.alerts, references) }),
     ...(config.sso && { sso: ssoEntry(config.sso, references) }),
@@ -250,12 +252,13 @@ const variablesEntry = ({ id, provider, variables }: Instance, bare: Instance | 
       )
 }
 
-const routeEntry = ({ strategy, targets, fallback, cache, require }: Route): YamlSection => ({
+const routeEntry = ({ strategy, targets, fallback, cache, require, onRetired }: Route): YamlSection => ({
   strategy,
   targets: targets.map(targetEntry),
   fallback: fallback.length === 0 ? undefined : fallback.map(targetEntry),
   cache,
   require,
+  onRetired,
 })
 
 const targetEntry = ({ provider, model, weight, when, override }: RouteTarget): unknown => {

@@ -20,6 +20,7 @@ import type { FileReader } from './file-reader.ts'
 import { maskerFor, type Problem, problemLine, quote } from './problem.ts'
 import { headerProblems } from './provider-headers.ts'
 import { quoteWarnings, unquoted } from './quoted-values.ts'
+import { retirementsFrom, withRetirements } from './retirements.ts'
 import { launchRows, settingRows } from './rows.ts'
 import { NO_FILES, type SecretFiles, withFileVariables } from './secret-files.ts'
 import { otelWarnings, settingProblems } from './setting-problems.ts'
@@ -332,6 +333,7 @@ export const configure = ({
   })
   const routes = routesFrom(content.routes, upstreams.instances, upstreams.leftOut, placeOf)
   problems.push(...ruleProblems(content.rules, routes.routes, placeOf))
+  const retirements = retirementsFrom(content.models, upstreams.instances, placeOf)
   const warnings = [
     ...quoteWarnings(real, file?.text ?? '', providers),
     ...withVariables.warnings,
@@ -341,7 +343,7 @@ export const configure = ({
   problems.push(...upstreams.problems)
   // If a provider was refused, routes to it would be reported as well: only the provider's problem is reported.
   const refused = upstreams.problems.length > 0 || problems.some(({ what }) => what?.startsWith('providers'))
-  if (!refused) problems.push(...routes.problems)
+  if (!refused) problems.push(...routes.problems, ...retirements.problems)
   const merged = settingsSchema.safeParse(over(above.values, content.settings))
   const inFile = content.settings.auth !== undefined && variable(env, 'AUTH_ADMIN') === undefined
   const short = adminTokenProblem(merged.data?.auth.admin, inFile ? placeOf(['auth', 'admin']).value : 'AUTH_ADMIN')
@@ -383,7 +385,7 @@ export const configure = ({
   const demo = alone ? demonstration(providers) : undefined
   const config: FullConfig = {
     settings,
-    instances: demo?.instances ?? egress.instances,
+    instances: demo?.instances ?? withRetirements(egress.instances, retirements.of),
     routes: demo ? new Map([...demo.routes, ...routes.routes]) : routes.routes,
     ...(content.rules.size > 0 && { rules: [...content.rules.values()] }),
     ...(content.require && { require: content.require }),

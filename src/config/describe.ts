@@ -7,6 +7,7 @@ import { requireText } from '../policy/accounts/data-policy.ts'
 import { overrideText } from '../policy/routing/override.ts'
 import { conditionText } from '../policy/routing/when.ts'
 import { settingAt, styleNames } from './definition.ts'
+import { modelEntries } from './retirements.ts'
 import { settingRows } from './rows.ts'
 
 const shown = (value: unknown): string =>
@@ -30,6 +31,11 @@ const stylesOf = ({ speaks }: Instance): string => speaks.map(({ protocol }) => 
 const limitsText = ({ limits = new Map() }: Instance): string =>
   [...limits].map(([model, stated]) => `${model} ${JSON.stringify(stated)}`).join(', ')
 
+const endsText = (instance: Instance): string =>
+  Object.entries(modelEntries([instance]))
+    .map(([name, entry]) => `${name} ${JSON.stringify(entry)}`)
+    .join(', ')
+
 const instanceChanged = (before: Instance, after: Instance): readonly string[] => {
   const lines: string[] = []
   const compare = (what: string, old: string, now: string) => {
@@ -39,6 +45,7 @@ const instanceChanged = (before: Instance, after: Instance): readonly string[] =
   compare('baseUrl', before.baseUrl, after.baseUrl)
   compare('models', before.models.join(', '), after.models.join(', '))
   compare('limits', limitsText(before), limitsText(after))
+  compare('ends', endsText(before), endsText(after))
   compare('styles', stylesOf(before), stylesOf(after))
   compare('aggregate', before.aggregate ? 'true' : '', after.aggregate ? 'true' : '')
   const headersIn = ({ headers = {} }: Instance) => Object.keys(headers).toSorted().join(', ')
@@ -65,13 +72,14 @@ const instanceChanged = (before: Instance, after: Instance): readonly string[] =
 const targetText = ({ provider, model, weight, when, override }: RouteTarget): string =>
   `${provider}${model === undefined ? '' : `/${model}`}${weight === 1 ? '' : `×${weight}`}${when === undefined ? '' : ` (when ${conditionText(when)})`}${override === undefined ? '' : ` (${overrideText(override)})`}`
 
-const routeText = ({ strategy, targets, fallback, cache, require }: Route): string =>
+const routeText = ({ strategy, targets, fallback, cache, require, onRetired }: Route): string =>
   [
     ...(strategy === undefined ? [] : [strategy]),
     targets.map(targetText).join(', '),
     ...(fallback.length === 0 ? [] : [`then ${fallback.map(targetText).join(', ')}`]),
     ...(cache === undefined ? [] : [`cached ${JSON.stringify(cache)}`]),
     ...(require === undefined ? [] : [`requires ${requireText(require)}`]),
+    ...(onRetired === undefined ? [] : [`on retired ${onRetired}`]),
   ].join(' ')
 
 /** The differences of records by name. Digests and other values are not shown. */

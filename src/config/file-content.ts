@@ -9,6 +9,7 @@ import type { TeamEntry } from '../records/entities/team.ts'
 import type { AlertsEntry } from './alerts-schema.ts'
 import type { ClaudeEntry } from './claude-schema.ts'
 import type { ProviderEntry, RuleEntry } from './file-schema.ts'
+import type { ModelEntry } from './retirements.ts'
 import type { SsoEntry } from './sso-schema.ts'
 import type { TokenRuleEntry } from './token-schema.ts'
 
@@ -18,6 +19,8 @@ export type FileContent = {
   readonly settings: Readonly<Record<string, unknown>>
   readonly providers: ReadonlyMap<string, ProviderEntry>
   readonly routes: ReadonlyMap<string, RouteEntry>
+  /** By `provider/model`. */
+  readonly models: ReadonlyMap<string, ModelEntry>
   /** By their position in the list. */
   readonly rules: ReadonlyMap<number, RuleEntry>
   readonly teams: ReadonlyMap<string, TeamEntry>
@@ -40,6 +43,7 @@ export const emptyFile: FileContent = {
   settings: {},
   providers: new Map(),
   routes: new Map(),
+  models: new Map(),
   rules: new Map(),
   teams: new Map(),
   keys: new Map(),

@@ -16,6 +16,7 @@ import { claimSchema, fileSchema, providerSchema, ruleSchema } from './file-sche
 import { serviceProblems } from './guard-services.ts'
 import { guardRulesOf, guardSchema } from './guards-schema.ts'
 import { type Problem, partsOf, quote } from './problem.ts'
+import { modelEntrySchema } from './retirements.ts'
 import { ssoSchema } from './sso-schema.ts'
 import { fromText } from './text-values.ts'
 import { tokenRuleSchema } from './token-schema.ts'
@@ -204,6 +205,7 @@ export const readFile = (
   const {
     providers,
     routes,
+    models,
     teams,
     keys,
     budgets,
@@ -266,6 +268,7 @@ export const readFile = (
       settings: isRecord(settings) ? settings : {},
       providers: entries('providers', providers, providerSchema),
       routes: entries('routes', routes, ROUTE_ENTRY),
+      models: entries('models', models, modelEntrySchema),
       teams: entries('teams', teams, TEAM_ENTRY),
       keys: entries('keys', keys, KEY_ENTRY),
       budgets: entries('budgets', budgets, BUDGET_ENTRY),

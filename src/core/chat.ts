@@ -240,12 +240,13 @@ export type ReasoningSignature = {
  * `usage` counts. `failure` is the last event.
  */
 export type ChatEvent =
-  /** The upstream started its answer. Not content. `created`: seconds since 1970. */
+  /** The upstream started its answer. Not content. `created`: seconds since 1970. `retires`: when the model ends, in ms. */
   | {
       readonly type: 'start'
       readonly id?: string
       readonly model?: string
       readonly created?: number
+      readonly retires?: number
       readonly raw?: JsonObject
     }
   | { readonly type: 'open'; readonly block: Block }

@@ -85,6 +85,8 @@ export type Alerts = {
     readonly estimatedShare: number
     /** Days before the expiry of a client key. */
     readonly keyExpiry: readonly number[]
+    /** Days before the end of a model in use. */
+    readonly modelRetires: readonly number[]
   }
 }
 
@@ -98,6 +100,8 @@ export type ModelFacts = ModelLimits & {
   readonly stated?: ModelLimits
   /** A subset of `tools`, `vision`, `structured_output`, `reasoning`, `audio_input`, `file_input`. */
   readonly capabilities?: readonly string[]
+  /** When the provider ends the model, according to the catalogue (ms since 1970). */
+  readonly retires?: number
 }
 
 /** `from`: the time (ms since 1970) from which the prices apply; absent: always. */

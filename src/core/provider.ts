@@ -8,6 +8,7 @@ import type { EmbeddingsProtocolName } from './embeddings.ts'
 import type { ErrorTable } from './error-table.ts'
 import type { Json, JsonObject } from './json.ts'
 import type { RelayName, RelaySupport } from './relay.ts'
+import type { DeclaredRetirement } from './retirement.ts'
 import type { Secret } from './secret.ts'
 
 /** A provider as data: address, protocols, authentication and quirks. One file each in `src/providers/`. */
@@ -248,6 +249,8 @@ export type Instance = {
   readonly models: readonly string[]
   /** Limits that the configuration file states, by model. Absent: none. */
   readonly limits?: ReadonlyMap<string, ModelLimits>
+  /** Ends that the configuration file states, by model. Absent: none. */
+  readonly retirements?: ReadonlyMap<string, DeclaredRetirement>
   readonly speaks: readonly ProtocolSupport[]
   readonly variables: Variables
   /** Requests a stream for whole answers and assembles it. */

@@ -16,6 +16,8 @@ export type Route = {
   readonly cache?: CacheRules
   /** What targets of its requests must satisfy; absent: nothing. */
   readonly require?: Require
+  /** What replaces a target whose model has ended, for chat; absent: nothing. */
+  readonly onRetired?: 'successor'
 }
 
 /** `provider` is an instance ID. `model` absent: the provider's default model. */

@@ -104,7 +104,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
   const limit = () => bufferLimitBytes(current.config.settings.limit)
   const world = realWorld({ dial: withByteAccounting(signed.dial, { held: load.held, limit, turn }) })
   const started = Math.floor(world.date() / 1000)
-  const lists = new FetchedModelLists(world, (id, limits) => gateway.health.limits.list(id, limits))
+  const lists = new FetchedModelLists(world, (id, listed) => gateway.health.list(id, listed))
   const transitions = new TransitionLog(world.date)
   const [clients, minutes, counts] = [new ClientsSeen(world.date), new ProviderMinutes(world.date), new RequestCounts()]
   const emit = eventBus(

@@ -368,6 +368,11 @@ const CALL_HEADERS = {
   'x-headgate-loop': header(
     'The agent repeats itself: `loop; repeat=bash; times=6`, the level, the detector with the tool, and how often. See docs/sessions.md.',
   ),
+  sunset: header(
+    'When the provider ends the model, if the request named it itself (RFC 8594). See docs/retirement.md.',
+  ),
+  deprecation: header('Since when that is known (RFC 9745).'),
+  'x-headgate-successor': header('The model that replaces it, as the operator named it.'),
   'x-headgate-dropped': header(
     'Members of the request that were dropped, as a comma-separated list of their paths in the body; on errors, those of the last attempt. A list that is too long ends in `... +37`, the number of omitted paths.',
   ),

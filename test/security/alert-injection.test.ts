@@ -20,6 +20,7 @@ const rules = {
   ledgerLag: 0,
   estimatedShare: 0,
   keyExpiry: [7],
+  modelRetires: [],
 }
 const view: AlertView = {
   now: 0,

@@ -5,10 +5,14 @@ import { dirname, join } from 'node:path'
 import { schemaStates } from '../../backup/schemas.ts'
 import { openCatalogue } from '../../config/catalogue/catalogue.ts'
 import { problemLine } from '../../config/problem.ts'
+import type { FullConfig } from '../../core/config.ts'
+import { Retirements } from '../../gateway/health/retirements.ts'
 import { telemetryOptions } from '../../observe/otlp/telemetry-settings.ts'
 import { priceBook } from '../../policy/accounts/price-book.ts'
 import { listModels } from '../../policy/routing/models.ts'
+import { retiringModels } from '../../policy/routing/retirement.ts'
 import { freePort } from '../../runtime/free-port.ts'
+import { RETIRING } from '../../server/answers/providers.ts'
 import { TELEMETRY } from '../../server/answers/telemetry.ts'
 import { schemaVersionOf } from '../../storage/sql/sqlite/schema-version.ts'
 import { type Cli, type DefineVerb, EXIT } from '../cli.ts'
@@ -231,6 +235,61 @@ const prices: Check = ({ loaded }, { host }) => {
   ]
 }
 
+/** Days before the end of a model from which it is reported. */
+const SOON = 90
+const DAY = 24 * 3_600_000
+
+/** What the running gateway knows: also from lists and answers of providers, and of requests. Null: it does not answer. */
+const retiringThere = async (cli: Cli, local: Local): Promise<readonly Ending[] | null> => {
+  if (!runningHere(local)) return null
+  const gateway = await findGateway(cli, local)
+  const found = await gateway?.read(RETIRING, '/admin/api/v1/models/retiring').catch(() => null)
+  return found?.data ?? null
+}
+
+/** A model that ends. `retires`: ISO 8601. */
+type Ending = {
+  readonly provider: string
+  readonly model: string
+  readonly retires: string
+  readonly successor: string | null
+  readonly routes: readonly string[]
+  readonly teams?: readonly { readonly id: string; readonly name: string | null }[]
+}
+
+const retiringHere = ({ instances, ...config }: FullConfig, home: URL): readonly Ending[] => {
+  const catalogue = openCatalogue(() => {}, new URL('data/catalogue.json', home))
+  const ends = new Retirements({ date: Date.now })
+  const found = retiringModels(
+    { config: { ...config, instances }, lists: new Map(), catalogue },
+    { of: (place) => ends.of(catalogue, place) },
+    { until: Date.now() + SOON * DAY, used: () => [] },
+  )
+  return found.map(({ instance, model, retirement: { at, successor = null }, routes }) => ({
+    ...{ provider: instance.id, model, successor, routes: [...routes] },
+    retires: new Date(at).toISOString(),
+  }))
+}
+
+const retirement: Check = async (local, cli) => {
+  if (!local.loaded.ok) return []
+  const found = (await retiringThere(cli, local)) ?? retiringHere(local.loaded.config, cli.host.home)
+  if (found.length === 0) return [finding('models', 'ok', `no model in use is known to end within ${SOON} days`)]
+  return found.map(({ provider, model, retires, successor, routes, teams = [] }) => {
+    const isOver = Date.parse(retires) <= Date.now()
+    const users = [
+      ...(routes.length > 0 ? [`routes: ${routes.join(', ')}`] : []),
+      ...(teams.length > 0 ? [`teams: ${teams.map(({ id, name }) => name ?? id).join(', ')}`] : []),
+    ]
+    const detail = [
+      `${provider}/${model} ${isOver ? 'ended' : 'ends'} on ${retires.slice(0, 'yyyy-mm-dd'.length)}`,
+      ...(successor === null ? [] : [`successor: ${successor}`]),
+      ...users,
+    ]
+    return finding('models', 'warning', detail.join('; '))
+  })
+}
+
 const CHECKS: readonly Check[] = [
   node,
   configuration,
@@ -243,6 +302,7 @@ const CHECKS: readonly Check[] = [
   proxies,
   telemetry,
   prices,
+  retirement,
 ]
 
 export const define: DefineVerb = (command, cli) => {

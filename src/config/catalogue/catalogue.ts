@@ -4,6 +4,7 @@ import type { TokenPrices } from '../../core/accounts.ts'
 import type { Catalogue, CataloguePrices, ModelFacts } from '../../core/config.ts'
 import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import { modelName } from '../../core/model-name.ts'
+import { retirementTime } from '../../core/retirement.ts'
 
 /** The file's format. Prices in nano-dollars per token; null or absent if unknown. */
 export type CatalogueFile = {
@@ -32,6 +33,8 @@ export type Entry = EntryPrices & {
   readonly units?: { readonly [unit: string]: number }
   /** The first day of the prices, such as `2026-11-21`, in UTC. Absent: they always applied. */
   readonly from?: string
+  /** The day on which the provider ends the model, such as `2026-12-11`. Absent: none is known. */
+  readonly retires?: string
   readonly can?: readonly string[]
 }
 export type EntryPrices = {
@@ -124,6 +127,9 @@ const modelsIn = (
 
 const factsIn = (entry: JsonObject): ModelFacts | undefined => {
   const { context, output, can } = entry
+  const written = text(entry.retires)
+  const retires = written === undefined ? undefined : retirementTime(written)
+  if (retires === null) return undefined
   for (const size of [context, output]) if (size !== undefined && !isCount(size)) return undefined
   if (can !== undefined && !(isList(can) && can.every((word) => typeof word === 'string'))) return undefined
   const prices = pricesIn(entry)
@@ -134,6 +140,7 @@ const factsIn = (entry: JsonObject): ModelFacts | undefined => {
     ...(maxOutputTokens !== undefined && { maxOutputTokens }),
     ...(Object.keys(prices).length > 0 && { prices }),
     ...(can !== undefined && { capabilities: list(can).flatMap((word) => text(word) ?? []) }),
+    ...(retires !== undefined && { retires }),
   }
 }
 
@@ -208,7 +215,7 @@ const numbersIn = (values: Json): { readonly [name: string]: number } =>
 const DATE = /[-@](?:20[0-9]{2}-[01][0-9]-[0-3][0-9]|20[0-9]{2}[01][0-9][0-3][0-9])$/
 
 /**
- * Facts by provider and model. An unlisted snapshot has the facts of its undated name. A variant (`:free`, `:nitro`, `:groq`)
+ * Facts by provider and model. An unlisted snapshot has the facts of its undated name, but not its end. A variant (`:free`, `:nitro`, `:groq`)
  * is the same model at an unknown price. Nothing else is inferred, and providers do not share entries.
  */
 export const lookUp = (entries: Pick<Entries, 'get'>): Catalogue =>
@@ -243,8 +250,10 @@ const MAX_INEXACT = { names: 500, length: 200 }
 const factsByForm = (models: Models, model: string): ModelFacts | undefined => {
   const named = byNormalName(models)
   const name = modelName(model)
-  const found = named.get(name) ?? named.get(name.replace(DATE, ''))
+  const found = named.get(name)
   if (found) return found
+  const undated = named.get(name.replace(DATE, ''))
+  if (undated) return withoutRetirement(undated)
   const colon = name.lastIndexOf(':')
   const variantOf = colon > 0 ? named.get(name.slice(0, colon)) : undefined
   return variantOf && withoutPrices(variantOf)
@@ -263,6 +272,8 @@ const byNormalName = (models: Models): Models => {
   return named
 }
 const normalNames = new WeakMap<Models, Models>()
+
+const withoutRetirement = ({ retires: _, ...facts }: ModelFacts): ModelFacts => facts
 
 const withoutPrices = ({ contextWindow, maxOutputTokens, capabilities }: ModelFacts): ModelFacts => ({
   ...(contextWindow !== undefined && { contextWindow }),

@@ -18,6 +18,7 @@ import { asReceived, type ChatParsing, chatWithTexts, passGuards } from '../guar
 import { guardsFor, revisionsOf } from '../guards/choose-guards.ts'
 import { answerGuardsOf } from '../guards/guarded-answer.ts'
 import { type ModelCallDeps, planFor } from '../routing/planner.ts'
+import { announceRetirement } from '../routing/retirement-headers.ts'
 import { type CacheDeps, cacheGuard } from '../sharing/cached-call.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
 import { parseInTurns } from '../upstream/parse-request.ts'
@@ -114,6 +115,7 @@ const planTurn = (
     writeAndRecordError({ ...call, responseWriter }, plan.failure, null)
     return null
   }
+  announceRetirement(gateway, plan.value, recorder)
   const inbound = received.query === '' ? own : { ...own, query: received.query }
   const looping = loopBrake(gateway, {
     ...{ received, config, recorder },

@@ -83,6 +83,8 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
     const answerContext = answerContextFor(planned, routed.ok ? routed.target.candidate : null, { inputCount, stream })
     if (!routed.ok) return refuse(planned, stream, routed, answerContext)
     recorder.answeredBy(routed)
+    const { retires } = routed.answerStream.facts
+    if (retires !== null) gateway.health.retirements.answered(routed.target.candidate, retires)
     turn?.answeredBy(routed.target, routed.prepared, routed.answerStream)
     const answer = { candidate: routed.target.candidate, stream: stream && answerContext }
     const followers = followersOf(guards, answer)

@@ -38,6 +38,7 @@ import { passGuards, withTexts } from '../guards/check-request.ts'
 import { guardsFor, revisionsOf } from '../guards/choose-guards.ts'
 import { complete, discard, followed, followersOf } from '../guards/followed-answer.ts'
 import { keyOrder, type ModelCallDeps, planFor } from '../routing/planner.ts'
+import { announceRetirement } from '../routing/retirement-headers.ts'
 import { type CacheDeps, cacheGuard } from '../sharing/cached-call.ts'
 import { clientHeadersFor, withheldHeaders } from '../upstream/client-headers.ts'
 import { lossPaths, providerHeaders } from '../upstream/outbound-request.ts'
@@ -88,6 +89,7 @@ export const serveEmbeddings = (
       drafting: draftEmbeddings,
     })
     if (!plan.ok) return writeAndRecordError(call, plan.failure, null)
+    announceRetirement(gateway, plan.value, recorder)
     recorder.account.describe(
       jsonDemand({
         body: received.body,

@@ -107,12 +107,20 @@ const explainText = (
   const detailsOf = (candidate: Candidate): JsonObject => ({
     ...(audience === 'operator' && candidate.when && { when: conditionText(candidate.when) }),
     ...(audience === 'operator' && candidate.override && { override: overrideText(candidate.override) }),
+    ...endOf(gateway, candidate),
     ...compatibility(gateway, inbound, candidate),
     cost_estimate: costOf(gateway, received, demand, candidate),
     keys: states(candidate),
   })
   const shown = explained(inbound.request.model, plan.value, detailsOf)
   return good({ ...shown, style: protocol.style })
+}
+
+/** When the model ends, and what replaces it. */
+const endOf = ({ catalogue, health }: ModelCallDeps, candidate: Candidate): JsonObject => {
+  const end = health.retirements.of(catalogue, candidate)
+  if (!end) return {}
+  return { retires: new Date(end.at).toISOString(), ...(end.successor !== undefined && { successor: end.successor }) }
 }
 
 /** What an attempt is estimated to cost, in US dollars; null: the price is unknown. */
@@ -166,6 +174,7 @@ const explainEmbeddings = (
   const detailsOf = (candidate: Candidate): JsonObject => {
     const prepared = prepareEmbeddings(parsed, candidate)
     return {
+      ...endOf(gateway, candidate),
       fit: prepared?.unfit.length === 0,
       style: EMBEDDINGS,
       unfit_for: prepared?.unfit ?? [],

@@ -16,13 +16,17 @@ const fetched = async (baseUrl: string, lists: { readonly [path: string]: Json }
     call.end()
   })
   const limits: (readonly [string, ModelLimits])[] = []
-  const models = new FetchedModelLists(world, (_id, found) => limits.push(...found))
+  const ends: (readonly [string, number])[] = []
+  const models = new FetchedModelLists(world, (_id, found) => {
+    limits.push(...found.limits)
+    ends.push(...found.ends)
+  })
   const { id, ...server } = instance('lm', ['k1'], { models: lmstudio.models, basePath: lmstudio.basePath })
   models.follow([{ ...server, id, baseUrl }])
   await world.settle()
   models.stop()
   assert.equal(world.timers(), 0)
-  return { names: models.all.get(id), limits, paths: world.calls.map(({ url }) => new URL(url).pathname) }
+  return { names: models.all.get(id), limits, ends, paths: world.calls.map(({ url }) => new URL(url).pathname) }
 }
 
 const NATIVE = {
@@ -41,6 +45,7 @@ test("model list: a server's own list states the window of a loaded model", asyn
   assert.deepEqual(await fetched('http://127.0.0.1:1234/v1', both, NOT_FOUND), {
     names: ['google/gemma-4-12b-qat', 'qwen3'],
     limits: [GEMMA],
+    ends: [],
     paths: ['/api/v0/models'],
   })
   const below = { '/lm/api/v0/models': NATIVE }
@@ -57,3 +62,23 @@ for (const [server, missing] of [
     assert.deepEqual(names, ['google/gemma-4-12b-qat'])
     assert.deepEqual(paths, ['/api/v0/models', '/v1/models'])
   })
+
+test('model list: the ends of models, as OpenAI and OpenRouter state them', async () => {
+  // Members of developers.openai.com/api/reference/resources/models/methods/list.md, and of OpenRouter's `Model`.
+  const model = { object: 'model', created: 1_686_935_002, owned_by: 'openai' }
+  const list = {
+    object: 'list',
+    data: [
+      { id: 'gpt-5', ...model, shutdown_date: '2026-12-11' },
+      { id: 'gpt-6.1-sol', ...model, shutdown_date: null },
+      { id: 'older', ...model },
+      { id: 'odd', ...model, shutdown_date: 'soon' },
+      { id: 'molmo-2-8b:free', expiration_date: '2026-12-31' },
+    ],
+  }
+  const { ends } = await fetched('http://127.0.0.1:1234/v1', { '/v1/models': list }, NOT_FOUND)
+  assert.deepEqual(ends, [
+    ['gpt-5', Date.parse('2026-12-11T00:00:00Z')],
+    ['molmo-2-8b:free', Date.parse('2026-12-31T00:00:00Z')],
+  ])
+})

@@ -6,7 +6,7 @@ import { isObject, type Json, list, parseJson, text } from '../../core/json.ts'
 import type { Instance, ModelLimits, Provider } from '../../core/provider.ts'
 import type { Cancel, World } from '../../core/world.ts'
 import { utf8 } from '../../protocols/framing/utf8.ts'
-import { limitsIn } from '../../protocols/shared/listed-limits.ts'
+import { endsIn, limitsIn } from '../../protocols/shared/listed-limits.ts'
 import { identityOf, providerHeaders } from '../upstream/outbound-request.ts'
 
 /** ms until the next fetch, after a success and after a failure. */
@@ -15,23 +15,26 @@ const RETRY = 60_000
 /** Timeout of a fetch (ms), largest body (bytes), most names of one list. */
 const LIMIT = { time: 10_000, size: 8 * 1024 * 1024, names: 5_000 }
 
-type ListedModels = { readonly names: readonly string[]; readonly limits: ReadonlyMap<string, ModelLimits> }
+/** `ends`: when models end, in ms since 1970. */
+type ListedModels = {
+  readonly names: readonly string[]
+  readonly limits: ReadonlyMap<string, ModelLimits>
+  readonly ends: ReadonlyMap<string, number>
+}
+type OnListed = (instanceId: string, listed: Omit<ListedModels, 'names'>) => void
 
 /** The model lists of the configured providers. */
 export class FetchedModelLists {
   readonly #world: World
-  readonly #onLimits: (instanceId: string, limits: ReadonlyMap<string, ModelLimits>) => void
+  readonly #onListed: OnListed
   /** A new Map after each change, so that cached decisions can be compared by identity. */
   #lists: ReadonlyMap<string, readonly string[]> = new Map()
   #timers: Cancel[] = []
 
-  /** `onLimits` receives the limits of the models in each list that was fetched. */
-  constructor(
-    world: World,
-    onLimits: (instanceId: string, limits: ReadonlyMap<string, ModelLimits>) => void = () => {},
-  ) {
+  /** `onListed` receives what each list that was fetched states of its models. */
+  constructor(world: World, onListed: OnListed = () => {}) {
     this.#world = world
-    this.#onLimits = onLimits
+    this.#onListed = onListed
   }
 
   /** The lists by instance id. */
@@ -67,7 +70,7 @@ export class FetchedModelLists {
       finished = true
       if (listed) {
         this.#lists = new Map(this.#lists).set(instance.id, listed.names)
-        this.#onLimits(instance.id, listed.limits)
+        this.#onListed(instance.id, listed)
       }
       call.abort()
       cancel()
@@ -131,7 +134,8 @@ const modelsIn = (source: string, decode: (body: Json) => readonly string[]): Li
     // JSON.parse returns only JSON values.
     const body = parseJson(source) as Json
     const names = decode(body).filter((name) => name !== '')
-    return names.length > 0 ? { names: [...new Set(names)].slice(0, LIMIT.names), limits: limitsIn(body) } : null
+    if (names.length === 0) return null
+    return { names: [...new Set(names)].slice(0, LIMIT.names), limits: limitsIn(body), ends: endsIn(body) }
   } catch {
     // Malformed: retried like a failed fetch.
     return null

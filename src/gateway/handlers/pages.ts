@@ -6,6 +6,7 @@ import { type JsonObject, parseObject } from '../../core/json.ts'
 import type { Instance } from '../../core/provider.ts'
 import { restrictionsOf } from '../../policy/accounts/key-access.ts'
 import { defaultModel, type ListedModel, listModels } from '../../policy/routing/models.ts'
+import { type RetiringModel, retiringModels } from '../../policy/routing/retirement.ts'
 import { type ModelCallDeps, requireOf } from '../routing/planner.ts'
 import type { Asking } from './explain.ts'
 import { providersStatus, standing } from './status.ts'
@@ -27,6 +28,29 @@ const modelsOf =
 /** The model of a provider for targets without one; undefined: unknown. */
 export const defaultModelOf = (gateway: ModelCallDeps, instance: Instance): string | undefined =>
   defaultModel({ config: gateway.config(), lists: gateway.lists(), catalogue: gateway.catalogue }, instance)
+
+/** The models of the configuration, and those in `used`, that end within `ms` or have ended, the earliest first. */
+export const retiringIn = (
+  gateway: ModelCallDeps,
+  ms: number,
+  used: (instance: string) => Iterable<string>,
+): readonly RetiringModel[] => {
+  const { catalogue, health, world } = gateway
+  return retiringModels(
+    { config: gateway.config(), lists: gateway.lists(), catalogue },
+    { of: (place) => health.retirements.of(catalogue, place) },
+    { until: world.date() + ms, used },
+  )
+}
+
+/** The models of an instance that requests have used since the start. */
+export const recentModels = (gateway: ModelCallDeps): ((instance: string) => readonly string[]) => {
+  const byId = new Map(gateway.config().instances.map((one) => [one.id, one]))
+  return (id) => {
+    const instance = byId.get(id)
+    return instance ? gateway.health.load.models(instance) : []
+  }
+}
 
 /** The body of `/providers/status`. A client does not see the reasons that an operator has written. */
 export const statusPage = (gateway: ModelCallDeps, audience: Asking['audience'] = 'operator'): JsonObject => {

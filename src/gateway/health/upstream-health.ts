@@ -5,7 +5,7 @@
 
 import { BoundedMap } from '../../core/bounded-map.ts'
 import { type Failure, rowOf } from '../../core/failure.ts'
-import type { Instance } from '../../core/provider.ts'
+import type { Instance, ModelLimits } from '../../core/provider.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Candidate, Target } from '../../core/target.ts'
 import type { GatewayEvent } from '../../core/trace.ts'
@@ -18,6 +18,7 @@ import { Issuers } from './issuers.ts'
 import { KnownLimits } from './known-limits.ts'
 import { UpstreamLoad } from './load.ts'
 import { ProviderRefusals } from './provider-refusals.ts'
+import { Retirements } from './retirements.ts'
 import { RetryBudgets } from './retry-budgets.ts'
 
 export { type AdmissionMode, PAST_OPEN } from './circuits.ts'
@@ -63,6 +64,8 @@ export class UpstreamHealth {
   readonly issuers = new Issuers()
   /** Context windows and output limits of models. */
   readonly limits: KnownLimits
+  /** When models end. */
+  readonly retirements: Retirements
   readonly #errors = new BoundedMap<{ readonly at: number; readonly failure: Failure }>()
   #turn = 0
 
@@ -76,6 +79,16 @@ export class UpstreamHealth {
     this.budgets = new RetryBudgets(world)
     this.refusals = new ProviderRefusals(world)
     this.limits = new KnownLimits(world)
+    this.retirements = new Retirements(world)
+  }
+
+  /** Replaces what the instance's own model list states. `ends`: ms since 1970. */
+  list(
+    instanceId: string,
+    { limits, ends }: { readonly limits: ReadonlyMap<string, ModelLimits>; readonly ends: ReadonlyMap<string, number> },
+  ): void {
+    this.limits.list(instanceId, limits)
+    this.retirements.list(instanceId, ends)
   }
 
   /** What another gateway has found `age` ms ago. `instances`: those that are configured here. */

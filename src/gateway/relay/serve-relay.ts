@@ -16,6 +16,7 @@ import { guardsFor, revisionsOf } from '../guards/choose-guards.ts'
 import { complete, discard, followed, followersOf } from '../guards/followed-answer.ts'
 import { answerGuardsOf } from '../guards/guarded-answer.ts'
 import { keyOrder, type ModelCallDeps, planFor } from '../routing/planner.ts'
+import { announceRetirement } from '../routing/retirement-headers.ts'
 import { routeContextOf } from '../routing/route-context.ts'
 import { type Routed, route } from '../routing/router.ts'
 import { type CacheDeps, cacheGuard } from '../sharing/cached-call.ts'
@@ -69,6 +70,7 @@ const serve = async (
     drafting: relayDrafts[name],
   })
   if (!plan.ok) return writeAndRecordError(call, plan.failure, null)
+  announceRetirement(gateway, plan.value, recorder)
   recorder.account.describe(relayDemand({ members, model, plan: plan.value, units, ...tokens }))
   const planned = { name, received, call, plan: plan.value, parsed: parsed.value }
   const guards = guardsOf(gateway, planned)

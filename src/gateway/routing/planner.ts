@@ -24,6 +24,7 @@ import {
 } from '../../policy/routing/plan.ts'
 import { statedPreferences } from '../../policy/routing/preferences.ts'
 import { preferredDraft } from '../../policy/routing/preferred-plan.ts'
+import type { ModelPlace } from '../../policy/routing/retirement.ts'
 import { type RequestFacts, type RequestShape, unmet } from '../../policy/routing/when.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
 import type { RouterDeps } from './route-context.ts'
@@ -155,8 +156,10 @@ const cachedPlan = (gateway: Planner, config: Config, model: string, drafting: D
   const isRoute = config.routes.has(model)
   const names = isRoute ? routes : others
   const known = names.get(model)
-  if (known) return good(known)
-  const drafted = drafting({ model, config, lists, catalogue })
+  if (known && !(known.draft.until !== undefined && known.draft.until <= gateway.world.date())) return good(known)
+  const { world, health } = gateway
+  const ends = { now: world.date(), of: (place: ModelPlace) => health.retirements.of(catalogue, place) }
+  const drafted = drafting({ model, config, lists, catalogue, ends })
   if (!drafted.ok) return drafted
   const draft = drafted.value
   const made = { draft, plan: hasFixedOrder(draft) ? orderedPlan(draft, momentOf(gateway)) : null }

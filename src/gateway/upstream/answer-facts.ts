@@ -17,6 +17,8 @@ export class AnswerFacts extends OutputSampler {
   id: string | null = null
   /** The model that answers, as the upstream names it. */
   model: string | null = null
+  /** When the model ends, in ms since 1970; null: not stated. */
+  retires: number | null = null
   /** The last token count. */
   usage: Usage | null = null
   finish: FinishEvent | null = null
@@ -33,9 +35,10 @@ export class AnswerFacts extends OutputSampler {
     return this.finish && (this.finish.finish.raw ?? this.finish.finish.kind)
   }
 
-  start({ id, model }: ChatEvent & { readonly type: 'start' }): void {
+  start({ id, model, retires }: ChatEvent & { readonly type: 'start' }): void {
     this.id = id ?? this.id
     this.model = model ?? this.model
+    this.retires = retires ?? this.retires
   }
 
   /** If the answer has no content: it ended normally without output, or for a reason that is not known. */

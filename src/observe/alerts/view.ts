@@ -4,7 +4,7 @@ import type { FullConfig } from '../../core/config.ts'
 import { keyId } from '../../core/target.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import { outagesOf } from '../../gateway/handlers/outages.ts'
-import { defaultModelOf, type HealthProblem } from '../../gateway/handlers/pages.ts'
+import { defaultModelOf, type HealthProblem, recentModels, retiringIn } from '../../gateway/handlers/pages.ts'
 import type { AlertView, BudgetView } from '../../policy/alerts/conditions.ts'
 import type { ProcessCounts } from './request-counts.ts'
 
@@ -41,6 +41,10 @@ export const processView = (gateway: Gateway, { config, problems, ledgerLag, cou
   const outages = outagesOf(health, config, (instance) => defaultModelOf(gateway, instance))
   return {
     ...counts,
+    retiring: retiringIn(gateway, YEAR, recentModels(gateway)).map(({ instance, model, retirement }) => {
+      const { at, successor = null } = retirement
+      return { provider: instance.id, model, at, successor }
+    }),
     openCircuits: outages.providers,
     closedRoutes: outages.routes,
     deadKeys: config.instances.flatMap((instance) =>
@@ -56,6 +60,9 @@ export const processView = (gateway: Gateway, { config, problems, ledgerLag, cou
     ledgerLag,
   }
 }
+
+/** ms; alerts are sent at most so long before the end of a model. */
+const YEAR = 365 * 24 * 3_600_000
 
 /** Budgets of one gateway that others are sent. */
 const MAX_REACHED = 500
@@ -103,6 +110,10 @@ export const joinViews = (all: readonly ProcessView[]): ProcessView => {
     loops: firstOfEach(
       all.flatMap(({ loops = [] }) => loops),
       ({ session }) => session,
+    ),
+    retiring: firstOfEach(
+      all.flatMap(({ retiring = [] }) => retiring),
+      ({ provider, model }) => `${provider} ${model}`,
     ),
     breaches: firstOfEach(
       all.flatMap(({ breaches = [] }) => breaches),

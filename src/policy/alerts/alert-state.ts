@@ -64,8 +64,7 @@ export const nextAlerts = (
     const { condition, firedAt, absentSince, resolved } = entry
     const isPeriodOver = condition.until !== null && now >= condition.until
     const isOver = isPeriodOver || now - (absentSince ?? now) >= resolveAfter
-    // An expired key is no good news.
-    const isReported = firedAt !== null && !resolved && isOver && !(isPeriodOver && condition.rule === 'keyExpiry')
+    const isReported = firedAt !== null && !resolved && isOver && !(isPeriodOver && ENDINGS.has(condition.rule))
     if (isReported) due.push({ condition, isResolved: true })
     const isKept = firedAt !== null && (condition.until === null ? !isOver : now < condition.until + CLOCK_STEP)
     changed ||= isReported || (firedAt !== null && (!isKept || absentSince === null))
@@ -74,6 +73,9 @@ export const nextAlerts = (
   }
   return { entries, due: due.toSorted((a, b) => rankOf(a) - rankOf(b)), changed, ignored }
 }
+
+/** Rules of what ends: that a key or a model has ended is no good news. */
+const ENDINGS: ReadonlySet<AlertCondition['rule']> = new Set(['keyExpiry', 'modelRetires'])
 
 /** Sorts conditions: critical ones first, those that clients can cause last. */
 const urgency = ({ severity, byClients }: AlertCondition): number => (byClients ? 2 : severity === 'critical' ? 0 : 1)

@@ -19,6 +19,7 @@ const rules: Alerts['rules'] = {
   ledgerLag: 60_000,
   estimatedShare: 20,
   keyExpiry: [7, 1],
+  modelRetires: [30, 7, 1],
 }
 const NO_RULES: Alerts['rules'] = {
   budget: [],
@@ -35,6 +36,7 @@ const NO_RULES: Alerts['rules'] = {
   ledgerLag: 0,
   estimatedShare: 0,
   keyExpiry: [],
+  modelRetires: [],
 }
 const quiet: AlertView = {
   now: 1_000_000,
@@ -199,3 +201,29 @@ for (const [what, owner] of [
       ) ?? assert.fail(condition?.message)
     assert.doesNotMatch(name ?? '', /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/u)
   })
+
+test('alerts: the end of a model is announced once for each number of days, and not after it', () => {
+  const DAY = 24 * 3_600_000
+  const now = Date.parse('2026-11-28T00:00:00Z')
+  const at = Date.parse('2026-12-11T00:00:00Z')
+  const found = (time: number, successor: string | null = null) =>
+    alertConditions(rules, { ...quiet, now: time, retiring: [{ provider: 'openai', model: 'gpt-5', at, successor }] })
+  assert.deepEqual(
+    [at - 31 * DAY, now, at - 7 * DAY, at - DAY, at - 1, at].map((time) => found(time).map((one) => one.threshold)),
+    [[], ['30d'], ['30d', '7d'], ['30d', '7d', '1d'], ['30d', '7d', '1d'], []],
+  )
+  const [alert] = found(now, 'gpt-6.1-sol')
+  assert.deepEqual(
+    [alert?.type, alert?.object.id, alert?.occasion, alert?.message],
+    [
+      'model.retires',
+      'openai/gpt-5',
+      String(at),
+      'The provider ends the model "openai/gpt-5" at 2026-12-11T00:00:00.000Z. Its successor is "gpt-6.1-sol".',
+    ],
+  )
+  assert.deepEqual(
+    alertConditions(NO_RULES, { ...quiet, now, retiring: [{ provider: 'o', model: 'm', at, successor: null }] }),
+    [],
+  )
+})

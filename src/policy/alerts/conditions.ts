@@ -70,6 +70,13 @@ export type AlertView = {
   readonly loops?: readonly SessionLoop[]
   /** Requests of the last ten minutes that the service of a guard has not checked. Absent: none. */
   readonly guardErrors?: readonly { readonly guard: string; readonly count: number }[]
+  /** Models in use that end within a year. Absent: none. `successor` null: none is known. */
+  readonly retiring?: readonly {
+    readonly provider: string
+    readonly model: string
+    readonly at: number
+    readonly successor: string | null
+  }[]
   readonly keys: readonly Pick<ClientKey, 'id' | 'name' | 'status' | 'expiresAt'>[]
 }
 
@@ -102,6 +109,7 @@ const found = (rules: Alerts['rules'], view: AlertView): AlertCondition[] => [
   ...(rules.ledgerLag === 0 || view.ledgerLag < rules.ledgerLag ? [] : [lagCondition(rules, view)]),
   ...estimatedConditions(rules, view),
   ...view.keys.flatMap((key) => expiryConditions(rules, key, view.now)),
+  ...(view.retiring ?? []).flatMap((model) => retirementConditions(rules, model, view.now)),
 ]
 
 /** One for each threshold, however many owners have reached it: clients name the owners of some budgets. */
@@ -334,6 +342,31 @@ const expiryConditions = (
       value: expiresAt,
       limit: null,
       message: `The client key ${quotedName(name)} expires at ${new Date(expiresAt).toISOString()}.`,
+    }))
+}
+
+const retirementConditions = (
+  { modelRetires }: Alerts['rules'],
+  { provider, model, at, successor }: NonNullable<AlertView['retiring']>[number],
+  now: number,
+): AlertCondition[] => {
+  if (at <= now) return []
+  const name = `${provider}/${model}`
+  const replaced = successor === null ? '' : ` Its successor is ${quotedName(successor)}.`
+  return modelRetires
+    .filter((days) => at - now <= days * DAY)
+    .map((days) => ({
+      rule: 'modelRetires',
+      type: 'model.retires',
+      severity: 'warning',
+      object: { kind: 'model', id: name, name },
+      threshold: `${days}d`,
+      occasion: String(at),
+      until: at,
+      after: 0,
+      value: at,
+      limit: null,
+      message: `The provider ends the model ${quotedName(name)} at ${new Date(at).toISOString()}.${replaced}`,
     }))
 }
 

@@ -427,3 +427,18 @@ test('prove: a route whose name is a glob is walked by a name that it matches', 
     JSON.stringify(counterexamples),
   )
 })
+
+test('prove: a successor is a target, whatever the time', () => {
+  const eu: Instance = {
+    ...at('eu', ['old'], { ...EU_FACTS, models: { new: { region: 'us', retention: 0 } } }),
+    retirements: new Map([['old', { at: Number.MAX_SAFE_INTEGER, successor: 'new' }]]),
+  }
+  const routed = (more: Partial<Route>) =>
+    proofOf(
+      { ...BY_ACCESS, instances: [eu], routes: [{ ...route('fast', 'eu/old'), ...more }] },
+      CLAIM.replace('team=health', 'route=fast'),
+    )
+  assert.equal(routed({}).holds, true)
+  const [way] = routed({ onRetired: 'successor' }).counterexamples
+  assert.deepEqual([way?.model, way?.because], ['new', 'the route "fast", in place of old'])
+})

@@ -23,11 +23,14 @@ import {
   usableInstances,
 } from './models.ts'
 import { type CandidateView, orderCandidates } from './order.ts'
+import { type KnownEnds, servingModels } from './retirement.ts'
 
 /** The input of a plan: the model's name and the sources of model names. */
 export type PlanInput = ModelSources & {
   /** The model name as the client sent it. */
   readonly model: string
+  /** Ends of models, for routes with `onRetired`; absent: any time, so the plan has what may serve at some time. */
+  readonly ends?: KnownEnds
 }
 
 /** The input that can differ for each request: current latencies, prices and randomness. */
@@ -58,6 +61,8 @@ export type PlanDraft = {
   readonly unmet?: Plan['unmet']
   /** As in `Plan`. */
   readonly furtherRoutes?: Plan['furtherRoutes']
+  /** When a model of it ends that another one replaces (ms since 1970): then it is no longer valid. Absent: there is none. */
+  readonly until?: number
 }
 
 /** Candidates of equal rank, to be ordered by a strategy. */
@@ -80,7 +85,9 @@ export const draftPlan = (input: PlanInput): Outcome<PlanDraft> => {
   const { groups, skipped } = withFallback(input, instances, resolved)
   if (groups.every(({ candidates }) => candidates.length === 0)) return bad(emptyRoute(model))
   const draft = planDraft(config, resolved.by, groups, [...resolved.skipped, ...skipped])
-  return good(resolved.route === undefined ? draft : { ...draft, route: resolved.route })
+  const { route, until = Number.POSITIVE_INFINITY } = resolved
+  if (route === undefined) return good(draft)
+  return good({ ...draft, route, ...(Number.isFinite(until) && { until }) })
 }
 
 /** Builds a draft from its groups. */
@@ -144,6 +151,8 @@ type ResolvedName = {
   readonly groups: readonly CandidateGroup[]
   readonly sameAs: readonly string[]
   readonly skipped: readonly Skipped[]
+  /** As in `PlanDraft`; Infinity: not by time. */
+  readonly until?: number
 }
 
 /** Resolves the model name. Undefined: the name is unknown and the settings reject unknown names. */
@@ -188,31 +197,34 @@ const resolveName = (input: PlanInput, instances: readonly Instance[]): Resolved
 
 const byRoute = (input: PlanInput, instances: readonly Instance[], route: Route): ResolvedName => {
   const skipped: Skipped[] = []
+  let until = Number.POSITIVE_INFINITY
   const resolve = (target: RouteTarget, because: string): readonly Candidate[] => {
     const found = instancesNamed(instances, target.provider)
     if (found.length === 0)
       skipped.push({ provider: target.provider, model: target.model ?? '', why: 'this provider is not configured' })
-    return found.map((instance) =>
-      routeCandidate({ instance, model: target.model ?? usualModel(input, instance), because }, target),
-    )
+    return found.flatMap((instance) => {
+      const model = target.model ?? usualModel(input, instance)
+      if (route.onRetired === undefined) return routeCandidate({ instance, model, because }, target)
+      const serving = servingModels({ instance, model }, input.ends ?? null)
+      until = Math.min(until, serving.until)
+      return serving.models.map((name) => {
+        const reason = name === model ? because : `${because}, in place of ${model}`
+        return routeCandidate({ instance, model: name, because: reason }, target)
+      })
+    })
   }
+  const targets = route.targets.flatMap((target) => resolve(target, `the route "${route.name}"`))
+  const fallback = route.fallback.flatMap((target) => resolve(target, `the fallback of the route "${route.name}"`))
   return {
     by: 'route',
     route: route.name,
     groups: [
-      {
-        candidates: route.targets.flatMap((target) => resolve(target, `the route "${route.name}"`)),
-        strategy: route.strategy ?? input.config.settings.strategy,
-        own: true,
-      },
-      {
-        candidates: route.fallback.flatMap((target) => resolve(target, `the fallback of the route "${route.name}"`)),
-        strategy: 'priority',
-        own: true,
-      },
+      { candidates: targets, strategy: route.strategy ?? input.config.settings.strategy, own: true },
+      { candidates: fallback, strategy: 'priority', own: true },
     ],
     sameAs: [],
     skipped,
+    until,
   }
 }
 

@@ -1,6 +1,7 @@
 import type { ChatEvent, Output, Usage } from '../../core/chat.ts'
 import type { Failure } from '../../core/failure.ts'
 import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
+import { retirementTime } from '../../core/retirement.ts'
 import { malformed, truncated } from '../errors/answer-failures.ts'
 import { append } from '../shared/append.ts'
 import { derivedCallId } from '../shared/call-ids.ts'
@@ -127,7 +128,16 @@ export class GeminiAnswerReader {
     this.#answerId = id
     const model = text(response.modelVersion)
     const created = unixSeconds(response.createTime)
-    return [{ type: 'start', ...(id && { id }), ...(model && { model }), ...(created && { created }) }]
+    const retires = retirementIn(response.modelStatus)
+    return [
+      {
+        type: 'start',
+        ...(id && { id }),
+        ...(model && { model }),
+        ...(created && { created }),
+        ...(retires && { retires }),
+      },
+    ]
   }
 
   #readCandidate(candidate: JsonObject): ChatEvent[] {
@@ -231,6 +241,15 @@ export class GeminiAnswerReader {
     this.#recitations = {}
     return citations.map((citation) => ({ type: 'citation', citation }))
   }
+}
+
+/**
+ * When the model ends, in ms since 1970: `{"modelStage": "DEPRECATED", "retirementTime": "2026-12-11T00:00:00Z"}` (`ModelStatus` of
+ * `GenerateContentResponse` in @google/genai 3.1.0, Gemini API only).
+ */
+const retirementIn = (status: Json | undefined): number | null => {
+  const written = text(object(status)?.retirementTime)
+  return written === undefined ? null : retirementTime(written)
 }
 
 /** What the user sees of a part that is neither text nor a call. */

@@ -142,6 +142,18 @@ test('gemini answer: usage counts thoughts as output and tool results as input',
   })
 })
 
+test('gemini answer: the end of the model, if it is stated', () => {
+  // `ModelStatus` of @google/genai 3.1.0.
+  const startOf = (modelStatus: Json) =>
+    gemini.decodeAnswer(answer([{ text: 'x' }], {}, { modelStatus })).find(({ type }) => type === 'start')
+  const retirementTime = '2026-12-11T00:00:00Z'
+  const at = Date.parse(retirementTime)
+  const start = { type: 'start', id: 'r1', model: 'gemini-x' }
+  assert.deepEqual(startOf({ modelStage: 'LEGACY', retirementTime }), { ...start, retires: at })
+  for (const status of [{ modelStage: 'STABLE' }, { retirementTime: 'soon' }, { retirementTime: 5 }, null, 'x'])
+    assert.deepEqual(startOf(status), start)
+})
+
 test('gemini answer: log probabilities of tokens', () => {
   const logprobsResult = {
     chosenCandidates: [{ token: 'ü', logProbability: -0.5 }],

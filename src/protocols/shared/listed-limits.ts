@@ -1,6 +1,7 @@
-/** Limits of models in a provider's model list, under the names that vendors use. */
+/** Limits and ends of models in a provider's model list, under the names that vendors use. */
 import { isList, isObject, type Json, type JsonObject, list, number, object, text } from '../../core/json.ts'
 import type { ModelLimits } from '../../core/provider.ts'
+import { retirementTime } from '../../core/retirement.ts'
 
 /**
  * Paths of the context window, the most exact first: what is loaded, then what the server allows, then what the model can.
@@ -44,19 +45,39 @@ const MOST = 5_000
 export const limitsIn = (body: Json): ReadonlyMap<string, ModelLimits> => {
   const found = new Map<string, ModelLimits>()
   for (const entry of entriesOf(body).slice(0, MOST)) {
-    const name = text(entry.id) ?? text(entry.name)
+    const name = nameOf(entry)
     // LM Studio loads a model with a smaller window than it could have.
     const contextWindow = entry.state === 'not-loaded' ? undefined : firstCount(entry, WINDOW)
     const maxOutputTokens = firstCount(entry, OUTPUT)
     if (name === undefined || (contextWindow ?? maxOutputTokens) === undefined) continue
-    // Gemini's names begin with the collection.
-    found.set(name.replace(/^models\//, ''), {
+    found.set(name, {
       ...(contextWindow !== undefined && { contextWindow }),
       ...(maxOutputTokens !== undefined && { maxOutputTokens }),
     })
   }
   return found
 }
+
+/**
+ * Members with the day or time of a model's end. OpenAI: `shutdown_date` (API reference, "List models") · OpenRouter:
+ * `expiration_date` (reference of its `Model`: the date after which it may be removed).
+ */
+const ENDS: readonly string[] = ['shutdown_date', 'expiration_date']
+
+/** The ends of models in the same lists, in ms since 1970; models without one are left out. */
+export const endsIn = (body: Json): ReadonlyMap<string, number> => {
+  const found = new Map<string, number>()
+  for (const entry of entriesOf(body).slice(0, MOST)) {
+    const name = nameOf(entry)
+    const written = ENDS.map((member) => text(entry[member])).find((value) => value !== undefined)
+    const at = written === undefined ? null : retirementTime(written)
+    if (name !== undefined && at !== null) found.set(name, at)
+  }
+  return found
+}
+
+/** Gemini's names begin with the collection. */
+const nameOf = (entry: JsonObject): string | undefined => (text(entry.id) ?? text(entry.name))?.replace(/^models\//, '')
 
 const entriesOf = (body: Json): readonly JsonObject[] => {
   if (isList(body)) return body.filter(isObject)

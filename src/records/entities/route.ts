@@ -31,6 +31,10 @@ const ROUTE_MEMBERS = {
     .describe('order of its targets; default: the setting `strategy`'),
   cache: CACHE.optional().describe(CACHE_USE),
   require: REQUIRE.optional().describe(REQUIRE_USE),
+  onRetired: z
+    .literal('successor')
+    .optional()
+    .describe('a target whose model has ended (`models`) is replaced by its successor, for chat; default: it is tried'),
 }
 
 /** A route of the file. */
@@ -42,13 +46,17 @@ export const ROUTE_ENTRY = z.strictObject({
 export type RouteEntry = z.output<typeof ROUTE_ENTRY>
 
 /** The route of an entry. Its providers are written as in the file, so they may be aliases, or not be configured. */
-export const routeFrom = (name: string, { strategy, targets, fallback, cache, require }: RouteEntry): Route => ({
+export const routeFrom = (
+  name: string,
+  { strategy, targets, fallback, cache, require, onRetired }: RouteEntry,
+): Route => ({
   name,
   targets: targets.map(targetFrom),
   fallback: fallback.map(targetFrom),
   ...(strategy !== undefined && { strategy }),
   ...(cache !== undefined && { cache }),
   ...(require !== undefined && { require }),
+  ...(onRetired !== undefined && { onRetired }),
 })
 
 const targetFrom = (entry: TargetEntry): RouteTarget => {

@@ -26,6 +26,7 @@ import { peopleRows } from './rows/people.ts'
 import { policyRows } from './rows/policy.ts'
 import { providerRows } from './rows/providers.ts'
 import { requestRows } from './rows/requests.ts'
+import { retiringRows } from './rows/retiring.ts'
 import { sessionRows } from './rows/session.ts'
 import { sessionRows as agentSessionRows } from './rows/sessions.ts'
 import { signInRows } from './rows/sign-ins.ts'
@@ -55,6 +56,7 @@ const rows: readonly AdminRow[] = [
   ...agentSessionRows,
   ...identityRows,
   ...providerRows,
+  ...retiringRows,
   ...explainRows,
   ...policyRows,
   ...guardRows,

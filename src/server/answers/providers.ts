@@ -1,7 +1,8 @@
 /** Providers with their health, models, and decisions about both. */
 import { z } from 'zod'
+import { RETIREMENT_SOURCES } from '../../core/retirement.ts'
 import { time } from '../../records/entities/shown.ts'
-import { processes } from './fields.ts'
+import { count, listOf, processes } from './fields.ts'
 
 const circuit = z.looseObject({ state: z.enum(['closed', 'open', 'half_open']), retry_at: time.nullable() })
 const status = z.enum(['available', 'degraded', 'unavailable'])
@@ -88,6 +89,25 @@ export const MODEL = z
       .describe('Absent: no price is known'),
   })
   .meta({ id: 'Model' })
+
+/** A model that its provider ends. */
+const RETIRING_MODEL = z
+  .strictObject({
+    provider: z.string(),
+    model: z.string(),
+    retires: time,
+    days: z.int().describe('Whole days until then; negative: it has ended'),
+    source: z.enum(RETIREMENT_SOURCES).describe('`list`: of the provider; `answer`: of the model itself'),
+    successor: z.string().nullable().describe('The model of the same provider that replaces it, as the file states'),
+    routes: z.array(z.string()).describe('The routes with a target of it'),
+    requests: count.describe('In the last 30 days'),
+    teams: z
+      .array(z.strictObject({ id: z.string(), name: z.string().nullable(), requests: count }))
+      .describe('The teams of these requests, the most requests first; `name` null: the team was deleted'),
+  })
+  .meta({ id: 'RetiringModel' })
+
+export const RETIRING = listOf(RETIRING_MODEL)
 
 /** A decision about a key of a provider. */
 export const CREDENTIAL_DECISION = z

@@ -9,7 +9,7 @@ import type { TeamEntry } from '../records/entities/team.ts'
 import type { AlertsEntry } from './alerts-schema.ts'
 import type { ClaudeEntry } from './claude-schema.ts'
 import type { ProviderEntry, RuleEntry } from './file-schema.ts'
-import type { ModelEntry } from './retirements.ts'
+import type { RetirementEntry } from './retirements.ts'
 import type { SsoEntry } from './sso-schema.ts'
 import type { TokenRuleEntry } from './token-schema.ts'
 
@@ -20,7 +20,7 @@ export type FileContent = {
   readonly providers: ReadonlyMap<string, ProviderEntry>
   readonly routes: ReadonlyMap<string, RouteEntry>
   /** By `provider/model`. */
-  readonly models: ReadonlyMap<string, ModelEntry>
+  readonly models: ReadonlyMap<string, RetirementEntry>
   /** By their position in the list. */
   readonly rules: ReadonlyMap<number, RuleEntry>
   readonly teams: ReadonlyMap<string, TeamEntry>

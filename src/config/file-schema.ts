@@ -17,7 +17,7 @@ import { claudeSchema } from './claude-schema.ts'
 import { styleNames } from './definition.ts'
 import { facts } from './facts-schema.ts'
 import { guardSchema } from './guards-schema.ts'
-import { modelEntrySchema } from './retirements.ts'
+import { retirementSchema } from './retirements.ts'
 import { ssoSchema } from './sso-schema.ts'
 import { tokenRules } from './token-schema.ts'
 
@@ -121,7 +121,7 @@ const sections = {
     .optional()
     .describe('names that clients can send as `model`; `*` in a name matches any text, exact names come first'),
   models: z
-    .record(z.string().min(1), modelEntrySchema)
+    .record(z.string().min(1), retirementSchema)
     .optional()
     .describe('ends of models, by `provider/model` as the provider names it'),
   rules: z

@@ -16,7 +16,7 @@ import { claimSchema, fileSchema, providerSchema, ruleSchema } from './file-sche
 import { serviceProblems } from './guard-services.ts'
 import { guardRulesOf, guardSchema } from './guards-schema.ts'
 import { type Problem, partsOf, quote } from './problem.ts'
-import { modelEntrySchema } from './retirements.ts'
+import { retirementSchema } from './retirements.ts'
 import { ssoSchema } from './sso-schema.ts'
 import { fromText } from './text-values.ts'
 import { tokenRuleSchema } from './token-schema.ts'
@@ -268,7 +268,7 @@ export const readFile = (
       settings: isRecord(settings) ? settings : {},
       providers: entries('providers', providers, providerSchema),
       routes: entries('routes', routes, ROUTE_ENTRY),
-      models: entries('models', models, modelEntrySchema),
+      models: entries('models', models, retirementSchema),
       teams: entries('teams', teams, TEAM_ENTRY),
       keys: entries('keys', keys, KEY_ENTRY),
       budgets: entries('budgets', budgets, BUDGET_ENTRY),

@@ -9,7 +9,7 @@ import type { Tree } from './tree.ts'
 
 const name = z.string().min(1).max(400)
 
-export const modelEntrySchema = z
+export const retirementSchema = z
   .strictObject({
     retires: z
       .string()
@@ -21,13 +21,13 @@ export const modelEntrySchema = z
   })
   .describe('the end of a model')
 
-export type ModelEntry = z.output<typeof modelEntrySchema>
+export type RetirementEntry = z.output<typeof retirementSchema>
 
 type Declared = ReadonlyMap<string, ReadonlyMap<string, DeclaredRetirement>>
 
 /** By the ID of the instance and the name of the model. A provider's name stands for all its instances. */
 export const retirementsFrom = (
-  entries: ReadonlyMap<string, ModelEntry>,
+  entries: ReadonlyMap<string, RetirementEntry>,
   instances: readonly Instance[],
   placeOf: Extract<Tree, { ok: true }>['placeOf'],
 ): { readonly of: Declared; readonly problems: readonly Problem[] } => {
@@ -64,7 +64,7 @@ export const withRetirements = (instances: readonly Instance[], of: Declared): r
       })
 
 /** The section for instances that have been configured. */
-export const modelEntries = (instances: readonly Instance[]): { readonly [name: string]: ModelEntry } =>
+export const modelEntries = (instances: readonly Instance[]): { readonly [name: string]: RetirementEntry } =>
   Object.fromEntries(
     instances.flatMap(({ id, retirements = new Map() }) =>
       [...retirements].map(([model, { at, successor }]) => [

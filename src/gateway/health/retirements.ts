@@ -4,18 +4,17 @@ import { type Catalogue, factsOf } from '../../core/config.ts'
 import type { Retirement, RetirementSource } from '../../core/retirement.ts'
 import { type Candidate, modelId } from '../../core/target.ts'
 import type { World } from '../../core/world.ts'
+import type { ModelPlace } from '../../policy/routing/retirement.ts'
 
-type Known = Pick<Retirement, 'at' | 'known'>
-/** A model at an instance. */
-type Place = Pick<Candidate, 'instance' | 'model'>
+type DatedEnd = Pick<Retirement, 'at' | 'known'>
 
 export class Retirements {
   readonly #world: Pick<World, 'date'>
   readonly #started: number
   /** From the providers' model lists, by instance ID and model. */
-  #listed: ReadonlyMap<string, ReadonlyMap<string, Known>> = new Map()
+  #listed: ReadonlyMap<string, ReadonlyMap<string, DatedEnd>> = new Map()
   /** From answers, by model ID. */
-  readonly #answered = new BoundedMap<Known>()
+  readonly #answered = new BoundedMap<DatedEnd>()
 
   constructor(world: Pick<World, 'date'>) {
     this.#world = world
@@ -37,10 +36,10 @@ export class Retirements {
   }
 
   /** Null: no end is known. */
-  of(catalogue: Catalogue, { instance, model }: Place): Retirement | null {
+  of(catalogue: Catalogue, { instance, model }: ModelPlace): Retirement | null {
     const declared = instance.retirements?.get(model)
     const successor = declared?.successor === undefined ? {} : { successor: declared.successor }
-    const ends = (source: RetirementSource, { at, known }: Known) => ({ at, known, source, ...successor })
+    const ends = (source: RetirementSource, { at, known }: DatedEnd) => ({ at, known, source, ...successor })
     if (declared?.at !== undefined) return ends('file', { at: declared.at, known: this.#started })
     const listed = this.#listed.get(instance.id)?.get(model)
     if (listed) return ends('list', listed)
@@ -52,7 +51,7 @@ export class Retirements {
     return ends('catalogue', { at, known: Number.isFinite(made) ? made : this.#started })
   }
 
-  #since(before: Known | undefined, at: number): Known {
+  #since(before: DatedEnd | undefined, at: number): DatedEnd {
     return before?.at === at ? before : { at, known: this.#world.date() }
   }
 }

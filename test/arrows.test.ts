@@ -94,6 +94,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'gateway/routing',
     'gateway/sharing',
   ],
+  'gateway/realtime': ['gateway/accounts', 'gateway/call', 'gateway/guards', 'gateway/routing', 'gateway/upstream'],
   'gateway/relay': [
     'gateway/accounts',
     'gateway/call',

@@ -43,3 +43,15 @@ export type ResponseWriter = {
   /** Calls `run` if the client disconnects before the end, or immediately if it already has. One listener. */
   onDisconnect(run: () => void): void
 }
+
+/**
+ * Answers the upgrade of a connection: with an error, or with 101, after which bytes pass in both directions. `writeHead(101)` sends
+ * the header block at once.
+ */
+export type SocketWriter = ResponseWriter & {
+  /** Calls `run` with all bytes that the client sends after the handshake. It may keep them. Returning false pauses until `resume`. */
+  onBytes(run: (bytes: Uint8Array) => boolean): void
+  resume(): void
+  /** Calls `run` when the gateway begins to shut down, or immediately if it has. */
+  onDraining(run: () => void): void
+}

@@ -7,7 +7,7 @@ import type { Egress, ProviderNetwork } from './egress.ts'
 import type { EmbeddingsProtocolName } from './embeddings.ts'
 import type { ErrorTable } from './error-table.ts'
 import type { Json, JsonObject } from './json.ts'
-import type { RelayName, RelaySupport } from './relay.ts'
+import type { REALTIME, RelayName, RelaySupport } from './relay.ts'
 import type { DeclaredRetirement } from './retirement.ts'
 import type { Secret } from './secret.ts'
 
@@ -96,7 +96,7 @@ export type Provider = {
   /** Embeddings support. Absent: none. */
   readonly embeds?: Embeds
   /** The endpoints that are relayed to it. Absent: none. */
-  readonly relays?: { readonly [name in RelayName]?: RelaySupport }
+  readonly relays?: { readonly [name in RelayName | typeof REALTIME]?: RelaySupport }
   /**
    * Factors of the prices of tokens by service (tier, speed, region), for models of which the catalogue has none. The highest known
    * ones: an answer must not cost less than it does.

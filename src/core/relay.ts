@@ -184,6 +184,9 @@ export const RELAYS = {
 
 export type RelayName = keyof typeof RELAYS
 
+/** The style of the WebSocket that is relayed, and its name among what providers have. */
+export const REALTIME = 'realtime'
+
 /** Names and rows, in their order. */
 export const RELAY_ROWS: readonly (readonly [name: RelayName, row: RelayRow])[] =
   // `Object.entries` types the names as strings.

@@ -681,6 +681,16 @@ export const settingsSchema = z.strictObject({
       ),
     })
     .prefault({}),
+  realtime: z
+    .strictObject({
+      maxSession: ms(3_600_000, 'time after which a session of the Realtime API ends; 0: never'),
+      idle: ms(600_000, 'time without any byte of the provider after which its session ends; 0: never'),
+      guarded: z
+        .enum(['refuse', 'allow'])
+        .default('refuse')
+        .describe('what happens to sessions of keys to which guards apply: these cannot read what is spoken'),
+    })
+    .prefault({}),
   idempotency: z
     .strictObject({
       keep: ms(

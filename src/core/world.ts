@@ -45,6 +45,8 @@ export type UpstreamCall = {
   readonly buffered?: true | undefined
   /** The client whose memory share the answer counts towards. */
   readonly client?: string | undefined
+  /** Opens a WebSocket (RFC 6455): after a status of 101 the body is what the upstream sends, and `write` sends to it. */
+  readonly upgrade?: 'websocket' | undefined
 }
 
 /** Receives an upstream response: `onHeaders` once, `onBody` repeatedly, then either `onEnd` or `onFailure`. No calls after `abort`. */
@@ -63,4 +65,9 @@ export type OngoingCall = {
   /** Aborts the call in any state. The listener is not called again. */
   abort(): void
   resume(): void
+  /**
+   * Sends bytes on a connection that has become a WebSocket, and may keep them. False: the upstream is slow, and `drained` is called
+   * when it has read them. Absent: the connection never becomes one.
+   */
+  write?(bytes: Uint8Array, drained: () => void): boolean
 }

@@ -91,6 +91,10 @@ export const listen = async (runtime: Runtime): Promise<Server> => {
       clients.arrived(received)
       return createResponse(gateway, received, reply, connection)
     },
+    relay: async (received, socket) => {
+      const { serveRealtime } = await import('../gateway/realtime/serve-realtime.ts')
+      await serveRealtime(gateway, { received, socket })
+    },
     onCall: (request) => clients.arrived(request),
     onError: (error, id) => gateway.emit({ event: 'error', error, ...(id !== '' && { id }) }),
     onUnread: ({ client, ...ended }) => {

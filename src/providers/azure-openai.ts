@@ -22,10 +22,20 @@ const OF_V1 = new Set(['v1', 'preview', 'latest'])
  * completions but not for responses (recordings azure-chat-*, azure-responses-*). The deployment's name is the model name.
  */
 const deployments = (path: string, model: string, { API_VERSION }: Variables): string => {
+  if (path === REALTIME_PATH) return realtime(model, API_VERSION)
   if (!API_VERSION) return `/v1${path}`
   const query = `?api-version=${encodeURIComponent(API_VERSION)}`
   if (OF_V1.has(API_VERSION)) return `/v1${path}${query}`
   return path.startsWith('/responses') ? path + query : `/deployments/${pathSegment(model)}${path}${query}`
+}
+
+const REALTIME_PATH = '/realtime'
+
+/** The model is in the query, under the name of deployments with a dated version (openai-node 7.55.0, `realtime/internal-base.ts`). */
+const realtime = (model: string, version: string | undefined): string => {
+  const name = encodeURIComponent(model)
+  if (!version || OF_V1.has(version)) return `/v1${REALTIME_PATH}?model=${name}`
+  return `${REALTIME_PATH}?api-version=${encodeURIComponent(version)}&deployment=${name}`
 }
 
 export default {
@@ -62,6 +72,7 @@ export default {
     speech: { models: [] },
     // github.com/MicrosoftDocs/azure-docs, articles/ai-services/openai/dall-e-quickstart.md (2026-11-28).
     images: { models: [] },
+    realtime: { path: REALTIME_PATH, models: [] },
   },
   embeds: {
     protocol: 'openai-embeddings',

@@ -25,6 +25,7 @@ export default {
     'image-edits': { models: [] },
     'image-variations': { models: [] },
     rerank: { models: [] },
+    realtime: { models: [] },
   },
   embeds: { protocol: 'openai-embeddings', models: [] },
 } satisfies Provider

@@ -76,6 +76,8 @@ export default {
     images: { models: GENERATED },
     'image-edits': { models: EDITED },
     'image-variations': { models: ['dall-e-2'] },
+    // developers.openai.com/api/docs/guides/realtime-conversations (2026-11-28).
+    realtime: { models: ['gpt-realtime', 'gpt-realtime-mini'] },
   },
   embeds: {
     protocol: 'openai-embeddings',

@@ -28,6 +28,8 @@ export default {
     translations: { models: [] },
     // docs.vllm.ai/en/stable/examples/pooling/score (2026-11-28): the shapes of Cohere and Jina.
     rerank: { models: [], refuses: { top_k: /^/ } },
+    // docs.vllm.ai/en/latest/examples/speech_to_text/realtime (2026-11-28): transcription; the session names the model.
+    realtime: { models: [] },
   },
   embeds: { protocol: 'openai-embeddings', models: [] },
 } satisfies Provider

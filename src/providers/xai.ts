@@ -89,6 +89,10 @@ export default {
   models: { path: '/models', decode: chatIds },
   quirks: { requestBody: inOrder(dropRefused, reasoningItems), errors },
   // docs.x.ai/developers/model-capabilities/images/generation (2026-11-28).
-  relays: { images: { models: ['grok-imagine-image-quality', 'grok-imagine-image'] } },
+  relays: {
+    images: { models: ['grok-imagine-image-quality', 'grok-imagine-image'] },
+    // docs.litellm.ai/docs/providers/xai_realtime (2026-10-06): the paths and events of OpenAI, and the model in the query.
+    realtime: { models: ['grok-voice-latest'] },
+  },
   note: 'Requests in the responses style use its responses API; with `XAI_STYLES=chat` they use chat completions.',
 } satisfies Provider

@@ -169,7 +169,7 @@ class CountedCall implements UpstreamListener, OngoingCall {
   }
 
   onHeaders(status: number, headers: HeaderLookup): void {
-    this.#isStream = !this.#collected && STREAM_TYPE.test(headers('content-type') ?? '')
+    this.#isStream = status === 101 || (!this.#collected && STREAM_TYPE.test(headers('content-type') ?? ''))
     this.#listener.onHeaders(status, headers)
   }
 
@@ -233,6 +233,10 @@ class CountedCall implements UpstreamListener, OngoingCall {
   resume(): void {
     this.#full = false
     if (!this.#paused) this.#ongoing.resume()
+  }
+
+  write(bytes: Uint8Array, drained: () => void): boolean {
+    return this.#ongoing.write?.(bytes, drained) ?? true
   }
 
   #release(): void {

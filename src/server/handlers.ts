@@ -158,6 +158,7 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
         responseWriter: reply,
         withHistory: withHistoryFrom(gateway, received),
       }),
+    realtime: (received, reply) => refuse(reply, NOT_UPGRADED, received),
     explain: async (received, reply) => {
       const answer = await explainCall(gateway, received)
       if (answer.ok) return json(reply, 200, answer.value)
@@ -210,6 +211,11 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
       json(reply, 200, { ...(await described()), servers: [{ url: deps.basePath || '/' }] }),
   }
 }
+
+const NOT_UPGRADED = fail(
+  'upgrade_required',
+  'Sessions of the Realtime API use WebSocket: send `connection: upgrade` and `upgrade: websocket`.',
+)
 
 const claudeHandlers = (load: HandlerDeps['claude']): ClaudeHandlers => {
   const pages = () => load?.() ?? Promise.reject(new Error('the Claude Code gateway protocol is not enabled'))

@@ -30,7 +30,7 @@ type ApiOperation = {
   readonly query?: z.ZodObject
   /** The schema of the request body. */
   readonly takes?: SchemaName
-  readonly gives: { readonly [status: string]: { readonly description: string; readonly content: JsonObject } }
+  readonly gives: { readonly [status: string]: { readonly description: string; readonly content?: JsonObject } }
   /** Error statuses, besides those of every path. */
   readonly errors?: readonly number[]
 }
@@ -167,6 +167,14 @@ const OPERATIONS: Operations = {
       },
     },
     errors: [...MODEL_ERRORS, 426],
+  },
+  realtime: {
+    summary: 'Connect to the Realtime API (WebSocket)',
+    description:
+      'A session with the model of the query, by WebSocket (`GET` with `Upgrade: websocket`, version 13). Each message is an event of OpenAI’s Realtime API and passes unchanged; OpenAPI cannot describe them. Web pages offer the subprotocols `realtime` and `openai-insecure-api-key.KEY`. Until the status 101 another key or provider of the same model may be tried. An error of the gateway in a session is an event `error`, and closes it.',
+    query: z.object({ model: z.string().describe('The model; clients of Azure call it `deployment`.') }),
+    gives: { '101': { description: 'The connection is a WebSocket.' } },
+    errors: [400, 402, 404, 426, 429, 502, 503, 504],
   },
   countTokens: {
     summary: 'Count the tokens of a message (Anthropic style)',

@@ -32,8 +32,8 @@ export type RouteRow = {
   readonly protocol?: ClientProtocolName
   /** Answers chat calls of its format, or relays: its handler and its description follow from the format or from the row of the relay. */
   readonly serves?: 'chat' | 'relay'
-  /** The path also accepts WebSocket. */
-  readonly webSocket?: true
+  /** The path also accepts WebSocket, or does only that: `turns` are answered here, a `relay` passes messages on. */
+  readonly webSocket?: 'turns' | 'relay'
   /** The body is passed on as it is, so it may be compressed. */
   readonly encoded?: true
 }
@@ -85,7 +85,7 @@ export const ROUTES = {
     access: 'client',
     model: true,
     protocol: 'openai-responses',
-    webSocket: true,
+    webSocket: 'turns',
   },
   compact: {
     path: '/v1/responses/compact',
@@ -178,6 +178,16 @@ export const ROUTES = {
     protocol: 'openai-chat',
   },
   ...relayRoutes,
+  realtime: {
+    path: '/v1/realtime',
+    method: 'GET',
+    body: 'none',
+    access: 'client',
+    // Without an upgrade it calls no model.
+    model: false,
+    protocol: 'openai-chat',
+    webSocket: 'relay',
+  },
   models: { path: '/v1/models', method: 'GET', body: 'none', access: 'client', model: false },
   model: { path: '/v1/models/{id}', method: 'GET', body: 'none', access: 'client', model: false },
   geminiModels: { ...geminiList, path: '/v1beta/models' },
@@ -333,6 +343,12 @@ const GEMINI_REMEDY =
   'generateContent, streamGenerateContent, countTokens, embedContent, batchEmbedContents, predict for texts, and models are. Send interactions, files, caches, batches and operations to Google.'
 
 const INSTEAD: readonly NotServed[] = [
+  {
+    path: '/v1/realtime',
+    remedy:
+      'Sessions over WebRTC and SIP, and the secrets of clients for them, pass by the gateway, which could count nothing of them. Connect by WebSocket to /v1/realtime?model=NAME with a key of the gateway.',
+    protocol: 'openai-chat',
+  },
   {
     path: '/v1/conversations',
     remedy: 'Continue a conversation with `previous_response_id` at POST /v1/responses, or send its messages again.',

@@ -8,6 +8,7 @@ import type { KeySource } from './access-rules.ts'
 import type { AdminApi } from './admin-request.ts'
 import { isProbe } from './base-path.ts'
 import type { PageParts } from './page-request.ts'
+import type { RelaySocket } from './relayed-sockets.ts'
 import { Admission, type ConnectionContext, REQUEST_LIMITS } from './request-admission.ts'
 import { RequestHandler, refuseMalformed } from './request-handler.ts'
 import { findRoute, type Handlers } from './routes.ts'
@@ -50,6 +51,8 @@ export type ServerOptions = {
   readonly pages?: PageParts
   /** Answers a turn received over a WebSocket. Absent: no path accepts WebSocket, and clients get 426. */
   readonly answerTurn?: AnswerTurn
+  /** Relays a WebSocket. Absent: no path is relayed. */
+  readonly relay?: RelaySocket
   /** A handler threw: a bug of the gateway. */
   readonly onError: (error: unknown, requestId: string) => void
   /** A model call is passed to its handler. */
@@ -142,7 +145,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     onUnread: (ended) => options.onUnread?.({ ...ended, path: loggedPath(ended.path) }),
     linger: timing.linger,
   }
-  const upgrade = new Upgrade(context, options.answerTurn, { ...SOCKET_TIMING, ...options.socketTiming })
+  const upgrade = new Upgrade(context, options, { ...SOCKET_TIMING, ...options.socketTiming })
 
   const openServer: OpenHttpServer = await HTTP_SERVERS[options.httpServer ?? 'own']()
   const handler: ServerHandler<ConnectionContext> = {

@@ -178,7 +178,9 @@ export class CallAdmission {
 
   /** The call is over: frees its slots. */
   release(): void {
-    if (this.#entry) this.#state.authority.release(this.#entry)
+    const entry = this.#entry
+    this.#entry = null
+    if (entry) this.#state.authority.release(entry)
   }
 
   /** Adds the headers of limits. */

@@ -36,6 +36,8 @@ export type CallDemand = {
    * `none`: an answer without output tokens. `free`: the call costs nothing.
    */
   readonly output: 'text' | 'requested' | 'none' | 'free'
+  /** Output that is not counted is audio. */
+  readonly isAudio?: true
   /** What is billed by its unit: its count and kind where the answer states none, and the most that is reserved. */
   readonly units?: DemandedUnits | undefined
   /** The end user that the request names. */

@@ -144,7 +144,8 @@ export const planAttempt = (
   const rule = state.rules().unknownPrice
   const unknownPrice = isHard && rule === 'dearest' ? rule : undefined
   const units = demand.units && { units: { ...demand.units, count: demand.units.most } }
-  const priced = { instance, model, at, ...estimate, ...units, asked, unknownPrice }
+  const audio = demand.isAudio && { audioOutput: output }
+  const priced = { instance, model, at, ...estimate, ...audio, ...units, asked, unknownPrice }
   const estimated = isFree(demand) ? 0 : state.prices().reservation(priced)
   const isUnpriced = estimated === null && isHard && rule !== 'allow'
   const hold = { tokens: isFree(demand) ? 0 : estimate.input + output, cost: estimated ?? 0 }
@@ -207,7 +208,8 @@ export const chargeOf = (
     textLength: () => source?.output().length ?? 0,
     owedOutput: owed,
   })
-  const usage = withUnits(counted, demand, end)
+  const isUncounted = demand.isAudio === true && usageSource === 'estimated'
+  const usage = isUncounted ? { ...counted, audioOutput: counted.output } : withUnits(counted, demand, end)
   const answering = source?.model() ?? null
   const priced = { instance, model, answering, at: received, usage, asked, unknownPrice }
   const cost = state.prices().costOfAttempt(priced)

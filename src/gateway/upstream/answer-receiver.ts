@@ -13,7 +13,7 @@ import { truncated } from '../../protocols/errors/answer-failures.ts'
 import type { MultipleChoices } from '../../protocols/shared/choices.ts'
 import { AnswerFacts, type FinishEvent } from './answer-facts.ts'
 import type { AttemptClock } from './attempt-clock.ts'
-import { type AnswerBodyReader, type AnswerFormat, readerFor } from './body-reader.ts'
+import { type AnswerBodyReader, type AnswerFormat, readerFor, SWITCHED } from './body-reader.ts'
 
 /** How to read an answer. */
 export type AnswerInput = {
@@ -44,6 +44,8 @@ export type ReceiverListener = {
 
 /** Maximum characters of lifecycle events held before the first content. Some of them repeat the whole request. */
 const MAX_HELD = 8 * 1024 * 1024
+
+const NO_BYTES = new Uint8Array(0)
 
 /** An internal error after content has been sent. */
 export const internalError = fail(
@@ -134,6 +136,8 @@ export class AnswerReceiver implements UpstreamListener {
     // Many servers send the headers of a stream before the model starts, so a stream responds with its first byte.
     this.#clock.hasResponded = !stream
     this.#clock.schedule(now)
+    // The upstream may wait for the first message of the client.
+    if (status === SWITCHED) this.onBody(NO_BYTES)
   }
 
   onBody(chunk: Uint8Array): boolean {

@@ -33,7 +33,12 @@ export type AttemptInput = AnswerInput & {
   readonly identity: Identity | undefined
   /** How the provider is reached; undefined: like all others. */
   readonly egress: Egress | undefined
-  readonly body: OutgoingBody
+  /** Absent: the request has none, and uses GET. */
+  readonly body?: OutgoingBody
+  /** The connection becomes a WebSocket. */
+  readonly upgrade?: 'websocket'
+  /** Receives the call, to write to it. */
+  readonly onCall?: (call: OngoingCall) => void
   /** The key used for authentication. It is removed from the upstream's error messages. */
   readonly key: ProviderKey
   /** Values of headers that the operator has set, which are removed too. */
@@ -130,6 +135,7 @@ export class Attempt implements AnswerStream, ClockListener, ReceiverListener {
       this.#settle = resolve
     })
     this.#call = world.dial(callOf(input), input.bodies?.attempt(keptOf(input), this.#receiver) ?? this.#receiver)
+    input.onCall?.(this.#call)
     this.#clock.schedule(this.#clock.startedAt)
   }
 
@@ -276,17 +282,23 @@ const termsOf = (input: AttemptInput): AttemptTerms => {
   return { holdbackMs, key, secrets, settings, stream, allowEmptyText, attemptMs: override?.timeout?.request }
 }
 
-const keptOf = ({ url, headers, body, key }: AttemptInput): KeptAttempt => ({ url, headers, body, secret: key.secret })
+const keptOf = ({ url, headers, body = '', key }: AttemptInput): KeptAttempt => ({
+  url,
+  headers,
+  body,
+  secret: key.secret,
+})
 
 const callOf = (input: AttemptInput): Parameters<World['dial']>[0] => {
-  const { url, traced, body, identity, egress, once, client, settings, holdbackMs } = input
+  const { url, traced, body, identity, egress, once, client, settings, holdbackMs, upgrade } = input
   const own = input.override?.headers
   const headers = own ? { ...input.headers, ...own } : input.headers
   return {
-    method: 'POST',
+    method: body === undefined ? 'GET' : 'POST',
     url,
     headers: traced ? { ...headers, ...traced } : headers,
-    body,
+    ...(body !== undefined && { body }),
+    ...(upgrade && { upgrade }),
     connectTimeout: settings.timeout.connect,
     identity,
     egress,

@@ -26,7 +26,10 @@ export type AnswerBodyReader = Stage<Uint8Array, StreamStep> & { readonly over?:
 /** The status and headers of an upstream response. */
 export type ResponseHead = { readonly status: number; readonly headers: HeaderLookup }
 
-/** The parts of a protocol that decode answers. `readerOf`: reads an answer that is neither JSON nor a stream of events; null: it is. */
+/**
+ * The parts of a protocol that decode answers. `readerOf`: reads an answer that is neither JSON nor a stream of events, or a connection
+ * that has changed protocols; null: it is none of these.
+ */
 export type AnswerFormat = Pick<
   UpstreamProtocol,
   'decodeAnswer' | 'decodeStream' | 'decodeFailure' | 'restore' | 'framing'
@@ -57,9 +60,14 @@ const MAX = {
   error: 1024 * 1024,
 }
 
+/** The status of a connection that changes protocols. */
+export const SWITCHED = 101
+
 /** Chooses the reader by status and content type. */
 export const readerFor = (head: ResponseHead, context: DecodeContext): AnswerBodyReader => {
   const type = head.headers('content-type') ?? ''
+  const switched = head.status === SWITCHED ? context.protocol.readerOf?.(head) : null
+  if (switched) return switched
   if (head.status < 200 || head.status >= 400) return errorReader(head, context)
   if (head.status >= 300)
     return refuse(

@@ -103,12 +103,13 @@ const overridden = (catalogue: PriceList, override: PriceOverride): PriceOverrid
  * is assumed to be cached.
  */
 export const reservationOf = (
-  { input, output, units }: Pick<PricedUsage, 'input' | 'output' | 'units'>,
+  { input, output, audioOutput = 0, units }: Pick<PricedUsage, 'input' | 'output' | 'audioOutput' | 'units'>,
   prices: PriceOverride | undefined,
   asked?: Service,
 ): Nano | null => {
   const ofUnits = prices && dearestUnitCost(units, prices)
-  const ofTokens = prices && ofUnits === undefined ? exactCost({ input, output }, prices, asked) : undefined
+  const ofTokens =
+    prices && ofUnits === undefined ? exactCost({ input, output, audioOutput }, prices, asked) : undefined
   const exact = ofUnits === undefined ? ofTokens : ofUnits * (prices?.factor ?? 1)
   return exact === undefined || !(exact >= 0) ? null : Math.min(MAX_COST, Math.ceil(exact - tolerance(exact)))
 }

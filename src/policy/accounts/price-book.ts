@@ -39,6 +39,8 @@ export type PriceBook = {
     attempt: PricedModel & {
       readonly input: number
       readonly output: number
+      /** The part of the output that is audio. */
+      readonly audioOutput?: number
       /** At most. */
       readonly units?: UnitCount
       readonly asked?: Service

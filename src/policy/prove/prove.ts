@@ -6,7 +6,7 @@
 import type { Client } from '../../core/accounts.ts'
 import type { Require } from '../../core/data-policy.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
-import { RELAY_ROWS } from '../../core/relay.ts'
+import { REALTIME, RELAY_ROWS } from '../../core/relay.ts'
 import { REQUEST_STYLES } from '../../core/request-styles.ts'
 import { atOnce, type Steps } from '../../core/steps.ts'
 import { type Candidate, modelId } from '../../core/target.ts'
@@ -16,7 +16,7 @@ import { type ModelSources, routeNamed, usableInstances } from '../routing/model
 import { permittedDraft } from '../routing/permitted-draft.ts'
 import { AUTO, draftPlan, type PlanDraft, type PlanInput } from '../routing/plan.ts'
 import { draftEmbeddings } from '../routing/plan-embeddings.ts'
-import { relayDrafts } from '../routing/plan-relay.ts'
+import { realtimeDraft, relayDrafts } from '../routing/plan-relay.ts'
 import { type Claim, claimText } from './claim.ts'
 import { NameIndex } from './name-index.ts'
 import { namesAllowedBy, namesOf } from './names.ts'
@@ -86,6 +86,7 @@ const KINDS: readonly { readonly styles: readonly string[]; readonly drafting: D
   { styles: REQUEST_STYLES.filter((style) => style !== 'embeddings'), drafting: draftPlan },
   { styles: ['embeddings'], drafting: draftEmbeddings },
   ...RELAY_ROWS.map(([name]) => ({ styles: [name], drafting: relayDrafts[name] })),
+  { styles: [REALTIME], drafting: realtimeDraft },
 ]
 
 /** Every style of the walk. */

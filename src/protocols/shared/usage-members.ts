@@ -106,6 +106,8 @@ const NAMES: MemberNames = new Map<string, CountName | MemberNames>([
   ['input_token_details', INPUT_DETAILS],
   ['completion_tokens_details', OUTPUT_DETAILS],
   ['output_tokens_details', OUTPUT_DETAILS],
+  // OpenAI's Realtime API.
+  ['output_token_details', OUTPUT_DETAILS],
 ])
 
 /** The counts of a usage object of any of these servers. */

@@ -13,6 +13,8 @@ export type UpstreamConnection = {
   settled(): void
   /** Continues reading after a pause. */
   resume(): void
+  /** Sends bytes after the status 101, and may keep them. False: `drained` is called later. Absent: it cannot change protocols. */
+  write?(bytes: Uint8Array, drained: () => void): boolean
   /** Ends the connection in any state, without calling its listener. */
   drop(): void
   /** Ends the connection and fails its call. Resolves when it is closed. */

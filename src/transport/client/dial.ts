@@ -5,6 +5,7 @@ import type { ForwardProxy } from '../../core/forward-proxy.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { Dial, OngoingCall, UpstreamCall, UpstreamListener } from '../../core/world.ts'
 import { encodingOf, type Inflater, inflater } from '../net/inflate.ts'
+import { acceptOf, randomKey } from '../net/web-socket-key.ts'
 import { destinationOf, type OnProxyConnect } from './connect.ts'
 import type { ConnectionListener, ConnectionPool, OpenConnection, UpstreamConnection } from './connection.ts'
 import { Http1Connection } from './http1-connection.ts'
@@ -285,6 +286,8 @@ class HttpCall implements ConnectionListener, OngoingCall {
   #inflater: Inflater | null = null
   #retried = false
   #sentAt = 0
+  /** Null: the call does not change protocols. */
+  readonly #handshake: Handshake | null
   /** `dial` has not returned; the listener must not be called before it has. */
   #starting = false
 
@@ -294,7 +297,12 @@ class HttpCall implements ConnectionListener, OngoingCall {
     listener: UpstreamListener,
     maxDecodedBytes: number,
   ) {
-    this.#message = { call: proxy ? withCredentials(call, proxy) : call, path }
+    const sent = proxy ? withCredentials(call, proxy) : call
+    this.#handshake = call.upgrade ? handshake() : null
+    this.#message = {
+      call: this.#handshake ? { ...sent, headers: { ...sent.headers, ...this.#handshake.headers } } : sent,
+      path,
+    }
     this.#origin = origin
     this.#proxy = proxy
     this.#listener = listener
@@ -326,6 +334,10 @@ class HttpCall implements ConnectionListener, OngoingCall {
     else this.#connection?.resume()
   }
 
+  write(bytes: Uint8Array, drained: () => void): boolean {
+    return this.#connection?.write?.(bytes, drained) ?? true
+  }
+
   #drop(): void {
     this.#inflater?.stop()
     const connection = this.#connection
@@ -346,6 +358,8 @@ class HttpCall implements ConnectionListener, OngoingCall {
     // Only a proxy answers so.
     if (this.#proxy && status === PROXY_AUTHENTICATION)
       return this.#fail(refusedByProxy(this.#proxy, status, '', headers('proxy-authenticate') ?? ''))
+    if (status === 101 && headers('sec-websocket-accept') !== this.#handshake?.accept)
+      return this.#fail(fail('not_http', 'The upstream did not accept the WebSocket key.', { status }))
     const encoding = encodingOf(headers('content-encoding'))
     if (encoding === 'none') {
       this.#listener?.onHeaders(status, headers)
@@ -400,6 +414,14 @@ class HttpCall implements ConnectionListener, OngoingCall {
 const CROSSING = 2_000
 
 const PROXY_AUTHENTICATION = 407
+
+/** The headers of an opening handshake (RFC 6455, section 4.1), and the value that accepts it. */
+type Handshake = { readonly headers: Readonly<Record<string, string>>; readonly accept: string }
+
+const handshake = (): Handshake => {
+  const key = randomKey()
+  return { headers: { 'sec-websocket-version': '13', 'sec-websocket-key': key }, accept: acceptOf(key) }
+}
 
 /** Headers that do not apply to a decoded body. */
 const ENCODED_BODY_HEADERS: ReadonlySet<string> = new Set(['content-encoding', 'content-length'])

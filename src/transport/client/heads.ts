@@ -48,7 +48,8 @@ export const requestHead = (
   // Compared by identity: calls with the same key share one headers object.
   if (last && last.headers === headers && last.path === path && last.method === method) return last
   if (!TARGET.test(path)) return 'Cannot send the request: its path is not valid.'
-  let text = `${method} ${path} HTTP/1.1\r\nhost: ${authority}\r\nconnection: keep-alive\r\n`
+  const connection = call.upgrade ? `upgrade\r\nupgrade: ${call.upgrade}` : 'keep-alive'
+  let text = `${method} ${path} HTTP/1.1\r\nhost: ${authority}\r\nconnection: ${connection}\r\n`
   for (const [name, value] of Object.entries(headers)) {
     if (!NAME.test(name) || !VALUE.test(value))
       return `Cannot send the request: the header ${JSON.stringify(name)} is not valid.`

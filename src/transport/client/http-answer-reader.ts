@@ -39,6 +39,8 @@ export class HttpAnswerReader {
   #reusable = true
   #idleTimeout: number | undefined
   #sink: AnswerSink
+  /** The request asks for another protocol. */
+  #mayUpgrade = false
   readonly #heads: HeadCache
 
   constructor(sink: AnswerSink, heads: HeadCache = emptyHeadCache()) {
@@ -46,9 +48,10 @@ export class HttpAnswerReader {
     this.#heads = heads
   }
 
-  /** Prepares for the next response of the same connection. */
-  reset(sink: AnswerSink): void {
+  /** Prepares for the next response of the same connection. `mayUpgrade`: it may change protocols. */
+  reset(sink: AnswerSink, mayUpgrade = false): void {
     this.#sink = sink
+    this.#mayUpgrade = mayUpgrade
     this.#partial = ''
     this.#answering = false
     this.#interim = 0
@@ -133,6 +136,7 @@ export class HttpAnswerReader {
       return place === undefined ? undefined : values[place]
     }
     headers.names = places
+    if (status === 101 && this.#mayUpgrade) return this.#beginUpgraded(headers)
     if (status === 101) return invalid('it switches protocols (status 101)')
     if (status < 200)
       return ++this.#interim > MAX_INTERIM ? invalid(`it sends more than ${MAX_INTERIM} interim responses`) : null
@@ -144,6 +148,15 @@ export class HttpAnswerReader {
     if (hasBody && length === undefined) this.#reusable = false
     this.#body.begin(hasBody ? (length ?? 'until-close') : 0)
     this.#sink.head(status, headers)
+    return null
+  }
+
+  /** What follows is of the other protocol, until the connection ends. */
+  #beginUpgraded(headers: HeaderLookup): null {
+    this.#reusable = false
+    this.#answering = true
+    this.#body.begin('until-close')
+    this.#sink.head(101, headers)
     return null
   }
 

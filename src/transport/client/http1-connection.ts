@@ -51,7 +51,7 @@ export class Http1Connection implements UpstreamConnection {
     this.#listener = listener
     const head = requestHead(this.#destination.heads, this.#destination.authority, message)
     if (typeof head === 'string') return this.#broke(fail('internal', head, { unsent: true }))
-    this.#reader.reset(listener)
+    this.#reader.reset(listener, message.call.upgrade !== undefined)
     if (this.#socket && this.#settled) return this.#write(head, message)
     this.#unsent = { head, message }
     if (!this.#socket) this.#connect({ allowed: message.call.connectTimeout })
@@ -71,6 +71,13 @@ export class Http1Connection implements UpstreamConnection {
 
   resume(): void {
     this.#socket?.resume()
+  }
+
+  write(bytes: Uint8Array, drained: () => void): boolean {
+    const socket = this.#socket
+    if (!socket?.writable || socket.write(bytes)) return true
+    socket.once('drain', drained)
+    return false
   }
 
   drop(): void {

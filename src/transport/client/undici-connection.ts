@@ -52,8 +52,12 @@ class UndiciConnection implements UpstreamConnection {
   }
 
   send({ call, path }: OutgoingCall, listener: ConnectionListener): void {
-    const { method, headers, body, connectTimeout } = call
+    const { method, headers, body, connectTimeout, upgrade } = call
     this.#failure = null
+    if (upgrade) {
+      this.drop()
+      return listener.broke(fail('internal', 'HTTP_CLIENT=undici opens no WebSocket.', { unsent: true }), false)
+    }
     this.#call = new UndiciCall(listener, connectTimeout, {
       isFresh: () => this.#fresh,
       answered: () => {

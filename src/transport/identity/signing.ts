@@ -67,6 +67,10 @@ class SignedCall implements OngoingCall {
   resume(): void {
     this.#call?.resume()
   }
+
+  write(bytes: Uint8Array, drained: () => void): boolean {
+    return this.#call?.write?.(bytes, drained) ?? true
+  }
 }
 
 /** AWS returns 403 for an expired or unknown token (ExpiredTokenException, UnrecognizedClientException), the others 401. */

@@ -252,8 +252,9 @@ const variablesEntry = ({ id, provider, variables }: Instance, bare: Instance | 
       )
 }
 
-const routeEntry = ({ strategy, targets, fallback, cache, require, onRetired }: Route): YamlSection => ({
+const routeEntry = ({ strategy, stickiness, targets, fallback, cache, require, onRetired }: Route): YamlSection => ({
   strategy,
+  stickiness,
   targets: targets.map(targetEntry),
   fallback: fallback.length === 0 ? undefined : fallback.map(targetEntry),
   cache,

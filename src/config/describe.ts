@@ -72,11 +72,12 @@ const instanceChanged = (before: Instance, after: Instance): readonly string[] =
 const targetText = ({ provider, model, weight, when, override }: RouteTarget): string =>
   `${provider}${model === undefined ? '' : `/${model}`}${weight === 1 ? '' : `×${weight}`}${when === undefined ? '' : ` (when ${conditionText(when)})`}${override === undefined ? '' : ` (${overrideText(override)})`}`
 
-const routeText = ({ strategy, targets, fallback, cache, require, onRetired }: Route): string =>
+const routeText = ({ strategy, stickiness, targets, fallback, cache, require, onRetired }: Route): string =>
   [
     ...(strategy === undefined ? [] : [strategy]),
     targets.map(targetText).join(', '),
     ...(fallback.length === 0 ? [] : [`then ${fallback.map(targetText).join(', ')}`]),
+    ...(stickiness === undefined ? [] : [`stickiness ${stickiness}`]),
     ...(cache === undefined ? [] : [`cached ${JSON.stringify(cache)}`]),
     ...(require === undefined ? [] : [`requires ${requireText(require)}`]),
     ...(onRetired === undefined ? [] : [`on retired ${onRetired}`]),

@@ -16,9 +16,12 @@ export class BoundedMap<T> {
   /** Total length of the names in `#newer`. */
   #characters = 0
 
-  /** `retains`: whether to keep a value on eviction. At most a quarter of the limits is kept this way. */
-  constructor(retains: (value: T) => boolean = () => false) {
+  readonly #most: number
+
+  /** `retains`: whether to keep a value on eviction. At most a quarter of the limits is kept this way. `most`: names. */
+  constructor(retains: (value: T) => boolean = () => false, most = MAX_NAMES) {
     this.#retains = retains
+    this.#most = most
   }
 
   get isEmpty(): boolean {
@@ -39,7 +42,7 @@ export class BoundedMap<T> {
     const { size } = this.#newer
     this.#newer.set(id, value)
     if (this.#newer.size > size) this.#characters += id.length
-    if (this.#newer.size < MAX_NAMES / 2 && this.#characters < MAX_CHARACTERS / 2) return
+    if (this.#newer.size < this.#most / 2 && this.#characters < MAX_CHARACTERS / 2) return
     this.#evict()
   }
 
@@ -54,7 +57,7 @@ export class BoundedMap<T> {
     this.#older = this.#newer
     this.#newer = new Map()
     this.#characters = 0
-    for (const [id, value] of retained.slice(-MAX_NAMES / 4)) {
+    for (const [id, value] of retained.slice(-this.#most / 4)) {
       if (this.#characters + id.length > MAX_CHARACTERS / 4) continue
       this.#newer.set(id, value)
       this.#characters += id.length

@@ -88,6 +88,8 @@ export type Provider = {
    * providers they are kept back.
    */
   readonly readsPreferences?: readonly string[]
+  /** ms without use after which it drops a cached prompt. Absent: ten minutes. */
+  readonly promptCacheIdle?: number
   /** Its slug at OpenRouter, where that differs from its name. */
   readonly slug?: string
   /** Cache marks in content parts, for models of these names. Absent: none, unless its format has them. */

@@ -12,6 +12,8 @@ export type Route = {
   readonly targets: readonly RouteTarget[]
   /** Tried in order after the targets. */
   readonly fallback: readonly RouteTarget[]
+  /** What later requests of a session stay with; absent: as the strategy has it. */
+  readonly stickiness?: Stickiness
   /** Absent: answers are not cached, unless the team or the key has rules. */
   readonly cache?: CacheRules
   /** What targets of its requests must satisfy; absent: nothing. */
@@ -30,3 +32,7 @@ export type RouteTarget = {
   /** What is changed in requests to the target; absent: nothing. */
   readonly override?: TargetOverride
 }
+
+/** `key`: the key of each provider; `provider`: also the provider and the model. */
+export const STICKINESS = ['off', 'key', 'provider'] as const
+export type Stickiness = (typeof STICKINESS)[number]

@@ -1,5 +1,6 @@
 import type { Require } from './data-policy.ts'
 import type { Instance, ProviderKey } from './provider.ts'
+import type { Stickiness } from './route.ts'
 import type { Strategy } from './settings.ts'
 import type { Skipped, SkippedTarget } from './skipped-target.ts'
 import type { TargetCondition } from './target-condition.ts'
@@ -47,6 +48,10 @@ export type Plan = {
   readonly unmet?: readonly SkippedTarget[]
   /** What every target must satisfy; absent: nothing. */
   readonly require?: Require
+  /** What later requests of its conversation stay with; absent: nothing. */
+  readonly stickiness?: Stickiness
+  /** The target that has the beginning of the prompt in its cache, with the ID of the key; absent: it is not known. */
+  readonly sticky?: { readonly candidate: Candidate; readonly key: string }
   /** Of a plan in the expected order: how the first target is chosen, and the share of each candidate in that choice. */
   readonly odds?: { readonly strategy: Strategy; readonly shares: ReadonlyMap<Candidate, number> }
 }

@@ -94,6 +94,8 @@ const errors: ErrorTable = {
 
 export default {
   name: 'anthropic',
+  // platform.claude.com/docs/en/build-with-claude/prompt-caching (2026-11-28).
+  promptCacheIdle: 300_000,
   title: 'Anthropic',
   // platform.claude.com/docs/en/build-with-claude/refusals-and-fallback (2026-11-28).
   readsPreferences: ['fallbacks'],

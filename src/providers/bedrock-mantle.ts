@@ -21,6 +21,8 @@ const identity = ({ REGION }: Variables) => ({ cloud: 'aws', service: 'bedrock-m
 
 export default {
   name: 'bedrock-mantle',
+  // docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html (2026-11-28).
+  promptCacheIdle: 300_000,
   slug: 'amazon-bedrock',
   title: 'Amazon Bedrock (Mantle)',
   order: 141,

@@ -117,6 +117,8 @@ const pricedAs = (model: string): PricedAs | undefined =>
 
 export default {
   name: 'bedrock',
+  // docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html (2026-11-28).
+  promptCacheIdle: 300_000,
   slug: 'amazon-bedrock',
   title: 'Amazon Bedrock',
   order: 140,

@@ -72,6 +72,8 @@ const embedLimits = (model: string) => ({ inputs: model.includes('gemini-embeddi
 
 export default {
   name: 'vertex',
+  // docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/prompt-caching (2026-11-28).
+  promptCacheIdle: 300_000,
   slug: 'google-vertex',
   aliases: ['vertex-ai'],
   title: 'Google Vertex AI',

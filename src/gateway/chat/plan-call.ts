@@ -17,7 +17,7 @@ import { writeAndRecordError } from '../call/recorder.ts'
 import { asReceived, type ChatParsing, chatWithTexts, passGuards } from '../guards/check-request.ts'
 import { guardsFor, revisionsOf } from '../guards/choose-guards.ts'
 import { answerGuardsOf } from '../guards/guarded-answer.ts'
-import { type ModelCallDeps, planFor } from '../routing/planner.ts'
+import { conversationOf, type ModelCallDeps, planFor, rememberedPlan } from '../routing/planner.ts'
 import { announceRetirement } from '../routing/retirement-headers.ts'
 import { type CacheDeps, cacheGuard } from '../sharing/cached-call.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
@@ -56,6 +56,8 @@ export type PlannedCall = CallContext & {
   /** The list through which the call passes, in order. */
   readonly guards: readonly Guard[]
   readonly turn: StoredTurn | undefined
+  /** Under which its target is remembered; null: it is not. */
+  readonly conversation: string | null
 }
 
 /**
@@ -109,13 +111,16 @@ const planTurn = (
   const { client, headers } = received
   const own = turn?.inbound ?? parsed
   const shape = chatShape(own.request)
-  const wanted = { model: request.model, style: protocol.style, client, headers, members: parsed.body, shape }
-  const plan = planFor(gateway, config, wanted)
-  if (!plan.ok) {
-    writeAndRecordError({ ...call, responseWriter }, plan.failure, null)
+  const { session } = recorder.account
+  const wanted = { model: request.model, style: protocol.style, client, headers, members: parsed.body, shape, session }
+  const made = planFor(gateway, config, wanted)
+  if (!made.ok) {
+    writeAndRecordError({ ...call, responseWriter }, made.failure, null)
     return null
   }
-  announceRetirement(gateway, plan.value, recorder)
+  const conversation = conversationOf(made.value, own, client, session)
+  const plan = rememberedPlan(gateway, made.value, conversation)
+  announceRetirement(gateway, plan, recorder)
   const inbound = received.query === '' ? own : { ...own, query: received.query }
   const looping = loopBrake(gateway, {
     ...{ received, config, recorder },
@@ -128,9 +133,9 @@ const planTurn = (
   }
   const hasStoredTurns = turn !== undefined && turn.inbound !== parsed
   const body = hasStoredTurns ? null : received.body
-  recorder.account.describe(textDemand({ request: inbound.request, members: inbound.body, body, plan: plan.value }))
+  recorder.account.describe(textDemand({ request: inbound.request, members: inbound.body, body, plan }))
   recorder.account.describeSpan(inbound.request.settings)
-  const planned = { ...call, responseWriter, config, plan: plan.value, request, inbound, sent: inbound, turn }
+  const planned = { ...call, responseWriter, config, plan, request, inbound, sent: inbound, turn, conversation }
   const guards = guardsOf(planned, parsed, responseWriter !== call.responseWriter)
   const hidden = refusedBy(guards, request)
   if (hidden) {

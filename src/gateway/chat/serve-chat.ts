@@ -7,10 +7,11 @@ import type { AnswerContext, StreamForm, StreamStep, StreamWriter } from '../../
 import { ownTurn, PIECE } from '../../core/steps.ts'
 import type { Candidate } from '../../core/target.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
+import { cachedFor } from '../../policy/routing/stickiness.ts'
 import { singleFrames } from '../../protocols/framing/sse.ts'
 import { append } from '../../protocols/shared/append.ts'
 import { choicesOf } from '../../protocols/shared/choices.ts'
-import { InputCount, usageOf } from '../accounts/token-usage.ts'
+import { InputCount, type TokenUsage, usageOf } from '../accounts/token-usage.ts'
 import { type CallScope, type OngoingAnswer, runCall } from '../call/call-lifecycle.ts'
 import type { Cancellation } from '../call/cancellation.ts'
 import { randomLetters } from '../call/ids.ts'
@@ -109,6 +110,7 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
     const streaming = new StreamingCall(routed, {
       ...{ continued, stream, cancellation, inputCount, recorder, followers },
       mediaType,
+      remember: planned.conversation === null ? null : (used) => rememberTarget(planned, routed, used),
     })
     streaming.begin(followers.length === 0 ? writer : new FollowedWriter(writer, followers), answerGuards)
     ongoing = true
@@ -123,7 +125,7 @@ const clientGone = ({ reason }: Cancellation): Failure | null => (reason?.kind =
 
 const routeContextFor = (call: PlannedCall): RouteContext => {
   const { gateway, received, config, plan, inbound, turn, recorder } = call
-  const keysOf = keyOrder(gateway, config, inbound, recorder.account.session)
+  const keysOf = keyOrder(gateway, config, inbound, { session: recorder.account.session, sticky: plan.sticky })
   return routeContextOf({
     client: received.client,
     plan,
@@ -212,17 +214,27 @@ const refuseAnswer = (call: PlannedCall, { permit, answerStream }: Routed, refus
   writeAndRecordError(call, refusal, null)
 }
 
-/** Sends a whole answer. */
-const sendWhole = (
-  call: PlannedCall,
-  { permit, answerStream }: Routed,
-  body: string,
-  followers: readonly AnswerFollower[],
+/** Remembers the target that has the prompt of the conversation in its cache now. */
+const rememberTarget = (
+  { gateway: { health }, conversation }: PlannedCall,
+  { target }: Routed,
+  used: TokenUsage,
 ): void => {
+  if (conversation === null) return
+  const { candidate, key } = target
+  const { instance, model } = candidate
+  const ms = cachedFor(used.usage, instance.provider)
+  if (ms > 0) health.sticky.note(conversation, { instance: instance.id, key: key.id, model }, ms)
+}
+
+/** Sends a whole answer. */
+const sendWhole = (call: PlannedCall, routed: Routed, body: string, followers: readonly AnswerFollower[]): void => {
   const { recorder } = call
+  const { permit, answerStream } = routed
   permit.done()
   const used = usageOf(answerStream, new InputCount(call.request))
   recorder.used(used)
+  rememberTarget(call, routed, used)
   writeAndRecordAnswer(call, body)
   complete(followers, { headers: JSON_HEADERS, used, trace: recorder.trace })
 }
@@ -265,6 +277,8 @@ type StreamingState = {
   readonly followers: readonly AnswerFollower[]
   /** Of the stream; undefined for server-sent events. */
   readonly mediaType: string | undefined
+  /** Remembers the target for its conversation; null: it is not remembered. */
+  readonly remember: ((used: TokenUsage) => void) | null
 }
 
 /** A stream in progress. It holds only what its end needs: thousands may be open at once. */
@@ -278,13 +292,14 @@ class StreamingCall implements StreamListener, OngoingAnswer {
   readonly #recorder: Recorder
   readonly #followers: readonly AnswerFollower[]
   readonly #mediaType: string | undefined
+  readonly #remember: StreamingState['remember']
   #scope: CallScope | null = null
   /** How it ended; undefined: it is in progress. */
   #failure: Failure | null | undefined
 
   constructor(
     { answerStream, permit }: Routed,
-    { continued, stream, cancellation, inputCount, recorder, followers, mediaType }: StreamingState,
+    { continued, stream, cancellation, inputCount, recorder, followers, mediaType, remember }: StreamingState,
   ) {
     this.#cancellation = cancellation
     this.#stream = stream
@@ -295,6 +310,7 @@ class StreamingCall implements StreamListener, OngoingAnswer {
     this.#recorder = recorder
     this.#followers = followers
     this.#mediaType = mediaType
+    this.#remember = remember
   }
 
   begin(writer: StreamWriter, guards: AnswerGuards | null): void {
@@ -344,6 +360,7 @@ class StreamingCall implements StreamListener, OngoingAnswer {
       const skipped = this.#answer.droppedEvents()
       if (skipped > 0) recorder.note({ type: 'dropped_events', count: skipped })
       if (!failure) {
+        if (permit === this.#permit) this.#remember?.(used)
         const headers = this.#followers.length > 0 ? streamHeaders({ mediaType: this.#mediaType }) : {}
         complete(this.#followers, { headers, used, trace: recorder.trace })
         return recorder.end('answered', 200)

@@ -90,7 +90,7 @@ export const countTokens = (
       plan: { ...plan.value, candidates: [...requests.keys()] },
       config,
       timeout: requestTimeout(protocol, received.headers, config.settings),
-      keysOf: keyOrder(gateway, config, inbound, account.session),
+      keysOf: keyOrder(gateway, config, inbound, { session: account.session }),
       prepare: (candidate) => {
         const prepared = requests.get(candidate)
         return prepared ? countRequest(inbound, counting, candidate, prepared) : null

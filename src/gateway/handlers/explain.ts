@@ -20,7 +20,7 @@ import { openaiShape } from '../../protocols/embeddings/openai.ts'
 import { clientProtocolByStyle, recognised } from '../../protocols/index.ts'
 import { type CallDemand, textDemand, tokensOfBody } from '../accounts/demand.ts'
 import type { ModelCallDeps } from '../routing/planner.ts'
-import { keyOrder, planFor } from '../routing/planner.ts'
+import { conversationOf, keyOrder, planFor, rememberedPlan } from '../routing/planner.ts'
 import { type InboundRequest, isCompatible, prepareRequest } from '../upstream/outbound-request.ts'
 import { type ParsedEmbeddings, parseEmbeddings } from '../upstream/parse-embeddings.ts'
 import { parseInTurns, parseRequest } from '../upstream/parse-request.ts'
@@ -89,7 +89,7 @@ const explainText = (
   const { protocol } = inbound
   const config = assumedConfig(gateway.config(), assume)
   const { client, headers } = received
-  const plan = planFor(gateway, config, {
+  const planned = planFor(gateway, config, {
     model: inbound.request.model,
     style: protocol.style,
     client,
@@ -98,21 +98,23 @@ const explainText = (
     shape: chatShape(inbound.request),
     isExpected: true,
   })
-  if (!plan.ok) return plan
-  const session = gateway.accounts.sessionOf(client, headers, inbound.body)
-  const keysOf = keyOrder(gateway, config, inbound, session)
-  const states = keyStates(gateway, config, assume, { candidates: plan.value.candidates, keysOf, audience })
+  if (!planned.ok) return planned
   const { request, body: members } = inbound
-  const demand = textDemand({ request, members, body: received.body, plan: plan.value })
+  const session = gateway.accounts.sessionOf(client, headers, members)
+  const plan = rememberedPlan(gateway, planned.value, conversationOf(planned.value, inbound, client, session))
+  const keysOf = keyOrder(gateway, config, inbound, { session, sticky: plan.sticky })
+  const states = keyStates(gateway, config, assume, { candidates: plan.candidates, keysOf, audience })
+  const demand = textDemand({ request, members, body: received.body, plan })
   const detailsOf = (candidate: Candidate): JsonObject => ({
     ...(audience === 'operator' && candidate.when && { when: conditionText(candidate.when) }),
     ...(audience === 'operator' && candidate.override && { override: overrideText(candidate.override) }),
     ...endOf(gateway, candidate),
     ...compatibility(gateway, inbound, candidate),
+    ...(plan.sticky?.candidate === candidate && { cached: true }),
     cost_estimate: costOf(gateway, received, demand, candidate),
     keys: states(candidate),
   })
-  const shown = explained(inbound.request.model, plan.value, detailsOf)
+  const shown = explained(inbound.request.model, plan, detailsOf)
   return good({ ...shown, style: protocol.style })
 }
 

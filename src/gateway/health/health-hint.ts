@@ -1,4 +1,5 @@
 import type { CooldownReason } from '../../policy/health/cooldown.ts'
+import type { StickyTarget } from '../../policy/routing/stickiness.ts'
 
 /**
  * What a gateway has found about an upstream, for the others. Times are durations, since clocks differ. Plain JSON data.
@@ -14,3 +15,5 @@ export type HealthHint =
       readonly why: CooldownReason
       readonly fromUpstream: boolean
     }
+  /** A target has the prompt of a conversation in its cache for `ms`. */
+  | { readonly kind: 'sticky'; readonly id: string; readonly ms: number; readonly target: StickyTarget }

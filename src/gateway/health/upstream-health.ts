@@ -20,6 +20,7 @@ import { UpstreamLoad } from './load.ts'
 import { ProviderRefusals } from './provider-refusals.ts'
 import { Retirements } from './retirements.ts'
 import { RetryBudgets } from './retry-budgets.ts'
+import { StickyTargets } from './sticky-targets.ts'
 
 export { type AdmissionMode, PAST_OPEN } from './circuits.ts'
 
@@ -60,6 +61,8 @@ export class UpstreamHealth {
   readonly budgets: RetryBudgets
   /** What providers have rejected: protocols, and parts of requests. */
   readonly refusals: ProviderRefusals
+  /** The targets that have prompts in their caches. */
+  readonly sticky: StickyTargets
   /** The instances that issued encrypted reasoning. */
   readonly issuers = new Issuers()
   /** Context windows and output limits of models. */
@@ -80,6 +83,7 @@ export class UpstreamHealth {
     this.refusals = new ProviderRefusals(world)
     this.limits = new KnownLimits(world)
     this.retirements = new Retirements(world)
+    this.sticky = new StickyTargets(() => world.now(), tell)
   }
 
   /** Replaces what the instance's own model list states. `ends`: ms since 1970. */
@@ -97,6 +101,10 @@ export class UpstreamHealth {
     const ms = hint.ms - age
     if (hint.kind === 'circuit') {
       if (hint.ms === 0 || ms > 0) this.circuits.learn(id, Math.max(0, ms))
+      return
+    }
+    if (hint.kind === 'sticky') {
+      if (ms > 0) this.sticky.learn(id, hint.target, ms)
       return
     }
     const instance = instances.find((one) => id.startsWith(`${one.id} `))

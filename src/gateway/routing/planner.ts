@@ -25,6 +25,13 @@ import {
 import { statedPreferences } from '../../policy/routing/preferences.ts'
 import { preferredDraft } from '../../policy/routing/preferred-plan.ts'
 import type { ModelPlace } from '../../policy/routing/retirement.ts'
+import {
+  conversationName,
+  hasChoice,
+  LEAST_LENGTH,
+  sessionRandom,
+  stickyPlan,
+} from '../../policy/routing/stickiness.ts'
 import { type RequestFacts, type RequestShape, unmet } from '../../policy/routing/when.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
 import type { RouterDeps } from './route-context.ts'
@@ -78,6 +85,8 @@ export type PlanRequest = RequiringRequest & {
   readonly drafting?: Drafting
   /** The order that is expected most often, to be shown, instead of one that is drawn for a request. */
   readonly isExpected?: boolean
+  /** The ID of the session that the request names: its draws by weight are those of the session. Absent or null: it names none. */
+  readonly session?: string | null
 }
 
 /** What states the data policy of a request. `members`: its body. */
@@ -95,13 +104,17 @@ export const requireOf = (config: Config, { client, headers, members }: Requirin
 
 /** The plan for a request: the targets for its model name that its client may use, and that satisfy the data policy. */
 export const planFor = (gateway: Planner, config: Config, wanted: PlanRequest): Outcome<Plan> => {
-  const { model, style, client, shape, drafting = draftPlan, isExpected = false } = wanted
+  const { model, style, client, shape, session, drafting = draftPlan, isExpected = false } = wanted
   const required = requireOf(config, wanted)
   if (!required.ok) return required
   const isChat = drafting === draftPlan
   const stated =
     shape?.chat && config.settings.routing.requestMembers ? statedPreferences(wanted.members, shape.chat.extras) : null
-  const moment = () => (isExpected ? { ...momentOf(gateway), random: null } : momentOf(gateway))
+  const moment = ({ stickiness }: PlanDraft): OrderingInput => {
+    const now = momentOf(gateway)
+    if (isExpected) return { ...now, random: null }
+    return session && stickiness !== 'off' ? { ...now, random: sessionRandom(session) } : now
+  }
   if (stated === null && required.value === null && isUnrestricted(client)) {
     const found = cachedPlan(gateway, config, model, drafting)
     if (!found.ok) return found
@@ -109,7 +122,7 @@ export const planFor = (gateway: Planner, config: Config, wanted: PlanRequest): 
     const isRuled = config.rules !== undefined && isChat && draft.by === 'default'
     // A route may require something.
     if (!isRuled && !draft.isConditional && requireOfRoute(config, draft) === undefined)
-      return good(plan && !isExpected ? plan : orderedPlan(draft, moment()))
+      return good(plan && !isExpected ? plan : orderedPlan(draft, moment(draft)))
   }
   const sources = { config, lists: gateway.lists(), catalogue: gateway.catalogue }
   const facts = shape && { client, style, headers: wanted.headers, shape }
@@ -133,7 +146,7 @@ export const planFor = (gateway: Planner, config: Config, wanted: PlanRequest): 
       : own
   if (!preferred.ok) return preferred
   const { draft, require } = preferred.value
-  const plan = orderedPlan(draft, moment())
+  const plan = orderedPlan(draft, moment(draft))
   return good(require ? { ...plan, require } : plan)
 }
 
@@ -196,6 +209,27 @@ const cacheFor = (
 }
 
 /**
+ * The name of a conversation; null: no target of it is remembered, because there is no choice or no vendor would cache its prompt.
+ * Without a session it is derived from the beginning of the conversation.
+ */
+export const conversationOf = (
+  plan: Plan,
+  { request, source }: InboundRequest,
+  client: Pick<Client, 'id'>,
+  session: string | null,
+): string | null =>
+  source.text.length < LEAST_LENGTH || !hasChoice(plan)
+    ? null
+    : conversationName(client.id, session ?? affinityOf(request), request.model)
+
+/** The plan with the target first that has the prompt in its cache. */
+export const rememberedPlan = ({ health }: Pick<Planner, 'health'>, plan: Plan, conversation: string | null): Plan => {
+  if (conversation === null || health.sticky.isEmpty) return plan
+  const remembered = health.sticky.of(conversation)
+  return remembered ? stickyPlan(plan, remembered) : plan
+}
+
+/**
  * Returns a candidate's keys in the order in which this request tries them. The order is computed on first use and is the
  * same for all attempts of the request. `inbound`: for prompt cache affinity; null: none. `session`: the ID of
  * the session that it names, whose requests go to one key.
@@ -204,7 +238,7 @@ export const keyOrder = (
   { health, world }: Pick<RouterDeps, 'health' | 'world'>,
   { settings }: Config,
   inbound: InboundRequest | null,
-  session: string | null = null,
+  { session = null, sticky }: { readonly session?: string | null; readonly sticky?: Plan['sticky'] } = {},
 ): ((candidate: Candidate) => Iterable<ProviderKey>) => {
   let orders: Map<Candidate, Iterable<ProviderKey>> | null = null
   const requestNumber = settings.keyStrategy === 'round-robin' ? health.turn() : 0
@@ -222,9 +256,21 @@ export const keyOrder = (
       requestNumber,
       ...(affinity !== undefined && { affinity }),
     }
-    const keys = orderKeys(instance.keys, settings.keyStrategy, view, world.random)
+    const usual = orderKeys(instance.keys, settings.keyStrategy, view, world.random)
+    const keys = sticky?.candidate === candidate ? withFirst(usual, sticky.key, view.quotaLeft) : usual
     orders ??= new Map()
     orders.set(candidate, keys)
     return keys
   }
+}
+
+/** The keys with this one first, unless its quota is used up. */
+const withFirst = (
+  keys: Iterable<ProviderKey>,
+  id: string,
+  quotaLeft: (key: ProviderKey) => { readonly share: number } | undefined,
+): Iterable<ProviderKey> => {
+  const all = [...keys]
+  const first = all.find((key) => key.id === id && key.weight > 0 && quotaLeft(key)?.share !== 0)
+  return first ? [first, ...all.filter((key) => key !== first)] : all
 }

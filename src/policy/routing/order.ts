@@ -329,7 +329,7 @@ const rendezvous = ({ id, weight }: ProviderKey, seed: number): number => {
 }
 
 /** FNV-1a with the finaliser of MurmurHash3, without which hashes of short texts differ in few bits. 32 bits. */
-const hash = (source: string, seed: number): number => {
+export const hash = (source: string, seed: number): number => {
   let mixed = seed
   for (let at = 0; at < source.length; at++) mixed = Math.imul(mixed ^ source.charCodeAt(at), 0x01000193)
   mixed = Math.imul(mixed ^ (mixed >>> 16), 0x85ebca6b)

@@ -24,6 +24,7 @@ import {
 } from './models.ts'
 import { type CandidateView, orderCandidates } from './order.ts'
 import { type KnownEnds, servingModels } from './retirement.ts'
+import { usualStickiness } from './stickiness.ts'
 
 /** The input of a plan: the model's name and the sources of model names. */
 export type PlanInput = ModelSources & {
@@ -63,6 +64,8 @@ export type PlanDraft = {
   readonly furtherRoutes?: Plan['furtherRoutes']
   /** When a model of it ends that another one replaces (ms since 1970): then it is no longer valid. Absent: there is none. */
   readonly until?: number
+  /** As in `Plan`. */
+  readonly stickiness?: Plan['stickiness']
 }
 
 /** Candidates of equal rank, to be ordered by a strategy. */
@@ -85,9 +88,14 @@ export const draftPlan = (input: PlanInput): Outcome<PlanDraft> => {
   const { groups, skipped } = withFallback(input, instances, resolved)
   if (groups.every(({ candidates }) => candidates.length === 0)) return bad(emptyRoute(model))
   const draft = planDraft(config, resolved.by, groups, [...resolved.skipped, ...skipped])
-  const { route, until = Number.POSITIVE_INFINITY } = resolved
+  const { route, stickiness = draft.stickiness, until = Number.POSITIVE_INFINITY } = resolved
   if (route === undefined) return good(draft)
-  return good({ ...draft, route, ...(Number.isFinite(until) && { until }) })
+  return good({
+    ...draft,
+    route,
+    ...(stickiness && { stickiness }),
+    ...(Number.isFinite(until) && { until }),
+  })
 }
 
 /** Builds a draft from its groups. */
@@ -105,6 +113,7 @@ export const planDraft = (
     onlyFirst: settings.fallback === 'none',
     skipped,
     isConditional: all.some(({ when }) => when !== undefined),
+    stickiness: usualStickiness(groups.find(({ candidates }) => candidates.length > 0)?.strategy ?? 'priority'),
   }
 }
 
@@ -113,6 +122,7 @@ export const orderedPlan = (draft: PlanDraft, input: OrderingInput): Plan => {
   const { groups, repeats, onlyFirst, skipped } = draft
   const resolved = {
     by: draft.by,
+    ...(draft.stickiness && { stickiness: draft.stickiness }),
     ...(draft.route !== undefined && { route: draft.route }),
     ...(draft.unmet && { unmet: draft.unmet }),
     ...(draft.furtherRoutes && { furtherRoutes: draft.furtherRoutes }),
@@ -148,6 +158,8 @@ type ResolvedName = {
   readonly by: Plan['by']
   /** The name of the route. */
   readonly route?: string
+  /** Absent: as the strategy has it. */
+  readonly stickiness?: Plan['stickiness']
   readonly groups: readonly CandidateGroup[]
   readonly sameAs: readonly string[]
   readonly skipped: readonly Skipped[]
@@ -218,6 +230,7 @@ const byRoute = (input: PlanInput, instances: readonly Instance[], route: Route)
   return {
     by: 'route',
     route: route.name,
+    ...(route.stickiness && { stickiness: route.stickiness }),
     groups: [
       { candidates: targets, strategy: route.strategy ?? input.config.settings.strategy, own: true },
       { candidates: fallback, strategy: 'priority', own: true },

@@ -142,7 +142,9 @@ const wishedDraft = (
       model: of,
       why: 'preference: provider.allow_fallbacks',
     }))
-  return good({ ...left, groups: ranked, skipped: [...draft.skipped, ...skipped, ...later] })
+  // An order of the client comes before what is remembered.
+  const stickiness = wish.order === null ? draft.stickiness : 'off'
+  return good({ ...left, groups: ranked, stickiness, skipped: [...draft.skipped, ...skipped, ...later] })
 }
 
 const theirs = ({ instance }: Candidate): string | null => (readsPreference(instance, 'provider') ? null : 'provider')
@@ -226,6 +228,7 @@ const merged = (named: readonly NamedDraft[], own: PlanDraft, model: string): Pl
     ...own,
     groups: [...first, ...rest],
     repeats: true,
+    stickiness: named[0]?.draft.stickiness ?? own.stickiness,
     skipped: named.flatMap(({ draft }) => draft.skipped),
     furtherRoutes: routes.filter((route) => route !== own.route),
   }

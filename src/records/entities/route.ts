@@ -1,6 +1,6 @@
 /** A route: a name that clients send as `model`, with the targets of its requests. */
 import { z } from 'zod'
-import type { Route, RouteTarget } from '../../core/route.ts'
+import { type Route, type RouteTarget, STICKINESS } from '../../core/route.ts'
 import { settingsSchema } from '../../core/settings.ts'
 import { instanceName } from './ids.ts'
 import { OVERRIDE, overrideFrom } from './override.ts'
@@ -29,6 +29,12 @@ const ROUTE_MEMBERS = {
     .unwrap()
     .optional()
     .describe('order of its targets; default: the setting `strategy`'),
+  stickiness: z
+    .enum(STICKINESS)
+    .optional()
+    .describe(
+      'what later requests of a session stay with while the prompt cache lasts: nothing, the key, or also the provider; default: key, and provider where the strategy is not priority',
+    ),
   cache: CACHE.optional().describe(CACHE_USE),
   require: REQUIRE.optional().describe(REQUIRE_USE),
   onRetired: z
@@ -48,12 +54,13 @@ export type RouteEntry = z.output<typeof ROUTE_ENTRY>
 /** The route of an entry. Its providers are written as in the file, so they may be aliases, or not be configured. */
 export const routeFrom = (
   name: string,
-  { strategy, targets, fallback, cache, require, onRetired }: RouteEntry,
+  { strategy, stickiness, targets, fallback, cache, require, onRetired }: RouteEntry,
 ): Route => ({
   name,
   targets: targets.map(targetFrom),
   fallback: fallback.map(targetFrom),
   ...(strategy !== undefined && { strategy }),
+  ...(stickiness !== undefined && { stickiness }),
   ...(cache !== undefined && { cache }),
   ...(require !== undefined && { require }),
   ...(onRetired !== undefined && { onRetired }),

@@ -117,7 +117,7 @@ const OF_ONE_SIZE = /[0-9]-x-[0-9]/
 const isChat = ({ mode, supported_endpoints }: JsonObject): boolean =>
   mode === 'image_generation'
     ? list(supported_endpoints).includes('/v1/chat/completions')
-    : mode === 'chat' || mode === 'responses'
+    : mode === 'chat' || mode === 'responses' || mode === 'realtime'
 
 /** Whether a relayed endpoint bills it by a unit, or by tokens. Some images have a price of a step in the column of tokens. */
 const isRelayed = (key: string, value: JsonObject): boolean => {

@@ -42,6 +42,8 @@ const LATER = [
   ['usage/journal/journal-writer.ts', 'usage.ledger'],
   ['usage/bookkeeper/ledger-client.ts', 'usage.ledger'],
   ['usage/bodies/bodies-client.ts', 'bodies'],
+  ['server/relayed-sockets.ts', 'GET /v1/realtime'],
+  ['gateway/realtime/serve-realtime.ts', 'GET /v1/realtime'],
 ] as const
 
 /** Without the ledger, which the first model call loads. */

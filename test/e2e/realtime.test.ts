@@ -2,143 +2,10 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { WebSocket } from 'ws'
-import { type RealtimeOptions, type RealtimeUpstream, startRealtime, USAGE } from '../support/realtime-upstream.ts'
-import { type Started, start } from './support/process.ts'
+import { USAGE } from '../support/realtime-upstream.ts'
+import { CLIENT, connect, KEY, refused, started, url } from './support/realtime.ts'
 
-const KEY = 'sk-upstream-canary-0123456789'
-const CLIENT = 'hg-client-canary-0123456789'
-
-const PRICES = `
-prices:
-  - { provider: openai, model: gpt-realtime, perMillion: { input: "4", output: "16", cacheRead: "0.4", audioInput: "32", audioOutput: "64" } }
-`
-
-type Gateway = {
-  readonly gateway: Started
-  readonly upstream: RealtimeUpstream
-  [Symbol.asyncDispose](): Promise<void>
-}
-
-const opening = (options: Parameters<typeof start>[0]) => start(options).catch((error: Error) => error)
-
-const started = async (
-  options: RealtimeOptions = {},
-  { env = {}, yaml = PRICES }: { readonly env?: Readonly<Record<string, string>>; readonly yaml?: string } = {},
-): Promise<Gateway> => {
-  const upstream = await startRealtime(options)
-  const gateway = await opening({
-    env: { OPENAI_API_KEY: KEY, OPENAI_BASE_URL: upstream.base, AUTH_KEYS: CLIENT, HTTP_CLIENT: 'own', ...env },
-    files: { 'headgate.yaml': yaml },
-  })
-  if (gateway instanceof Error) {
-    await upstream.close()
-    throw gateway
-  }
-  return {
-    gateway,
-    upstream,
-    async [Symbol.asyncDispose]() {
-      await gateway.stop()
-      await upstream.close()
-    },
-  }
-}
-
-/** The members of events that are read here. */
-type Event = {
-  readonly type: string
-  readonly session: { readonly model: string }
-  readonly response: { readonly usage: object }
-  readonly error: { readonly code: string }
-}
-
-type Peer = {
-  readonly socket: WebSocket
-  readonly events: readonly Event[]
-  readonly headers: Readonly<Record<string, unknown>>
-  send(event: object): void
-  /** Resolves with the next event of this type that was not returned. */
-  next(type: string): Promise<Event>
-  readonly closed: Promise<{ readonly code: number; readonly reason: string }>
-}
-
-const url = (gateway: Started, query = '?model=gpt-realtime'): string =>
-  `${gateway.base.replace('http', 'ws')}/realtime${query}`
-
-const connect = (
-  address: string,
-  headers: Record<string, string> = { authorization: `Bearer ${CLIENT}` },
-): Promise<Peer> =>
-  new Promise((resolve, reject) => {
-    const socket = new WebSocket(address, { headers, perMessageDeflate: false })
-    const events: Event[] = []
-    const waiting: { type: string; resolve: (event: Event) => void }[] = []
-    let answered: Readonly<Record<string, unknown>> = {}
-    const taken = new Set<Event>()
-    socket.on('message', (data) => {
-      const event = JSON.parse(data.toString())
-      events.push(event)
-      const at = waiting.findIndex(({ type }) => type === event.type)
-      if (at === -1) return
-      taken.add(event)
-      waiting.splice(at, 1)[0]?.resolve(event)
-    })
-    socket.on('upgrade', (response) => {
-      answered = response.headers
-    })
-    socket.on('unexpected-response', (_request, response) => {
-      let body = ''
-      response.on('data', (part) => {
-        body += part
-      })
-      response.on('end', () =>
-        reject(
-          Object.assign(new Error(`status ${response.statusCode}: ${body}`), {
-            status: response.statusCode,
-            body,
-            headers: response.headers,
-          }),
-        ),
-      )
-    })
-    socket.on('error', reject)
-    const closed = new Promise<{ code: number; reason: string }>((done) =>
-      socket.on('close', (code, reason) => done({ code, reason: reason.toString() })),
-    )
-    socket.on('open', () =>
-      resolve({
-        socket,
-        events,
-        headers: answered,
-        send: (event) => socket.send(JSON.stringify(event)),
-        next: (type) => {
-          const found = events.find((event) => event.type === type && !taken.has(event))
-          if (found) {
-            taken.add(found)
-            return Promise.resolve(found)
-          }
-          return new Promise((done) => waiting.push({ type, resolve: done }))
-        },
-        closed,
-      }),
-    )
-  })
-
-const refused = async (
-  address: string,
-  headers?: Record<string, string>,
-): Promise<{ status: number; body: { readonly error: { readonly code: string } } }> => {
-  try {
-    const peer = await connect(address, headers)
-    peer.socket.terminate()
-  } catch (error) {
-    const { status, body } = error as { status: number; body: string }
-    return { status, body: JSON.parse(body) }
-  }
-  throw new Error('the session was opened')
-}
-
-/** In nano-dollars, by the prices above. */
+/** In nano-dollars, by the prices of the catalogue. */
 const COST = 55 * 4_000 + 64 * 400 + 13 * 32_000 + 30 * 16_000 + 91 * 64_000
 
 describe('realtime', { timeout: 120_000 }, () => {
@@ -238,9 +105,8 @@ describe('realtime', { timeout: 120_000 }, () => {
   })
 
   test('a budget that is used up ends the session after the response that exceeds it', async () => {
-    const yaml = `${PRICES}
-budgets: { small: { amount: "0.28", period: day, mode: hard } }`
-    await using own = await started({}, { yaml })
+    const files = { 'headgate.yaml': 'budgets: { small: { amount: "0.28", period: day, mode: hard } }' }
+    await using own = await started({}, { files })
     const { gateway, upstream } = own
     const peer = await connect(url(gateway))
     for (let open = true; open; ) {

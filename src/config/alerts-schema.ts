@@ -67,6 +67,7 @@ export const alertsSchema = z.strictObject({
         .max(MAX.alerts)
         .default([7, 1])
         .describe('days before a client key expires'),
+      canaryStopped: z.boolean().default(true).describe('the canary of a route was stopped because it does worse'),
       modelRetires: z
         .array(z.int().positive().max(365))
         .max(MAX.alerts)

@@ -252,7 +252,16 @@ const variablesEntry = ({ id, provider, variables }: Instance, bare: Instance | 
       )
 }
 
-const routeEntry = ({ strategy, stickiness, targets, fallback, cache, require, onRetired }: Route): YamlSection => ({
+const routeEntry = ({
+  strategy,
+  stickiness,
+  targets,
+  fallback,
+  cache,
+  require,
+  onRetired,
+  canary,
+}: Route): YamlSection => ({
   strategy,
   stickiness,
   targets: targets.map(targetEntry),
@@ -260,6 +269,7 @@ const routeEntry = ({ strategy, stickiness, targets, fallback, cache, require, o
   cache,
   require,
   onRetired,
+  canary,
 })
 
 const targetEntry = ({ provider, model, weight, when, override }: RouteTarget): unknown => {

@@ -72,7 +72,7 @@ const instanceChanged = (before: Instance, after: Instance): readonly string[] =
 const targetText = ({ provider, model, weight, when, override }: RouteTarget): string =>
   `${provider}${model === undefined ? '' : `/${model}`}${weight === 1 ? '' : `×${weight}`}${when === undefined ? '' : ` (when ${conditionText(when)})`}${override === undefined ? '' : ` (${overrideText(override)})`}`
 
-const routeText = ({ strategy, stickiness, targets, fallback, cache, require, onRetired }: Route): string =>
+const routeText = ({ strategy, stickiness, targets, fallback, cache, require, onRetired, canary }: Route): string =>
   [
     ...(strategy === undefined ? [] : [strategy]),
     targets.map(targetText).join(', '),
@@ -81,6 +81,7 @@ const routeText = ({ strategy, stickiness, targets, fallback, cache, require, on
     ...(cache === undefined ? [] : [`cached ${JSON.stringify(cache)}`]),
     ...(require === undefined ? [] : [`requires ${requireText(require)}`]),
     ...(onRetired === undefined ? [] : [`on retired ${onRetired}`]),
+    ...(canary === undefined ? [] : [`canary ${JSON.stringify(canary)}`]),
   ].join(' ')
 
 /** The differences of records by name. Digests and other values are not shown. */

@@ -85,6 +85,8 @@ export type Alerts = {
     readonly estimatedShare: number
     /** Days before the expiry of a client key. */
     readonly keyExpiry: readonly number[]
+    /** The canary of a route was stopped because it does worse. */
+    readonly canaryStopped: boolean
     /** Days before the end of a model in use. */
     readonly modelRetires: readonly number[]
   }

@@ -1,5 +1,7 @@
 /** Routes of the configuration file and of teams. */
+
 import type { CacheRules } from './cache-rules.ts'
+import type { CanaryRules } from './canary.ts'
 import type { Require } from './data-policy.ts'
 import type { Strategy } from './settings.ts'
 import type { TargetCondition } from './target-condition.ts'
@@ -20,6 +22,8 @@ export type Route = {
   readonly require?: Require
   /** What replaces a target whose model has ended, for chat; absent: nothing. */
   readonly onRetired?: 'successor'
+  /** A target that receives a growing share of the sessions; absent: none. */
+  readonly canary?: CanaryRules
 }
 
 /** `provider` is an instance ID. `model` absent: the provider's default model. */

@@ -17,6 +17,8 @@ export type Candidate = {
   readonly when?: TargetCondition
   /** What is changed in requests to it; absent: nothing. */
   readonly override?: TargetOverride
+  /** It is the canary of its route. */
+  readonly isCanary?: true
   /** The request states which targets may serve it; absent: it does not. */
   readonly preference?: CandidatePreference
 }

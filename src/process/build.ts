@@ -4,9 +4,10 @@ import { openCatalogue } from '../config/catalogue/catalogue.ts'
 import { type ConfigSources, readEnvironment } from '../config/load.ts'
 import { reloadState } from '../config/reload-state.ts'
 import type { Budget, Directory } from '../core/accounts.ts'
+import { canaryStateOf, canaryStateText } from '../core/canary.ts'
 import type { Config } from '../core/config.ts'
 import { memoizeLast } from '../core/memoize-last.ts'
-import { summaryOf } from '../core/trace-summary.ts'
+import { summaryOf, type TraceSummary } from '../core/trace-summary.ts'
 import type { World } from '../core/world.ts'
 import { demoUpstream } from '../demo/demo.ts'
 import { Accounts, type AccountsOptions } from '../gateway/accounts/accounts.ts'
@@ -42,7 +43,7 @@ import { operatorGuards } from '../policy/guards/operator-guards.ts'
 import { bufferLimitBytes } from '../policy/health/shed.ts'
 import { isListedModel } from '../policy/routing/models.ts'
 import type { StoppedSessions } from '../policy/sessions/stopped-session.ts'
-import { KeyStore, type KeyStoreOptions } from '../records/store/key-store.ts'
+import { KeyStore, type KeyStoreOptions, PROCESS } from '../records/store/key-store.ts'
 import { sharedControl } from '../records/store/place.ts'
 import { withByteAccounting } from '../runtime/buffered-bytes.ts'
 import { limitYoungGeneration, tuneEngine } from '../runtime/heap-tuning.ts'
@@ -116,7 +117,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
       (event) => transitions.observe(event),
       (event) => incidents.observe(event),
       (event) => event.event === 'request' && clients.ended(summaryOf(event.trace)),
-      (event) => event.event === 'request' && minutes.record(summaryOf(event.trace)),
+      (event) => event.event === 'request' && observeRequest({ current, gateway, minutes }, summaryOf(event.trace)),
     ],
     reportUnlogged,
   )
@@ -526,7 +527,28 @@ const metricReadings = ({
 ]
 
 /** Stops using the keys that an operator has disabled, and the providers that rest. */
+const observeRequest = (
+  { current, gateway, minutes }: Pick<Runtime, 'current' | 'gateway' | 'minutes'>,
+  summary: TraceSummary,
+): void => {
+  minutes.record(summary)
+  gateway.health.canaries.observe(current.config, summary)
+}
+
+/** Decisions of operators, and those of this process about canaries. */
 const applyDecisions = ({ health, world }: Gateway, keys: KeyStore): void => {
+  health.canaries.onDecision = (id, state) => {
+    const decision = { do: 'decide', kind: 'canary', id, until: null, reason: state.reason } as const
+    void keys.run({ ...decision, state: canaryStateText(state) }, PROCESS)
+  }
+  health.canaries.decide(
+    new Map(
+      keys.decisions().flatMap(({ kind, id, state, reason }) => {
+        const known = kind === 'canary' ? canaryStateOf(state, reason) : undefined
+        return known ? [[id, known]] : []
+      }),
+    ),
+  )
   const toMonotonic = world.now() - world.date()
   health.cooldowns.decide(
     keys.decisions().flatMap(({ kind, id, state, until, reason }) => {

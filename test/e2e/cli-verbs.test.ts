@@ -109,6 +109,8 @@ const ROWS: readonly Row[] = [
   ['identities list', '', 0, 'object'],
   ['identities block', 'none alice', 6, 'object'],
   ['identities unblock', 'none alice', 6, 'object'],
+  ['routes canary', 'none', 6, 'object'],
+  ['routes canary', 'none pause', 6, 'object'],
   ['sign-ins list', '', 0, 'object'],
   ['sign-ins end', 'sgn_aaaaaaaaaaaa', 6, 'object'],
   ['claude policy', 'usr_aaaaaaaaaaaa', 6, 'object'],

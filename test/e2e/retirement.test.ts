@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { answerWith } from '../support/answers.ts'
 import { startUpstream, type Upstream, until } from '../support/upstream.ts'
-import { run, type Started, start } from './support/process.ts'
+import { type Started, start } from './support/process.ts'
+import { verb } from './support/verb.ts'
 
 const DAY = 24 * 3_600_000
 const inDays = (days: number): string => new Date(Date.now() + days * DAY).toISOString().slice(0, 10)
@@ -170,18 +171,20 @@ describe('retirement', { concurrency: false }, () => {
       false,
     )
 
-    const env = {
-      HEADGATE_URL: gateway.url,
-      HEADGATE_TOKEN: ADMIN,
-      OPENAI_API_KEY: 'k',
-      OPENAI_BASE_URL: `${upstream.url}/v1`,
-    }
-    const doctor = await run({ args: ['doctor', '--json'], env, files: { 'headgate.yaml': FILE } })
-    await doctor.exited
-    const { data } = JSON.parse(doctor.output())
+    const env = { OPENAI_API_KEY: 'k', OPENAI_BASE_URL: `${upstream.url}/v1` }
+    const doctor = await verb(['doctor', '--json'], { cwd: gateway.folder, env })
+    const { data } = doctor.json()
     const lines = data
       .filter(({ check }: { check: string }) => check === 'models')
       .map(({ detail }: { detail: string }) => detail)
-    assert.ok(lines.includes(`openai/gone ended on ${ENDED}; successor: listed; routes: kept, moved`), lines.join('\n'))
+    assert.ok(
+      lines.includes(`openai/gone ended on ${ENDED}; successor: listed; routes: kept, moved; teams: search`),
+      lines.join('; '),
+    )
+    // Only the gateway knows the provider's list.
+    assert.ok(
+      lines.includes(`openai/listed ends on ${LISTED}; successor: sol; routes: usual; teams: search`),
+      lines.join('; '),
+    )
   })
 })

@@ -20,6 +20,7 @@ const rules = {
   ledgerLag: 0,
   estimatedShare: 0,
   keyExpiry: [7],
+  canaryStopped: true,
   modelRetires: [],
 }
 const view: AlertView = {

@@ -12,6 +12,7 @@ import type { ClientProtocol } from '../../core/protocol.ts'
 import type { ProviderKey } from '../../core/provider.ts'
 import type { Candidate, Target } from '../../core/target.ts'
 import { type Assumption, assumedConfig, assumedRefusal, NO_ASSUMPTION } from '../../policy/routing/assumption.ts'
+import { canaryShare } from '../../policy/routing/canary.ts'
 import { overrideText } from '../../policy/routing/override.ts'
 import { explainPlan as explained } from '../../policy/routing/plan.ts'
 import { draftEmbeddings } from '../../policy/routing/plan-embeddings.ts'
@@ -108,6 +109,7 @@ const explainText = (
   const detailsOf = (candidate: Candidate): JsonObject => ({
     ...(audience === 'operator' && candidate.when && { when: conditionText(candidate.when) }),
     ...(audience === 'operator' && candidate.override && { override: overrideText(candidate.override) }),
+    ...canaryOf(gateway, config, { candidate, route: plan.route }),
     ...endOf(gateway, candidate),
     ...compatibility(gateway, inbound, candidate),
     ...(plan.sticky?.candidate === candidate && { cached: true }),
@@ -116,6 +118,18 @@ const explainText = (
   })
   const shown = explained(inbound.request.model, plan, detailsOf)
   return good({ ...shown, style: protocol.style })
+}
+
+/** Of the canary of a route: its state, and the percentage of sessions that it serves. */
+const canaryOf = (
+  { health }: ModelCallDeps,
+  { routes }: Config,
+  { candidate, route = '' }: { readonly candidate: Candidate; readonly route: string | undefined },
+): JsonObject => {
+  const rules = candidate.isCanary && routes.get(route)?.canary
+  if (!rules) return {}
+  const state = health.canaries.stateOf(route)
+  return { canary: { status: state.status, share: canaryShare(rules, state) } }
 }
 
 /** When the model ends, and what replaces it. */

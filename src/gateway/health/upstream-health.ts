@@ -11,6 +11,7 @@ import type { Candidate, Target } from '../../core/target.ts'
 import type { GatewayEvent } from '../../core/trace.ts'
 import type { World } from '../../core/world.ts'
 import type { Cooldown, CooldownReason } from '../../policy/health/cooldown.ts'
+import { Canaries } from './canaries.ts'
 import { type AdmissionMode, type CircuitClaims, Circuits } from './circuits.ts'
 import { Cooldowns } from './cooldowns.ts'
 import type { HealthHint } from './health-hint.ts'
@@ -67,6 +68,7 @@ export class UpstreamHealth {
   readonly issuers = new Issuers()
   /** Context windows and output limits of models. */
   readonly limits: KnownLimits
+  readonly canaries: Canaries
   /** When models end. */
   readonly retirements: Retirements
   readonly #errors = new BoundedMap<{ readonly at: number; readonly failure: Failure }>()
@@ -82,6 +84,7 @@ export class UpstreamHealth {
     this.budgets = new RetryBudgets(world)
     this.refusals = new ProviderRefusals(world)
     this.limits = new KnownLimits(world)
+    this.canaries = new Canaries(world)
     this.retirements = new Retirements(world)
     this.sticky = new StickyTargets(() => world.now(), tell)
   }

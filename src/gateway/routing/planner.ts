@@ -1,5 +1,6 @@
 /** Plans the targets of a request and the order of their keys, from the configuration and the current health. */
 import type { Client } from '../../core/accounts.ts'
+import type { CanaryRules } from '../../core/canary.ts'
 import type { Config } from '../../core/config.ts'
 import { REQUIRE_HEADER, type Require } from '../../core/data-policy.ts'
 import { good, type Outcome } from '../../core/failure.ts'
@@ -12,6 +13,7 @@ import { combined, requestRequire } from '../../policy/accounts/data-policy.ts'
 import { restrictionsOf } from '../../policy/accounts/key-access.ts'
 import { affinityOf } from '../../policy/routing/affinity.ts'
 import { meetingDraft } from '../../policy/routing/allowed-plan.ts'
+import { canaryShare, isDrawn, shownCanary, withCanary } from '../../policy/routing/canary.ts'
 import { orderKeys } from '../../policy/routing/order.ts'
 import { type PermittedDraft, permittedDraft } from '../../policy/routing/permitted-draft.ts'
 import {
@@ -85,7 +87,7 @@ export type PlanRequest = RequiringRequest & {
   readonly drafting?: Drafting
   /** The order that is expected most often, to be shown, instead of one that is drawn for a request. */
   readonly isExpected?: boolean
-  /** The ID of the session that the request names: its draws by weight are those of the session. Absent or null: it names none. */
+  /** The ID of the session that the request names: its draws by weight and of a canary are those of the session. Absent or null: it names none. */
   readonly session?: string | null
 }
 
@@ -104,6 +106,24 @@ export const requireOf = (config: Config, { client, headers, members }: Requirin
 
 /** The plan for a request: the targets for its model name that its client may use, and that satisfy the data policy. */
 export const planFor = (gateway: Planner, config: Config, wanted: PlanRequest): Outcome<Plan> => {
+  const planned = planBy(gateway, config, wanted)
+  const route = planned.ok && planned.value.route !== undefined ? config.routes.get(planned.value.route) : undefined
+  return planned.ok && route?.canary ? good(drawCanary(gateway, planned.value, route.canary, wanted)) : planned
+}
+
+const drawCanary = (
+  { health, world }: Planner,
+  plan: Plan,
+  rules: CanaryRules,
+  { session = null, isExpected = false }: PlanRequest,
+): Plan => {
+  const { route = '' } = plan
+  const share = canaryShare(rules, health.canaries.stateOf(route))
+  if (isExpected) return shownCanary(plan, share)
+  return withCanary(plan, session === null ? 100 * world.random() < share : isDrawn(`${route} ${session}`, share))
+}
+
+const planBy = (gateway: Planner, config: Config, wanted: PlanRequest): Outcome<Plan> => {
   const { model, style, client, shape, session, drafting = draftPlan, isExpected = false } = wanted
   const required = requireOf(config, wanted)
   if (!required.ok) return required

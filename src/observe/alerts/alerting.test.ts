@@ -71,6 +71,7 @@ const alertsFor = (url: string, more: Partial<Alerts> = {}): Alerts => ({
     ledgerLag: 0,
     estimatedShare: 50,
     keyExpiry: [],
+    canaryStopped: true,
     modelRetires: [],
   },
   ...more,

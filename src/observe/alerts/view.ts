@@ -45,6 +45,7 @@ export const processView = (gateway: Gateway, { config, problems, ledgerLag, cou
       const { at, successor = null } = retirement
       return { provider: instance.id, model, at, successor }
     }),
+    stoppedCanaries: gateway.health.canaries.stopped(config),
     openCircuits: outages.providers,
     closedRoutes: outages.routes,
     deadKeys: config.instances.flatMap((instance) =>
@@ -110,6 +111,10 @@ export const joinViews = (all: readonly ProcessView[]): ProcessView => {
     loops: firstOfEach(
       all.flatMap(({ loops = [] }) => loops),
       ({ session }) => session,
+    ),
+    stoppedCanaries: firstOfEach(
+      all.flatMap(({ stoppedCanaries = [] }) => stoppedCanaries),
+      ({ route }) => route,
     ),
     retiring: firstOfEach(
       all.flatMap(({ retiring = [] }) => retiring),

@@ -19,6 +19,7 @@ const rules: Alerts['rules'] = {
   ledgerLag: 60_000,
   estimatedShare: 20,
   keyExpiry: [7, 1],
+  canaryStopped: true,
   modelRetires: [30, 7, 1],
 }
 const NO_RULES: Alerts['rules'] = {
@@ -36,6 +37,7 @@ const NO_RULES: Alerts['rules'] = {
   ledgerLag: 0,
   estimatedShare: 0,
   keyExpiry: [],
+  canaryStopped: true,
   modelRetires: [],
 }
 const quiet: AlertView = {

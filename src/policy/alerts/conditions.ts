@@ -70,6 +70,8 @@ export type AlertView = {
   readonly loops?: readonly SessionLoop[]
   /** Requests of the last ten minutes that the service of a guard has not checked. Absent: none. */
   readonly guardErrors?: readonly { readonly guard: string; readonly count: number }[]
+  /** Canaries that are stopped. `since`: ms since 1970. Absent: none. */
+  readonly stoppedCanaries?: readonly { readonly route: string; readonly since: number; readonly reason: string }[]
   /** Models in use that end within a year. Absent: none. `successor` null: none is known. */
   readonly retiring?: readonly {
     readonly provider: string
@@ -104,6 +106,7 @@ const found = (rules: Alerts['rules'], view: AlertView): AlertCondition[] => [
   ...(rules.breakGlass ? (view.breakGlass ?? []).map(breakGlassCondition) : []),
   ...guardConditions(rules, view),
   ...(rules.loop ? (view.loops ?? []).map(loopCondition) : []),
+  ...(rules.canaryStopped ? (view.stoppedCanaries ?? []).map(canaryCondition) : []),
   ...(rules.policyBreach ? (view.breaches ?? []).map(breachCondition) : []),
   ...(rules.storeDown === 0 ? [] : view.brokenStores.map((broken) => storeCondition(rules, broken))),
   ...(rules.ledgerLag === 0 || view.ledgerLag < rules.ledgerLag ? [] : [lagCondition(rules, view)]),
@@ -275,6 +278,21 @@ const breachCondition = ({ provider, model, lack }: NonNullable<AlertView['breac
   threshold: model,
   after: 0,
   message: `A request was planned for ${quotedName(`${provider}/${model}`)}, which does not satisfy its data policy (${lack}). Nothing was sent; this is a bug of the gateway.`,
+})
+
+const canaryCondition = ({
+  route,
+  since,
+  reason,
+}: NonNullable<AlertView['stoppedCanaries']>[number]): AlertCondition => ({
+  ...EPISODE,
+  rule: 'canaryStopped',
+  type: 'canary.stopped',
+  severity: 'warning',
+  object: { kind: 'route', id: route, name: route },
+  occasion: String(since),
+  after: 0,
+  message: `The canary of the route ${quotedName(route)} is stopped: ${reason}. Its share is 0; POST /admin/api/v1/canaries resumes it.`,
 })
 
 const storeCondition = (

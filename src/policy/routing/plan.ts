@@ -207,6 +207,8 @@ const resolveName = (input: PlanInput, instances: readonly Instance[]): Resolved
   )
 }
 
+const CANARY = { isCanary: true } as const
+
 const byRoute = (input: PlanInput, instances: readonly Instance[], route: Route): ResolvedName => {
   const skipped: Skipped[] = []
   let until = Number.POSITIVE_INFINITY
@@ -216,12 +218,13 @@ const byRoute = (input: PlanInput, instances: readonly Instance[], route: Route)
       skipped.push({ provider: target.provider, model: target.model ?? '', why: 'this provider is not configured' })
     return found.flatMap((instance) => {
       const model = target.model ?? usualModel(input, instance)
-      if (route.onRetired === undefined) return routeCandidate({ instance, model, because }, target)
+      const marked = route.canary && target === route.targets[route.canary.target] ? CANARY : {}
+      if (route.onRetired === undefined) return { ...routeCandidate({ instance, model, because }, target), ...marked }
       const serving = servingModels({ instance, model }, input.ends ?? null)
       until = Math.min(until, serving.until)
       return serving.models.map((name) => {
         const reason = name === model ? because : `${because}, in place of ${model}`
-        return routeCandidate({ instance, model: name, because: reason }, target)
+        return { ...routeCandidate({ instance, model: name, because: reason }, target), ...marked }
       })
     })
   }

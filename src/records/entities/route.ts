@@ -43,18 +43,52 @@ const ROUTE_MEMBERS = {
     .describe('a target whose model has ended (`models`) is replaced by its successor, for chat; default: it is tried'),
 }
 
+const CANARY = z
+  .strictObject({
+    target: z.int().min(0).max(999).describe('place of the target in `targets`, from 0'),
+    steps: z
+      .array(z.number().positive().max(100))
+      .min(1)
+      .max(20)
+      .refine((steps) => steps.every((step, at) => step > (steps[at - 1] ?? 0)))
+      .meta({ allowed: 'percentages in ascending order' })
+      .default([1, 5, 25, 100])
+      .describe('percent of the sessions that it serves'),
+    every: z.int().min(1_000).max(2_147_483_647).default(1_800_000).describe('shortest time of a step (ms)'),
+    stop: z
+      .strictObject({
+        errors: z.number().min(0).max(100).default(2).describe('points of failures above the others; 0 is off'),
+        firstContent: z
+          .number()
+          .min(0)
+          .max(10_000)
+          .default(50)
+          .describe('percent of the time to first content above the others; 0 is off'),
+      })
+      .prefault({})
+      .describe('when it stops: it does certainly worse than the other targets by more than this'),
+  })
+  .describe('a target that receives a growing share of the sessions while it does as well as the others')
+
 /** A route of the file. */
-export const ROUTE_ENTRY = z.strictObject({
-  ...ROUTE_MEMBERS,
-  targets: z.array(TARGET).min(1).describe(TARGETS_USE),
-  fallback: z.array(TARGET).default([]).describe(FALLBACK_USE),
-})
+export const ROUTE_ENTRY = z
+  .strictObject({
+    ...ROUTE_MEMBERS,
+    targets: z.array(TARGET).min(1).describe(TARGETS_USE),
+    fallback: z.array(TARGET).default([]).describe(FALLBACK_USE),
+    canary: CANARY.optional(),
+  })
+  .superRefine(({ targets, canary }, context) => {
+    if (!canary || (targets.length > 1 && canary.target < targets.length)) return
+    const allowed = targets.length < 2 ? 'a route with at least two targets' : `0 to ${targets.length - 1}`
+    context.addIssue({ code: 'custom', path: ['canary', 'target'], params: { allowed } })
+  })
 export type RouteEntry = z.output<typeof ROUTE_ENTRY>
 
 /** The route of an entry. Its providers are written as in the file, so they may be aliases, or not be configured. */
 export const routeFrom = (
   name: string,
-  { strategy, stickiness, targets, fallback, cache, require, onRetired }: RouteEntry,
+  { strategy, stickiness, targets, fallback, cache, require, onRetired, canary }: RouteEntry,
 ): Route => ({
   name,
   targets: targets.map(targetFrom),
@@ -64,6 +98,7 @@ export const routeFrom = (
   ...(cache !== undefined && { cache }),
   ...(require !== undefined && { require }),
   ...(onRetired !== undefined && { onRetired }),
+  ...(canary !== undefined && { canary }),
 })
 
 const targetFrom = (entry: TargetEntry): RouteTarget => {

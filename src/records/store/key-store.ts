@@ -47,7 +47,7 @@ export type KeyStoreOptions = ControlPlace &
   }
 
 /** The process itself runs an operation. */
-const PROCESS: ControlContext = {
+export const PROCESS: ControlContext = {
   actor: { kind: 'process', id: '', name: '' },
   from: null,
   requestId: null,

@@ -80,7 +80,7 @@ export type ControlWrite =
   /** `state` null removes the decision. `until`: ISO 8601. */
   | {
       readonly do: 'decide'
-      readonly kind: 'credential' | 'circuit' | 'end_user' | 'identity' | 'session'
+      readonly kind: 'credential' | 'circuit' | 'end_user' | 'identity' | 'session' | 'canary'
       readonly id: string
       readonly state: string | null
       readonly until: string | null

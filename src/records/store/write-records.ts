@@ -1,6 +1,7 @@
 /** Writes of records. Each runs in one transaction; it checks everything before its first write. */
 import { randomBytes } from 'node:crypto'
 import { type ClientKey, DEFAULT_TEAM } from '../../core/accounts.ts'
+import { CANARY_STATE } from '../../core/canary.ts'
 import { isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { mergePatch } from '../../core/merge-patch.ts'
 import { createAccountId, createKey, keyKindOf, last4 } from '../../policy/accounts/client-key.ts'
@@ -283,8 +284,8 @@ export const decide = async (
   const end = until === null ? null : Date.parse(until)
   if (context.teams !== null) return notPermitted(kind)
   if (end !== null && Number.isNaN(end)) return badValue('until', 'Write a time as in 2026-12-01T00:00:00Z.')
-  if (state !== null && !DECISIONS[kind]?.includes(state))
-    return badValue('state', `Choose one of ${DECISIONS[kind]?.join(', ')}.`)
+  const isAllowed = kind === 'canary' ? CANARY_STATE.test(state ?? '') : DECISIONS[kind]?.includes(state ?? '')
+  if (state !== null && !isAllowed) return badValue('state', `Choose one of ${DECISIONS[kind]?.join(', ')}.`)
   const blocked = state === null ? undefined : BLOCKED[kind]
   if (blocked !== undefined && (await countDecisions(db, kind)) >= MAX_BLOCKED)
     return badValue(kind, `At most ${MAX_BLOCKED} ${blocked} can be blocked. Unblock others first.`)

@@ -11,6 +11,7 @@ import { alertRows } from './rows/alerts.ts'
 import { auditRows } from './rows/audit.ts'
 import { budgetRows } from './rows/budgets.ts'
 import { cacheRows } from './rows/cache.ts'
+import { canaryRows } from './rows/canaries.ts'
 import { changeRows } from './rows/changes.ts'
 import { claudeRows } from './rows/claude.ts'
 import { clientRows } from './rows/clients.ts'
@@ -56,6 +57,7 @@ const rows: readonly AdminRow[] = [
   ...agentSessionRows,
   ...identityRows,
   ...providerRows,
+  ...canaryRows,
   ...retiringRows,
   ...explainRows,
   ...policyRows,

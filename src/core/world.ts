@@ -2,8 +2,10 @@ import type { Egress } from './egress.ts'
 import type { OutgoingBody } from './encoded-text.ts'
 import type { Failure } from './failure.ts'
 import type { HeaderLookup } from './headers.ts'
+import type { HttpMethod } from './pass-through.ts'
 import type { Identity } from './provider.ts'
 import type { TurnScheduler } from './steps.ts'
+import type { StreamedBody } from './streamed-body.ts'
 
 /** The effects the gateway needs: clock, randomness, timers and upstream calls. Always passed as an argument. */
 export type World = {
@@ -26,11 +28,13 @@ export type Cancel = () => void
 export type Dial = (call: UpstreamCall, listener: UpstreamListener) => OngoingCall
 
 export type UpstreamCall = {
-  readonly method: 'GET' | 'POST' | 'PUT'
+  readonly method: HttpMethod
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   /** Bytes: UTF-8. */
   readonly body?: OutgoingBody
+  /** A body that is sent as it arrives, in place of `body`. The call uses a new connection and is never resent. */
+  readonly upload?: StreamedBody | undefined
   /** The cloud identity that signs the request. Missing credentials are an unsent `auth` failure. */
   readonly identity?: Identity | undefined
   /** How a provider with settings of its own is reached. Absent: as the section `network` states. */
@@ -43,6 +47,8 @@ export type UpstreamCall = {
   readonly once?: true | undefined
   /** The whole answer is buffered in memory, even if it is a stream. */
   readonly buffered?: true | undefined
+  /** The answer is passed on as it arrives, whatever its type, so that its bytes do not wait in memory. */
+  readonly passed?: true | undefined
   /** The client whose memory share the answer counts towards. */
   readonly client?: string | undefined
   /** Opens a WebSocket (RFC 6455): after a status of 101 the body is what the upstream sends, and `write` sends to it. */

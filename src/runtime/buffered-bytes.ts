@@ -148,6 +148,7 @@ class CountedCall implements UpstreamListener, OngoingCall {
   readonly #listener: UpstreamListener
   readonly #accounting: Accounting
   readonly #collected: boolean
+  readonly #passed: boolean
   readonly #ongoing: OngoingCall
   #isStream = false
   #held = 0
@@ -164,12 +165,14 @@ class CountedCall implements UpstreamListener, OngoingCall {
     this.#listener = listener
     this.#accounting = accounting
     this.#collected = call.buffered === true
+    this.#passed = call.passed === true
     // `dial` does not call its listener before it has returned.
     this.#ongoing = dial(call, this)
   }
 
   onHeaders(status: number, headers: HeaderLookup): void {
-    this.#isStream = status === 101 || (!this.#collected && STREAM_TYPE.test(headers('content-type') ?? ''))
+    const isPassed = this.#passed || status === 101
+    this.#isStream = isPassed || (!this.#collected && STREAM_TYPE.test(headers('content-type') ?? ''))
     this.#listener.onHeaders(status, headers)
   }
 

@@ -307,7 +307,7 @@ class HttpCall implements ConnectionListener, OngoingCall {
     this.#proxy = proxy
     this.#listener = listener
     this.#maxDecodedBytes = maxDecodedBytes
-    this.#once = call.once === true
+    this.#once = call.once === true || call.upload !== undefined
   }
 
   start(): this {

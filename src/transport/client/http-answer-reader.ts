@@ -37,6 +37,8 @@ export class HttpAnswerReader {
   #answering = false
   #interim = 0
   #reusable = true
+  /** The request has the method HEAD, so its response has no body. */
+  #isHead = false
   #idleTimeout: number | undefined
   #sink: AnswerSink
   /** The request asks for another protocol. */
@@ -48,10 +50,11 @@ export class HttpAnswerReader {
     this.#heads = heads
   }
 
-  /** Prepares for the next response of the same connection. `mayUpgrade`: it may change protocols. */
-  reset(sink: AnswerSink, mayUpgrade = false): void {
+  /** Prepares for the next response of the same connection. `mayUpgrade`: it may change protocols. `isHead`: it has no body. */
+  reset(sink: AnswerSink, { mayUpgrade = false, isHead = false } = {}): void {
     this.#sink = sink
     this.#mayUpgrade = mayUpgrade
+    this.#isHead = isHead
     this.#partial = ''
     this.#answering = false
     this.#interim = 0
@@ -144,7 +147,7 @@ export class HttpAnswerReader {
     if (length === null) return invalid('its content-length or transfer-encoding is not valid')
     this.#readPersistence(line[1] === '1', headers)
     this.#answering = true
-    const hasBody = status !== 204 && status !== 304
+    const hasBody = status !== 204 && status !== 304 && !this.#isHead
     if (hasBody && length === undefined) this.#reusable = false
     this.#body.begin(hasBody ? (length ?? 'until-close') : 0)
     this.#sink.head(status, headers)

@@ -13,6 +13,7 @@ import { callFailure, readFailure } from './connection-failures.ts'
 import { type OutgoingHead, requestHead } from './heads.ts'
 import { type AnswerSink, HttpAnswerReader } from './http-answer-reader.ts'
 import type { OutgoingCall } from './outgoing-call.ts'
+import { framingOf, Upload } from './upload.ts'
 
 /** The read buffer of all connections: its content is consumed before the next read. */
 const READ_BUFFER = Buffer.allocUnsafeSlow(64 * 1024)
@@ -40,6 +41,8 @@ export class Http1Connection implements UpstreamConnection {
   /** A request that was passed before the connection was open, or before it had settled. */
   #unsent: { readonly head: OutgoingHead; readonly message: OutgoingCall } | null = null
   #error: Error | null = null
+  /** A body on its way; null: the request is complete. */
+  #upload: Upload | null = null
 
   constructor(destination: Destination, pool: ConnectionPool) {
     this.#destination = destination
@@ -51,7 +54,8 @@ export class Http1Connection implements UpstreamConnection {
     this.#listener = listener
     const head = requestHead(this.#destination.heads, this.#destination.authority, message)
     if (typeof head === 'string') return this.#broke(fail('internal', head, { unsent: true }))
-    this.#reader.reset(listener, message.call.upgrade !== undefined)
+    const { upgrade, method } = message.call
+    this.#reader.reset(listener, { mayUpgrade: upgrade !== undefined, isHead: method === 'HEAD' })
     if (this.#socket && this.#settled) return this.#write(head, message)
     this.#unsent = { head, message }
     if (!this.#socket) this.#connect({ allowed: message.call.connectTimeout })
@@ -128,9 +132,14 @@ export class Http1Connection implements UpstreamConnection {
     if (unsent && this.#listener) this.#write(unsent.head, unsent.message)
   }
 
-  #write(head: OutgoingHead, { call: { body } }: OutgoingCall): void {
+  #write(head: OutgoingHead, { call: { body, upload } }: OutgoingCall): void {
     const socket = this.#socket
     if (!socket) return
+    if (upload) {
+      socket.write(head.text + framingOf(upload), 'latin1')
+      this.#upload = new Upload(upload, { socket, failed: (failure) => this.#broke(failure) })
+      return this.#upload.begin()
+    }
     if (body === undefined) return void socket.write(`${head.text}\r\n`, 'latin1')
     if (!this.#destination.secure && writeBuffer.send(socket, head.text, body)) return
     const length = `content-length: ${byteLength(body)}\r\n\r\n`
@@ -179,8 +188,12 @@ export class Http1Connection implements UpstreamConnection {
     this.#used = true
     this.#settled = false
     const { reusable, idleTimeout } = this.#reader
-    if (reusable && this.#socket?.writable) this.#pool.release(this, idleTimeout)
-    else this.#end()
+    // The response may be complete before the request is.
+    const isSent = this.#upload === null || this.#upload.isOver
+    if (reusable && isSent && this.#socket?.writable) {
+      this.#upload = null
+      this.#pool.release(this, idleTimeout)
+    } else this.#end()
     listener.end()
   }
 
@@ -192,6 +205,9 @@ export class Http1Connection implements UpstreamConnection {
   }
 
   #end(): void {
+    const upload = this.#upload
+    this.#upload = null
+    upload?.stop()
     this.#pool.remove(this)
     const socket = this.#socket ?? this.#connecting?.socket
     socket?.destroy()

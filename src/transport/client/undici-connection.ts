@@ -2,10 +2,12 @@
 
 import type { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
+import { Readable } from 'node:stream'
 import { Client, type Dispatcher } from 'undici'
 import { wholeBody } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
+import type { StreamedBody } from '../../core/streamed-body.ts'
 import { type Connecting, connectTo, type Destination } from './connect.ts'
 import type { ConnectionListener, ConnectionPool, OpenConnection, UpstreamConnection } from './connection.ts'
 import { callFailure } from './connection-failures.ts'
@@ -52,7 +54,7 @@ class UndiciConnection implements UpstreamConnection {
   }
 
   send({ call, path }: OutgoingCall, listener: ConnectionListener): void {
-    const { method, headers, body, connectTimeout, upgrade } = call
+    const { method, headers, body, upload, connectTimeout, upgrade } = call
     this.#failure = null
     if (upgrade) {
       this.drop()
@@ -74,8 +76,9 @@ class UndiciConnection implements UpstreamConnection {
       {
         path,
         method,
-        headers,
+        headers: upload && upload.length !== null ? { ...headers, 'content-length': String(upload.length) } : headers,
         ...(body !== undefined && { body: wholeBody(body) }),
+        ...(upload && { body: uploadStream(upload) }),
         // The gateway decides on retries, not undici.
         idempotent: false,
       },
@@ -215,4 +218,27 @@ const isClosed = (error: Error): boolean => {
     code === 'ETIMEDOUT' ||
     (code === 'UND_ERR_SOCKET' && !error.message.startsWith('bad '))
   )
+}
+
+/** A body as a stream of Node, for undici. */
+const uploadStream = (body: StreamedBody): Readable => {
+  let isPiped = false
+  const stream = new Readable({
+    read() {
+      if (isPiped) return body.resume()
+      isPiped = true
+      body.pipeTo({
+        push: (part) => stream.push(part),
+        end(failure) {
+          if (failure) stream.destroy(new Error(failure.message))
+          else stream.push(null)
+        },
+      })
+    },
+    destroy(error, done) {
+      body.drop()
+      done(error)
+    },
+  })
+  return stream
 }

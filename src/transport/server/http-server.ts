@@ -55,8 +55,9 @@ export type HttpExchange = IncomingHead & {
    */
   pipeBody(sink: BodySink | null): void
   /**
-   * Stops reading until `pipeBody` or the end of the response. Called while `serve` runs. At most one read is kept (64 KiB): Node
-   * reads no less from a socket. `held` receives the bytes of each part; it may call `pipeBody(null)`, which drops them.
+   * Stops reading until `pipeBody` or the end of the response. At most one read is kept (64 KiB): Node
+   * reads no less from a socket. `held` receives the bytes of each part; it may call `pipeBody(null)`, which drops them. A sink calls it
+   * to pause a body, and `pipeBody` to go on.
    */
   holdBody(held: (bytes: number) => void): void
   /** Closes the connection after this response. */
@@ -83,8 +84,11 @@ export type ExchangeListener = {
 /** Ignores the progress of a response. */
 export const NO_LISTENER: ExchangeListener = { drained() {}, finished() {} }
 
-/** Consumes a request body. The sink may keep the parts. */
-export type BodySink = { push(part: Buffer): void; end(): void }
+/**
+ * Consumes a request body. The sink may keep the parts. `isPaced`: the time of the request does not pass while it is paused, and begins
+ * again with each part.
+ */
+export type BodySink = { readonly isPaced?: true; push(part: Buffer): void; end(): void }
 
 /**
  * Why received bytes are not a valid request. `long_extension`: chunk extensions; `late`: the request timed out; `no_memory`: there

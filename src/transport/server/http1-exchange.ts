@@ -6,12 +6,16 @@ import type { PipelinedInput } from './pipelined-input.ts'
 import type { ReadHead } from './request-reader.ts'
 import { statusLine } from './status-line.ts'
 
+const STOPPED = Number.POSITIVE_INFINITY
+
 /** What an exchange needs of its connection. */
 type ExchangeConnection = {
   /** The current request has been received. */
   readonly complete: boolean
   readonly input: Pick<PipelinedInput, 'pause' | 'resume'>
   readonly output: ConnectionOutput
+  /** When the time of the request began, in ms of the monotonic clock; `Infinity`: it does not pass. */
+  since: number
   /** The response has been written. */
   answered(exchange: Http1Exchange): void
   destroy(): void
@@ -135,6 +139,7 @@ export class Http1Exchange extends ReleasableHead implements HttpExchange {
 
   /** A part of the request body was received. */
   receive(part: Buffer): void {
+    if (this.#sink?.isPaced) this.#connection.since = this.#held ? STOPPED : performance.now()
     if (!this.#held) return this.#sink?.push(part)
     this.#held.push(part)
   }
@@ -161,6 +166,7 @@ export class Http1Exchange extends ReleasableHead implements HttpExchange {
   }
 
   pipeBody(sink: BodySink | null): void {
+    if (sink?.isPaced || this.#sink?.isPaced) this.#connection.since = performance.now()
     this.#sink = sink
     const held = this.#release()
     if (!held) return
@@ -170,8 +176,9 @@ export class Http1Exchange extends ReleasableHead implements HttpExchange {
   }
 
   holdBody(held: (bytes: number) => void): void {
-    this.#held = new HeldBody(held)
+    this.#held ??= new HeldBody(held)
     this.#connection.input.pause()
+    if (this.#sink?.isPaced) this.#connection.since = STOPPED
   }
 
   /** Reads on. Returns what was held. */

@@ -102,7 +102,7 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
   /** The last response was sent; received bytes are dropped until the connection closes. */
   #closing = false
   /** Start of the current phase: idle, request in progress or closing; in ms. */
-  #since = performance.now()
+  since = performance.now()
 
   constructor(server: ServerState<Context>, socket: Socket) {
     this.#server = server
@@ -134,7 +134,7 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
   /** Sends the last bytes and drops further input; the client has `timing.linger` to read them. */
   endWith(text = ''): void {
     this.#closing = true
-    this.#since = performance.now()
+    this.since = performance.now()
     this.input.drop()
     this.#socket.resume()
     if (text === '') this.#socket.end()
@@ -177,7 +177,7 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
         this.input.push(buffer.subarray(at))
         break
       }
-      if (!this.#reader.begun) this.#since = performance.now()
+      if (!this.#reader.begun) this.since = performance.now()
       at = this.#reader.push(buffer, at)
       if (this.#reader.problem) this.#refuse(this.#reader.problem)
       if (this.#upgrade) {
@@ -238,7 +238,7 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
     if (!this.#reader.done) return
     this.#exchange = null
     this.#reader.reset()
-    this.#since = performance.now()
+    this.since = performance.now()
     if (this.input.length === 0) return
     process.nextTick(() => {
       this.#receive(this.input.take())
@@ -275,7 +275,7 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
   /** Closes the connection or refuses its request when a time is over. */
   check(now: number): void {
     const { head, request, keepAlive, linger } = this.#server.options.timing
-    const passed = now - this.#since
+    const passed = now - this.since
     if (this.#closing) {
       if (passed >= linger) this.destroy()
     } else if (this.idle) {

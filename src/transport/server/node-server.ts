@@ -297,7 +297,7 @@ class Incoming extends IncomingMessage {
   }
 
   holdBody(held: (bytes: number) => void): void {
-    this.#held = []
+    this.#held ??= []
     this.#countHeld = held
   }
 

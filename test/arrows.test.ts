@@ -44,6 +44,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'policy/guards': ['policy/accounts'],
   'policy/health': ['policy/retry'],
   'policy/identity': ['policy/accounts'],
+  'policy/pass': ['policy/accounts', 'policy/routing'],
   'policy/prove': ['policy/accounts', 'policy/routing', 'policy/identity', 'policy/sign-in'],
   'policy/reply': [],
   'policy/retry': [],
@@ -93,6 +94,14 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'gateway/upstream',
     'gateway/routing',
     'gateway/sharing',
+  ],
+  'gateway/pass': [
+    'gateway/accounts',
+    'gateway/call',
+    'gateway/guards',
+    'gateway/health',
+    'gateway/routing',
+    'gateway/upstream',
   ],
   'gateway/realtime': ['gateway/accounts', 'gateway/call', 'gateway/guards', 'gateway/routing', 'gateway/upstream'],
   'gateway/relay': [

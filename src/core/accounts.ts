@@ -18,11 +18,20 @@ export type Access = {
   readonly styles: AccessList
   /** Client addresses: single ones or CIDR ranges instead of globs. */
   readonly ips: AccessList
+  /** Calls of a provider's own API: `openai`, `gemini:/v1beta/files`. Unlike the others, null or absent: none. */
+  readonly passThrough?: AccessList
 }
 export type AccessList = readonly string[] | null
 
-/** No restriction in any dimension. */
-export const FULL_ACCESS: Access = { models: null, routes: null, providers: null, styles: null, ips: null }
+/** No restriction in any dimension, and no pass-through. */
+export const FULL_ACCESS: Access = {
+  models: null,
+  routes: null,
+  providers: null,
+  styles: null,
+  ips: null,
+  passThrough: null,
+}
 
 /** Limits of a team or a key; `null`: no limit of its own. `0`: no request is allowed. */
 export type AccountLimits = {

@@ -340,8 +340,8 @@ export type Usage = {
   readonly raw?: JsonObject
 }
 
-/** Names of units: seconds of audio, characters of text, images, queries of up to 100 documents. */
-export const UNITS = ['seconds', 'characters', 'images', 'queries'] as const
+/** Names of units: seconds of audio, characters of text, images, queries of up to 100 documents, passed calls of unknown usage. */
+export const UNITS = ['seconds', 'characters', 'images', 'queries', 'calls'] as const
 
 /** An amount that is billed by its unit. */
 export type UnitCount = {

@@ -57,6 +57,8 @@ export const KINDS = {
   not_http: { ...endpoint, code: 'not_http' },
   /** The proxy that leads to the endpoint. Its other endpoints are affected too, unless `endpointOnly`. */
   proxy: { ...upstream, code: 'proxy_failed', excludes: 'proxy', charges: 'proxy' },
+  /** A passed call is redirected to another place than the provider's own paths. */
+  redirect_refused: { ...upstream, code: 'redirect_refused', excludes: 'request', charges: null },
   /** A web page instead of JSON: a captive portal, a firewall or a CDN error. */
   not_json: { ...endpoint, code: 'not_json' },
 
@@ -104,6 +106,8 @@ export const KINDS = {
   // Request errors, detected by the gateway, or proven by upstreams.
   invalid_request: { ...client, code: 'invalid_request' },
   invalid_json: { ...client, code: 'invalid_json' },
+  /** The path of a passed call may be read differently by the provider. */
+  invalid_path: { ...client, code: 'invalid_path' },
   invalid_value: { ...client, code: 'invalid_value' },
   missing_parameter: { ...client, code: 'missing_required_parameter' },
   /** No target supports the request. */
@@ -143,6 +147,8 @@ export const KINDS = {
   model_not_allowed: { ...client, status: 403, type: 'permission_error', code: 'model_not_allowed' },
   /** They exclude the API style. */
   style_not_allowed: { ...client, status: 403, type: 'permission_error', code: 'style_not_allowed' },
+  /** The instance, the team or the key does not allow this call of the provider's own API. */
+  pass_through_denied: { ...client, status: 403, type: 'permission_error', code: 'pass_through_denied' },
   /** No target satisfies what is required of its data: region, retention, training. */
   data_policy: { ...client, status: 403, type: 'permission_error', code: 'data_policy' },
   /** The conditions of all targets, or the request's own, leave none. */

@@ -1,12 +1,16 @@
 import type { Client } from './accounts.ts'
 import type { EncodedText, TextOrBytes } from './encoded-text.ts'
 import type { HeaderLookup } from './headers.ts'
+import type { StreamedBody } from './streamed-body.ts'
 
-/** The kind of a route's body: JSON in UTF-8, bytes of any type, a form with files, or none that is read. */
-export type BodyKind = 'json' | 'bytes' | 'multipart' | 'none'
+/**
+ * The kind of a route's body: JSON in UTF-8, bytes of any type, a form with files, one of any type that is passed on as it arrives
+ * (`upload` of the request), or none that is read.
+ */
+export type BodyKind = 'json' | 'bytes' | 'multipart' | 'stream' | 'none'
 
 /** A body of a kind as it was received: the text of JSON, empty if there was none, or else bytes. */
-export type BodyOf<Kind extends BodyKind> = Kind extends 'json' | 'none' ? EncodedText : Uint8Array
+export type BodyOf<Kind extends BodyKind> = Kind extends 'json' | 'stream' | 'none' ? EncodedText : Uint8Array
 export type RequestBody = BodyOf<BodyKind>
 
 /**
@@ -24,6 +28,8 @@ export type IncomingRequest<Body extends RequestBody = EncodedText> = {
   readonly query: string
   readonly headers: HeaderLookup
   readonly body: Body
+  /** The body of a route of the kind `stream`; its handler pipes or drops it. */
+  readonly upload?: StreamedBody | undefined
   /** The client. Its `id` is for logs and metrics; it never contains the key. */
   readonly client: Client
   /** Whose share of memory the answer counts towards: the client's key, otherwise its address. */

@@ -7,6 +7,7 @@ import type { Egress, ProviderNetwork } from './egress.ts'
 import type { EmbeddingsProtocolName } from './embeddings.ts'
 import type { ErrorTable } from './error-table.ts'
 import type { Json, JsonObject } from './json.ts'
+import type { PassRoots, PassThrough } from './pass-through.ts'
 import type { REALTIME, RelayName, RelaySupport } from './relay.ts'
 import type { DeclaredRetirement } from './retirement.ts'
 import type { Secret } from './secret.ts'
@@ -99,6 +100,8 @@ export type Provider = {
   readonly embeds?: Embeds
   /** The endpoints that are relayed to it. Absent: none. */
   readonly relays?: { readonly [name in RelayName | typeof REALTIME]?: RelaySupport }
+  /** What its pass-through needs beside the path of the base URL. Absent: nothing. */
+  readonly passThrough?: PassRoots
   /**
    * Factors of the prices of tokens by service (tier, speed, region), for models of which the catalogue has none. The highest known
    * ones: an answer must not cost less than it does.
@@ -261,6 +264,8 @@ export type Instance = {
   readonly headers?: { readonly [name: string]: Secret }
   /** Where and how it keeps data, as the operator declares it. Absent: nothing is known. */
   readonly facts?: DeclaredFacts
+  /** What of its own API clients may call. Absent: nothing. */
+  readonly passThrough?: PassThrough
   /** Client headers that are forwarded, in lower case. Absent: none beyond those of the protocol. */
   readonly forwardHeaders?: readonly string[]
   /** The name of the proxy that leads to its base URL. Absent: it is reached directly. */

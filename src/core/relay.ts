@@ -30,7 +30,7 @@ export type RelayRow = {
   /** Equal requests have equal answers, so the response cache may answer. */
   readonly isCacheable?: true
   /** What is billed where tokens are not. */
-  readonly unit?: UnitCount['unit']
+  readonly unit?: Exclude<UnitCount['unit'], 'calls'>
   /** The members or parts whose text is sent to the model. */
   readonly texts: readonly string[]
   /** Members of an answer or event that repeat its text in parts. */

@@ -204,6 +204,12 @@ export const settingsSchema = z.strictObject({
   limit: z
     .strictObject({
       body: whole(33_554_432, 1, 1_073_741_824, 'maximum size of a request body, after it is decompressed (bytes)'),
+      upload: whole(
+        104_857_600,
+        1,
+        1_073_741_824,
+        'maximum size of a body that is passed on as it arrives, such as a file (bytes)',
+      ),
       messages: whole(10_000, 1, 1_000_000, 'messages, items or inputs in one request'),
       parts: whole(20_000, 1, 1_000_000, 'content parts and tool calls in all messages of one request'),
       tools: whole(2_000, 1, 1_000_000, 'tools in one request'),

@@ -124,6 +124,8 @@ export default {
   order: 140,
   address: regional,
   normalizeBaseUrl: hostOnly,
+  // Names of inference profiles are ARNs, which have slashes.
+  passThrough: { encodedSlashes: true },
   speaks: [
     { protocol: 'bedrock-converse' },
     {

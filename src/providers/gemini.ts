@@ -70,6 +70,8 @@ export default {
   order: 30,
   family: 'google',
   baseUrl: 'https://generativelanguage.googleapis.com/v1beta',
+  // ai.google.dev/api/files (2026-11-28).
+  passThrough: { roots: ['/upload/v1beta'] },
   normalizeBaseUrl: versionOnly,
   speaks: [{ protocol: 'gemini' }],
   alsoSpeaks: [

@@ -70,6 +70,7 @@ export const answerUnits = (body: JsonObject, asked: UnitCount): UnitCount | und
       return typeof count === 'number' && count > 0 ? { unit, count } : undefined
     }
     case 'characters':
+    case 'calls':
       return undefined
     default:
       throw new Error(`unknown unit ${JSON.stringify(unit satisfies never)}`)

@@ -24,7 +24,8 @@ type IpRule = { readonly allowed: readonly (IpRange | undefined)[]; readonly den
 
 /** Prepares access lists, usually of a team and of a key. */
 export const keyAccessRules = (access: readonly Access[]): KeyAccessRules => {
-  const names = (dimension: Exclude<keyof Access, 'ips'>) => access.flatMap((one) => nameRule(one[dimension]))
+  const names = (dimension: Exclude<keyof Access, 'ips' | 'passThrough'>) =>
+    access.flatMap((one) => nameRule(one[dimension]))
   return {
     models: names('models'),
     routes: names('routes'),

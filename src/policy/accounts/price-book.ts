@@ -143,6 +143,7 @@ export const priceBook = (catalogue: Catalogue, rules: readonly PriceRule[]): Pr
     costOfAttempt: (of) => {
       const { instance, usage, asked, answering, unknownPrice } = of
       if (instance.provider.builtin) return BUILTIN
+      if (usage.units?.unit === 'calls') return costOfCall(instance)
       const lists = listsOfAnswer(of, answering)
       const pricesOf = (model: string) => effective(listsOf({ instance, model, at: of.at }), of)
       const usual = instance.provider.service
@@ -155,6 +156,7 @@ export const priceBook = (catalogue: Catalogue, rules: readonly PriceRule[]): Pr
     reservation: (of) => {
       const { asked, unknownPrice } = of
       if (of.instance.provider.builtin) return 0
+      if (of.units?.unit === 'calls') return costOfCall(of.instance).nano
       const lists = listsOf(of)
       const known = reservationOf(of, effective(lists, of), asked)
       if (known !== null || !unknownPrice) return known
@@ -168,6 +170,14 @@ export const priceBook = (catalogue: Catalogue, rules: readonly PriceRule[]): Pr
     blendedPrice: (of) => blended(effective(listsOf(of), of)),
     pricesOf: (of) => effective(listsOf(of), of),
   }
+}
+
+/** A passed call costs what the operator has set, and no price of tokens is assumed for it. */
+const costOfCall = ({ passThrough }: Instance): AttemptCost => {
+  const charge = passThrough?.charge ?? null
+  return charge === null
+    ? { nano: null, source: 'none', version: null }
+    : { nano: charge, source: 'override', version: 'passThrough.charge' }
 }
 
 /** The prices that apply to a model at some time. */

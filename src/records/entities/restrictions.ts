@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { MAX_REQUIRE, REGION } from '../../core/data-policy.ts'
 import { LOOP_ACTIONS } from '../../core/loops.ts'
-import { accessList } from './member.ts'
+import { accessList, MAX, TEXT } from './member.ts'
 import { tags } from './tags.ts'
 
 const limit = (about: string) =>
@@ -14,6 +14,9 @@ const limit = (about: string) =>
     .default(null)
     .describe(`${about}; unset: no limit, 0: none`)
     .meta({ allowed: 'a whole number from 0 to 1000000000' })
+
+/** The form of an entry of `passThrough`. */
+const GRANT = 'names of providers, or with a path and all below it: gemini:/v1beta/files'
 
 /** Seconds of a year. */
 const MAX_TTL = 31_536_000
@@ -83,6 +86,15 @@ export const RESTRICTIONS = {
       providers: accessList('providers', 'providers'),
       styles: accessList('styles', 'API styles, such as chat, responses, messages'),
       ips: accessList('ips', 'IP addresses or CIDR ranges of clients'),
+      passThrough: z
+        .array(TEXT.regex(/^[A-Za-z0-9][A-Za-z0-9.-]{0,62}(?::\/[\x21-\x7e]*)?$/).meta({ allowed: GRANT }))
+        .max(MAX.entries)
+        .nullable()
+        .default(null)
+        .describe(
+          'providers whose own API may be called, with `passThrough` there; the team and the key both need it; unset: none',
+        )
+        .meta({ allowed: `a list of ${GRANT}` }),
     })
     .prefault({})
     .describe('what may be used; * matches any text, a leading ! denies'),

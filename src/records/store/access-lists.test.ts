@@ -7,7 +7,7 @@ import { after, before, describe, test } from 'node:test'
 import { loaded } from '../../../test/support/config.ts'
 import { openControl } from '../../../test/support/control.ts'
 import { CONTROL_ENGINES, type ControlEngine, readPlace } from '../../../test/support/control-engines.ts'
-import { type Access, type AccessList, type Client, NO_ACCOUNTS } from '../../core/accounts.ts'
+import { type AccessList, type Client, NO_ACCOUNTS } from '../../core/accounts.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { clientOf } from '../../policy/accounts/client.ts'
 import { buildDirectory } from '../../policy/accounts/directory.ts'
@@ -16,9 +16,10 @@ import { accountsYaml } from '../entities/account-yaml.ts'
 import type { ControlPlace } from './record-operations.ts'
 
 const DIMENSIONS = ['models', 'routes', 'providers', 'styles', 'ips'] as const
+type Dimension = (typeof DIMENSIONS)[number]
 
 /** Two names of each dimension: the lists below are about the first. */
-const NAMES: { readonly [dimension in keyof Access]: readonly [name: string, other: string] } = {
+const NAMES: { readonly [dimension in Dimension]: readonly [name: string, other: string] } = {
   models: ['gpt-5', 'claude-opus-5'],
   routes: ['fast', 'slow'],
   providers: ['openai', 'anthropic'],
@@ -42,7 +43,7 @@ const FORMS: {
 }
 
 /** What a client may use of the two names of a dimension. */
-const allowed = ({ access }: Pick<Client, 'access'>, dimension: keyof Access): readonly boolean[] => {
+const allowed = ({ access }: Pick<Client, 'access'>, dimension: Dimension): readonly boolean[] => {
   const rules = keyAccessRules(access)
   return NAMES[dimension].map((name) => {
     switch (dimension) {

@@ -17,6 +17,7 @@ import { claudeSchema } from './claude-schema.ts'
 import { styleNames } from './definition.ts'
 import { facts } from './facts-schema.ts'
 import { guardSchema } from './guards-schema.ts'
+import { PASS_THROUGH } from './pass-schema.ts'
 import { retirementSchema } from './retirements.ts'
 import { ssoSchema } from './sso-schema.ts'
 import { tokenRules } from './token-schema.ts'
@@ -72,6 +73,9 @@ export const providerSchema = z.strictObject({
     .optional()
     .describe('files (PEM) with the certificate that the gateway shows it, and the key of that'),
   serverName: text.optional().describe('name in its certificate, if it is not that of the base URL'),
+  passThrough: PASS_THROUGH.optional().describe(
+    'its own API at `/NAME/…`, for clients with `access.passThrough`; access to models does not apply there',
+  ),
   variables: z.record(z.string(), text).optional().describe('further values it needs, such as apiVersion for Azure'),
   facts: z
     .strictObject({

@@ -4,10 +4,13 @@
  */
 
 import type { DeclaredFacts } from '../core/data-policy.ts'
+import { parseDollars } from '../core/money.ts'
 import { nearest } from '../core/nearest.ts'
+import type { PassThrough } from '../core/pass-through.ts'
 import type { Instance, ModelLimits, ProtocolSupport, Provider, Providers, Variables } from '../core/provider.ts'
 import { Secret } from '../core/secret.ts'
 import { withoutSlashes } from '../core/trailing-slashes.ts'
+import { RESERVED_SEGMENTS } from '../policy/pass/reserved.ts'
 import { upstreamProtocols } from '../protocols/index.ts'
 import {
   envPrefix,
@@ -43,6 +46,7 @@ type InstanceDraft = {
   readonly variables: Readonly<Record<string, string>>
   readonly headers?: Readonly<Record<string, Secret>>
   readonly facts?: DeclaredFacts
+  readonly passThrough?: PassThrough
   readonly network: NetworkDraft
   /** Client headers; absent: those that the provider is known to read. */
   readonly forwardHeaders?: readonly string[]
@@ -202,6 +206,8 @@ const fromFile = (
   const own = headersFrom(entry.headers ?? {}, given)
   const forwarded = entry.forwardHeaders && forwardedFrom(entry.forwardHeaders, given)
   problems.push(...own.problems, ...(forwarded?.problems ?? []))
+  const reserved = entry.passThrough && nameProblem(id, placeOf([...path, 'passThrough']).name)
+  if (reserved) problems.push(reserved)
   // A variable referenced here may hold several keys, as in the environment.
   const keys = (entry.keys ?? []).flatMap((key, index) => {
     const { value, weight } = typeof key === 'string' ? { value: key, weight: 1 } : key
@@ -235,6 +241,7 @@ const fromFile = (
       variables,
       headers: own.headers,
       ...(entry.facts && { facts: entry.facts }),
+      ...(entry.passThrough && { passThrough: passThroughFrom(entry.passThrough) }),
       network: { ...networkMembers(entry, (member) => placeOf([...path, member]).value), ...above.network },
       ...(forwarded && { forwardHeaders: forwarded.names }),
       inFile: placeOf(path).name,
@@ -242,6 +249,21 @@ const fromFile = (
     problems,
   }
 }
+
+const passThroughFrom = ({ charge, ...entry }: NonNullable<ProviderEntry['passThrough']>): PassThrough => {
+  const dollars = charge === undefined ? null : parseDollars(charge)
+  return { ...entry, charge: dollars?.ok ? dollars.value : null }
+}
+
+/** The problem of an instance whose paths would be those of the gateway, or null. */
+const nameProblem = (id: string, where: string): Problem | null =>
+  RESERVED_SEGMENTS.has(id)
+    ? {
+        where,
+        found: `passThrough of ${quote(id)}, whose paths are the gateway's own`,
+        allowed: 'an instance of another name, with `kind`',
+      }
+    : null
 
 /** The limits stated for models; those without any are left out. */
 const limitsIn = (models: readonly FileModel[]): ReadonlyMap<string, ModelLimits> =>
@@ -385,6 +407,7 @@ const complete = (draft: InstanceDraft, wanted: boolean, ownPort: number): Compl
       models: draft.models,
       ...(draft.limits && { limits: draft.limits }),
       ...(draft.facts && { facts: draft.facts }),
+      ...(draft.passThrough && { passThrough: draft.passThrough }),
       speaks: spoken.speaks,
       variables,
       ...(aggregate?.value === 'true' && { aggregate: true }),

@@ -2,6 +2,7 @@
 import type { HeaderLookup } from '../core/headers.ts'
 import { createResponse } from '../gateway/responses/create-response.ts'
 import { READING } from '../limits/restored-budgets.ts'
+import { hasPassThrough } from '../policy/pass/access.ts'
 import { firstKnown } from '../policy/routing/models.ts'
 import { untilFree } from '../runtime/free-port.ts'
 import { readRunFile } from '../runtime/run-file.ts'
@@ -81,6 +82,7 @@ export const listen = async (runtime: Runtime): Promise<Server> => {
     signsIn: () => runtime.current.config.sso !== null,
     hasClaude: () => runtime.current.config.claude !== null,
     servesClouds: () => runtime.current.config.cloudPaths !== false,
+    passes: (path) => hasPassThrough(gateway.config(), path),
     knownModel: (names) =>
       firstKnown({ config: gateway.config(), lists: gateway.lists(), catalogue: gateway.catalogue }, names),
     pages: {

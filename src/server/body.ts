@@ -76,6 +76,10 @@ const isJson = (type: string): boolean => {
   )
 }
 
+/** The failure of a body that is passed on as it arrives. */
+export const tooLargeUpload = (maxBytes: number): Failure =>
+  fail('body_too_large', `The body is too large (limit ${inUnits(maxBytes)}; limit.upload, LIMIT_UPLOAD).`)
+
 const tooLarge = (maxBytes: number): Failure =>
   fail('body_too_large', `The body is too large (limit ${inUnits(maxBytes)}; limit.body, LIMIT_BODY).`)
 

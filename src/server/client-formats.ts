@@ -12,7 +12,7 @@ export const CREDENTIALS = credentialReaders(KEY_HEADERS)
 export const credentialsOf = (headers: HeaderLookup): readonly string[] => presentedKeys(headers, CREDENTIALS)
 
 /** Query parameters in which clients of any format send their key, for those formats that have them. */
-const KEY_PARAMETERS: ReadonlyMap<string, readonly string[]> = new Map(
+const KEY_PARAMETERS: ReadonlyMap<ClientProtocolName, readonly string[]> = new Map(
   Object.values<ClientProtocol>(protocols).flatMap(({ name, keyParameters }) =>
     keyParameters ? [[name, keyParameters] as const] : [],
   ),
@@ -24,7 +24,21 @@ type WithoutKeys = { readonly query: string; readonly headers: HeaderLookup }
 /** Takes the credentials out of the query of a request in this format: what is left may be recorded and passed on. */
 export const withoutKeys = (protocol: ClientProtocolName, query: string, headers: HeaderLookup): WithoutKeys => {
   const names = query === '' ? undefined : KEY_PARAMETERS.get(protocol)
-  if (!names) return { query, headers }
+  return names ? withoutParameters(protocol, names, { query, headers }) : { query, headers }
+}
+
+/** The same of a request in the format of any provider. */
+export const withoutAnyKeys = (query: string, headers: HeaderLookup): WithoutKeys => {
+  let left: WithoutKeys = { query, headers }
+  for (const [protocol, names] of KEY_PARAMETERS) left = withoutParameters(protocol, names, left)
+  return left
+}
+
+const withoutParameters = (
+  protocol: ClientProtocolName,
+  names: readonly string[],
+  { query, headers }: WithoutKeys,
+): WithoutKeys => {
   const parameters = new URLSearchParams(query)
   const key = names.map((name) => parameters.get(name) ?? '').find((value) => value !== '')
   const kept = query.split('&').filter((pair) => !names.includes(nameOf(pair)))

@@ -123,6 +123,7 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
     ...chatHandlers,
     ...relayHandlers,
     ...claudeHandlers(deps.claude),
+    pass: passHandler(gateway),
     responses: (received, reply) =>
       share(
         {
@@ -211,6 +212,14 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
       json(reply, 200, { ...(await described()), servers: [{ url: deps.basePath || '/' }] }),
   }
 }
+
+/** Loaded with the first call. */
+const passHandler =
+  (gateway: Gateway): Handlers['pass'] =>
+  async (received, reply) => {
+    const { servePass } = await import('../gateway/pass/serve-pass.ts')
+    await servePass(gateway, { received, responseWriter: reply })
+  }
 
 const NOT_UPGRADED = fail(
   'upgrade_required',

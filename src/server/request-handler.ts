@@ -12,8 +12,8 @@ import type { HttpExchange, RequestProblem, ResponseHeaders } from '../transport
 import { challengeFor, NOT_LOOKED_UP } from './access-rules.ts'
 import { isAdminPath } from './admin-request.ts'
 import { belowBase, fromRoot, notBelowBase } from './base-path.ts'
-import { type BodyListener, bodyProblem, collect } from './body.ts'
-import { withoutKeys } from './client-formats.ts'
+import { type BodyListener, bodyProblem, collect, lengthProblem, tooLargeUpload, typeProblem } from './body.ts'
+import { withoutAnyKeys, withoutKeys } from './client-formats.ts'
 import { type CloudPath, cloudFailure, cloudPathOf, cloudReply, ownRequest } from './cloud-paths.ts'
 import { canonicalPath, withDeployment } from './deployment-path.ts'
 import { errorResponse, idHeaders } from './error-response.ts'
@@ -32,11 +32,13 @@ import {
   handlerOf,
   isCounted,
   isModelPath,
+  PASS_ROUTES,
   protocolAt,
   takes,
 } from './routes.ts'
 import type { ServerContext } from './server-context.ts'
 import { isSignInPath, siteOf } from './sign-in-paths.ts'
+import { StreamedUpload } from './streamed-upload.ts'
 import type { Unread } from './unread-answers.ts'
 
 /** Bytes up to which an unread body is drained; above, the connection closes. */
@@ -53,7 +55,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
   readonly accessPolicy: AccessPolicy
   readonly ids: Pick<IncomingRequest, 'id' | 'ownId'>
   readonly memory: RequestMemory
-  readonly #sent: SentTo
+  readonly sent: SentTo
   #route: ApiRoute | null = null
   /** The part of the path that matched `{id}`. */
   #rest = ''
@@ -65,8 +67,8 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const { admission } = server
     const { headers } = exchange
     this.exchange = exchange
-    this.#sent = sentTo(exchange, server)
-    this.path = this.#sent.path
+    this.sent = sentTo(exchange, server)
+    this.path = this.sent.path
     this.server = server
     this.connection = connection
     this.memory = new RequestMemory(admission, connection.network)
@@ -75,7 +77,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     this.ids = requestIds(headers('x-request-id'))
     const ids = idHeaders(this.path, this.ids.id)
     const reply = new HttpReply(exchange, commonHeaders(exchange, ids, this.accessPolicy), this)
-    this.reply = this.#sent.cloud ? cloudReply(this.#sent.cloud, reply) : reply
+    this.reply = this.sent.cloud ? cloudReply(this.sent.cloud, reply) : reply
     exchange.writeTimeout = this.settings.timeout.clientWrite
     if (admission.phase !== 'serving' || connection.overLimit) exchange.closeAfter()
     // `concat` allocates the exact size; `push` would reserve room for 17 entries as long as the stream lasts.
@@ -126,7 +128,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const { access } = this.server.admission
     this.#route = route
     const { lastCredential, connection } = this.connection
-    const request = { route, version, address: connection.address, hosts, headers: this.#sent.headers, lastCredential }
+    const request = { route, version, address: connection.address, hosts, headers: this.sent.headers, lastCredential }
     const admitted = access.check(this.settings, request)
     if (admitted.ok || admitted.failure !== NOT_LOOKED_UP) return this.#admitClient(route, admitted)
     holdBody(this)
@@ -136,7 +138,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
         const { why } = this.memory
         if (why) return this.refuse(shedFailure(why), {}, why)
         // Its parts are counted again, as they are read.
-        this.memory.releaseBody()
+        if (route.body !== 'stream') this.memory.releaseBody()
         this.#admitClient(route, found)
       },
       (error) => this.broke(error),
@@ -149,7 +151,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     const { admission } = this.server
     if (!admitted.ok)
       return this.refuse(
-        this.#sent.cloud ? cloudFailure(admitted.failure, headers) : admitted.failure,
+        this.sent.cloud ? cloudFailure(admitted.failure, headers) : admitted.failure,
         challengeFor(admitted.failure),
       )
     this.#client = admitted.value
@@ -160,11 +162,25 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     if (shed) return this.refuse(shedFailure(shed), {}, shed)
     const { body: kind, maxBody: maxBytes = settings.limit.body } = route
     if (kind === 'none') return this.#call(route, { text: '' })
+    if (kind === 'stream') return this.#passOn(route)
     const rules = { kind, maxBytes: Math.min(maxBytes, settings.limit.body), asSent: route.encoded }
     const unfit = bodyProblem(headers, rules)
     if (unfit) return this.refuse(unfit)
     if (exchange.expects === 'continue') exchange.sendContinue()
     collect(exchange, rules, this)
+  }
+
+  /** Calls a handler that reads the body itself. */
+  #passOn(route: ApiRoute): void {
+    const maxBytes = this.settings.limit.upload
+    const tooLong = lengthProblem(this.exchange.headers, maxBytes)
+    if (tooLong) return this.refuse(tooLong.kind === 'body_too_large' ? tooLargeUpload(maxBytes) : tooLong)
+    const upload = new StreamedUpload(this.exchange, {
+      maxBytes,
+      held: (bytes) => this.memory.hold(bytes),
+      released: () => this.memory.releaseBody(),
+    })
+    this.#call(route, { text: '' }, upload)
   }
 
   invalid(failure: Failure): void {
@@ -182,9 +198,9 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     this.#call(route, body)
   }
 
-  #call(route: ApiRoute, body: RequestBody): void {
+  #call(route: ApiRoute, body: RequestBody, upload?: StreamedUpload): void {
     const { method } = this.exchange
-    const made = ownRequestOf(this.#sent.cloud, this, body)
+    const made = ownRequestOf(this.sent.cloud, this, body)
     if (!made.ok) return this.refuse(made.failure)
     const { headers } = made.value
     const request: IncomingRequest<RequestBody> = {
@@ -192,9 +208,10 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
       ownId: this.ids.ownId,
       method,
       path: this.path,
-      query: this.#sent.query,
+      query: this.sent.query,
       headers,
       body: made.value.body,
+      ...(upload && { upload }),
       client: this.#client,
       memoryOwner: this.memory.owner,
     }
@@ -272,16 +289,24 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
 }
 
 /** `path`: as the table of routes has it. `query`: without credentials; `headers`: with them. `cloud`: null for other paths. */
-type SentTo = ReturnType<typeof withoutKeys> & { readonly path: string; readonly cloud: CloudPath | null }
+type SentTo = ReturnType<typeof withoutKeys> & {
+  readonly path: string
+  readonly cloud: CloudPath | null
+  /** It may be a call of a provider's own API, if it is no path of the gateway. */
+  readonly isPassed: boolean
+}
 
-const sentTo = ({ target, headers }: HttpExchange, { basePath, servesClouds }: ServerContext): SentTo => {
+const sentTo = ({ target, headers }: HttpExchange, { basePath, servesClouds, passes }: ServerContext): SentTo => {
   const query = queryOf(target)
   const sent = pathOf(belowBase(target, basePath) ?? target)
-  const cloud = servesClouds?.() === false ? null : cloudPathOf(sent)
+  const isPassed = passes?.(sent) === true
+  const found = servesClouds?.() === false ? null : cloudPathOf(sent)
+  const cloud = isPassed && found?.call === 'unknown' ? null : found
   const path = cloud?.path ?? googlePath(canonicalPath(sent), query, headers)
   // Nearly all requests have no query; those are not looked at.
-  const keyless = query === '' ? null : withoutKeys(protocolAt(path), query, headers)
-  return { path, cloud, query: keyless?.query ?? query, headers: keyless?.headers ?? headers }
+  const keyless =
+    query === '' ? null : isPassed ? withoutAnyKeys(query, headers) : withoutKeys(protocolAt(path), query, headers)
+  return { path, cloud, isPassed, query: keyless?.query ?? query, headers: keyless?.headers ?? headers }
 }
 
 /** Responds to bytes that the server cannot parse as a request, and closes the connection. */
@@ -339,6 +364,8 @@ const routeFor = (handler: RequestHandler): { readonly route: ApiRoute; readonly
   const claude = server.hasClaude?.() ? findClaudeRoute(path) : null
   const found = claude ?? findRoute(path, (unknown) => access.shownPath(settings, unknown, false))
   if ('kind' in found) {
+    if (handler.sent.isPassed && !/websocket/i.test(headers('upgrade') ?? ''))
+      return { route: passRoute(exchange), rest: '' }
     handler.refuse(found)
     return null
   }
@@ -362,6 +389,10 @@ const routeFor = (handler: RequestHandler): { readonly route: ApiRoute; readonly
   }
   return { route, rest }
 }
+
+/** JSON is read whole, because it names models and objects. */
+const passRoute = ({ headers }: HttpExchange): ApiRoute =>
+  headers('content-type') === undefined || typeProblem(headers, 'json') ? PASS_ROUTES.stream : PASS_ROUTES.json
 
 /** Body and headers as the route takes them. */
 const ownRequestOf = (

@@ -231,6 +231,17 @@ export type ClaudeHandlers = {
   readonly [name in ClaudeRouteName]: Handler<BodyOf<(typeof CLAUDE_ROUTES)[name]['body']>>
 }
 
+const passed = { path: '/{instance}/…', method: 'POST', access: 'client', model: true } as const
+
+/**
+ * Calls of a provider's own API, which exist only where an instance has `passThrough`. JSON is read, everything else is passed on as it
+ * arrives. Which methods exist is a setting of the instance.
+ */
+export const PASS_ROUTES = {
+  json: { ...passed, name: 'pass', body: 'bytes' },
+  stream: { ...passed, name: 'pass', body: 'stream' },
+} as const satisfies { readonly [name: string]: ApiRoute }
+
 /** The name of a route. */
 export type RouteName = keyof typeof ROUTES
 /** The routes that answer chat calls of their format. */
@@ -247,6 +258,8 @@ export const CHAT_ROUTES: readonly (readonly [name: ChatRouteName, protocol: Cli
 
 /** A handler for each route. */
 export type Handlers = ClaudeHandlers & {
+  readonly pass: Handler<RequestBody>
+} & {
   readonly [name in RouteName]: Handler<BodyOf<(typeof ROUTES)[name]['body']>>
 }
 
@@ -340,7 +353,7 @@ export const isModelPath = (path: string): boolean =>
 type NotServed = { readonly path: string; readonly remedy: string; readonly protocol: ClientProtocolName }
 
 const GEMINI_REMEDY =
-  'generateContent, streamGenerateContent, countTokens, embedContent, batchEmbedContents, predict for texts, and models are. Send interactions, files, caches, batches and operations to Google.'
+  'generateContent, streamGenerateContent, countTokens, embedContent, batchEmbedContents, predict for texts, and models are. Interactions, files, caches, batches and operations pass at /gemini/v1beta/… where the operator allows it (passThrough).'
 
 const INSTEAD: readonly NotServed[] = [
   {

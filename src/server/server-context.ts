@@ -24,6 +24,8 @@ export type ServerContext = {
   readonly hasClaude?: (() => boolean) | undefined
   /** Whether the paths of Claude at clouds are served; absent: they are. */
   readonly servesClouds?: (() => boolean) | undefined
+  /** Whether a path begins with the name of an instance that has a pass-through; absent: none has. */
+  readonly passes?: ((path: string) => boolean) | undefined
   /** The first of these names of one model that a request can name; absent: the first. */
   readonly knownModel?: ((names: readonly string[]) => string) | undefined
   /** The dashboard and the documentation; undefined: their paths do not exist. */

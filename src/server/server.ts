@@ -46,6 +46,8 @@ export type ServerOptions = {
   /** Whether the Claude Code gateway protocol is enabled; absent: it is not. */
   readonly hasClaude?: () => boolean
   readonly servesClouds?: () => boolean
+  /** Whether a path begins with the name of an instance that has a pass-through; absent: none has. */
+  readonly passes?: (path: string) => boolean
   readonly knownModel?: (names: readonly string[]) => string
   /** Serves the dashboard and the documentation, if they are enabled. Absent: their paths do not exist. */
   readonly pages?: PageParts
@@ -131,6 +133,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     signsIn: options.signsIn,
     hasClaude: options.hasClaude,
     servesClouds: options.servesClouds,
+    passes: options.passes,
     knownModel: options.knownModel,
     pages: options.pages,
     admission,

@@ -248,7 +248,7 @@ test('facts: each path of an API that a page names exists', () => {
 })
 
 /** Paths of providers, and of what is no request of its own. */
-const OUTSIDE: readonly RegExp[] = [/^\/v1\/(?:organization|api\/|images|projects)/, /^\/v1\/v1\b/, /\*$/]
+const OUTSIDE: readonly RegExp[] = [/^\/v1\/(?:organization|api\/|images|projects|files)/, /^\/v1\/v1\b/, /\*$/]
 
 test('facts: each header of the gateway that a page names is in the source', () => {
   const source = globSync('src/**/*.ts', { cwd: ROOT })

@@ -28,7 +28,7 @@ const key = (members: Partial<KeyRecord> = {}): KeyRecord => ({
   status: 'active',
   team: 'team_a',
   expires_at: null,
-  access: { models: null, routes: null, providers: null, styles: null, ips: null },
+  access: { models: null, routes: null, providers: null, styles: null, ips: null, passThrough: null },
   limits: { requestsPerMinute: null, tokensPerMinute: null, concurrent: null },
   require: { region: null, retention: null, training: null },
   defaultRoute: null,

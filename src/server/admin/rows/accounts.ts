@@ -29,7 +29,7 @@ const COMMON = {
   rev: 1,
   managed: 'api',
 }
-const UNRESTRICTED = { models: null, routes: null, providers: null, styles: null, ips: null }
+const UNRESTRICTED = { models: null, routes: null, providers: null, styles: null, ips: null, passThrough: null }
 const UNLIMITED = { requestsPerMinute: null, tokensPerMinute: null, concurrent: null }
 const SECRETS = {
   prefix: 'hgk_',

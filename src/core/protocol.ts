@@ -60,6 +60,12 @@ export type UpstreamProtocol = {
   /** The member of a block that marks the end of a cached prefix. Absent: it depends on the provider. */
   readonly cacheMark?: CacheMark
 
+  /**
+   * Adds marks for the ends of prompt prefixes to a body of this format that has none. Returns the same body if it has, or if the model
+   * takes none. Absent: requests of this format need no marks, or have none.
+   */
+  readonly withBreakpoints?: (body: JsonObject, model: string) => JsonObject
+
   /** Headers that every upstream of this format requires. */
   readonly headers?: { readonly [name: string]: string }
 

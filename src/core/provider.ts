@@ -91,6 +91,8 @@ export type Provider = {
   readonly readsPreferences?: readonly string[]
   /** ms without use after which it drops a cached prompt. Absent: ten minutes. */
   readonly promptCacheIdle?: number
+  /** It caches prompts where requests mark them, in the formats that have marks. */
+  readonly takesBreakpoints?: true
   /** Its slug at OpenRouter, where that differs from its name. */
   readonly slug?: string
   /** Cache marks in content parts, for models of these names. Absent: none, unless its format has them. */

@@ -47,4 +47,9 @@ export type TargetOverride = {
   readonly headers?: { readonly [name: string]: string }
   /** Beta features that are added to or left out of those that the client requests. */
   readonly betas?: { readonly add?: readonly string[] | undefined; readonly drop?: readonly string[] | undefined }
+  /** `auto`: cache breakpoints are added to requests that have none. */
+  readonly cacheBreakpoints?: 'auto'
 }
+
+/** The header by which a request has or refuses cache breakpoints: `auto`, `off`. */
+export const BREAKPOINTS_HEADER = 'x-headgate-cache-breakpoints'

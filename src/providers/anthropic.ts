@@ -96,6 +96,7 @@ export default {
   name: 'anthropic',
   // platform.claude.com/docs/en/build-with-claude/prompt-caching (2026-11-28).
   promptCacheIdle: 300_000,
+  takesBreakpoints: true,
   title: 'Anthropic',
   // platform.claude.com/docs/en/build-with-claude/refusals-and-fallback (2026-11-28).
   readsPreferences: ['fallbacks'],

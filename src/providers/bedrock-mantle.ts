@@ -23,6 +23,7 @@ export default {
   name: 'bedrock-mantle',
   // docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html (2026-11-28).
   promptCacheIdle: 300_000,
+  takesBreakpoints: true,
   slug: 'amazon-bedrock',
   title: 'Amazon Bedrock (Mantle)',
   order: 141,

@@ -74,6 +74,7 @@ export default {
   name: 'vertex',
   // docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/prompt-caching (2026-11-28).
   promptCacheIdle: 300_000,
+  takesBreakpoints: true,
   slug: 'google-vertex',
   aliases: ['vertex-ai'],
   title: 'Google Vertex AI',

@@ -58,7 +58,13 @@ const parameters: readonly (readonly [string, readonly string[]])[] = [
   ['POST /v1/route', ['query style', 'header x-headgate-require']],
   [
     'POST /v1/chat/completions',
-    ['header Idempotency-Key', 'header x-headgate-metadata', 'header x-headgate-require', 'header x-headgate-guards'],
+    [
+      'header Idempotency-Key',
+      'header x-headgate-metadata',
+      'header x-headgate-require',
+      'header x-headgate-guards',
+      'header x-headgate-cache-breakpoints',
+    ],
   ],
   ['POST /v1/embeddings', ['header Idempotency-Key', 'header x-headgate-require', 'header x-headgate-guards']],
   ['POST /v1/messages/count_tokens', ['header x-headgate-require', 'header x-headgate-guards']],

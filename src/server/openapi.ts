@@ -6,6 +6,7 @@ import { GUARDS_HEADER } from '../core/guard.ts'
 import { isList, isObject, type Json, type JsonObject, list, object } from '../core/json.ts'
 import type { ClientProtocol } from '../core/protocol.ts'
 import { RELAY_ROWS, RELAYS, type RelayName, type RelayRow } from '../core/relay.ts'
+import { BREAKPOINTS_HEADER } from '../core/target-override.ts'
 import { EMBEDDINGS } from '../gateway/handlers/embeddings.ts'
 import { embeddingsShapes } from '../protocols/embeddings/shapes.ts'
 import { clientProtocolByStyle, protocols } from '../protocols/index.ts'
@@ -472,6 +473,14 @@ const GUARDS: JsonObject = {
   schema: { type: 'string', examples: ['+strict, -shield'] },
 }
 
+const BREAKPOINTS: JsonObject = {
+  name: BREAKPOINTS_HEADER,
+  in: 'header',
+  required: false,
+  description: '`auto`: cache marks are added to a request to Claude that has none; `off`: none are added.',
+  schema: { type: 'string', enum: ['auto', 'off'] },
+}
+
 const anyObject = (): JsonObject => ({ 'application/json': { schema: { type: 'object' } } })
 
 /** The body of a relayed endpoint: the members that the gateway reads, and those of the provider. */
@@ -537,6 +546,7 @@ const allParameters = (name: RouteName, path: string): readonly JsonObject[] => 
   ...(statesCost(name) ? [METADATA] : []),
   ...(ROUTES[name].model || PLANNED.has(name) ? [REQUIRE] : []),
   ...(ROUTES[name].model ? [GUARDS] : []),
+  ...(statesCost(name) ? [BREAKPOINTS] : []),
 ]
 
 const operation = (name: RouteName, path: string): JsonObject => {

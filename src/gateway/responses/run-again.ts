@@ -10,6 +10,7 @@ import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { type JsonObject, parseObject } from '../../core/json.ts'
 import { timeLetters } from '../../core/request-time.ts'
 import type { LostRun } from '../../core/stored-response.ts'
+import { BREAKPOINTS_HEADER } from '../../core/target-override.ts'
 import { hasEffects } from '../../policy/retry/retry-safety.ts'
 import { SESSION_HEADERS } from '../../policy/sessions/named-session.ts'
 import { protocols } from '../../protocols/index.ts'
@@ -24,7 +25,15 @@ import { turnDeps } from './turn-deps.ts'
 const { 'openai-responses': openaiResponses } = protocols
 
 /** Headers that are stored: what a call reads of its client, and never a credential. */
-const KEPT = ['openai-beta', 'traceparent', 'user-agent', REQUIRE_HEADER, GUARDS_HEADER, ...SESSION_HEADERS]
+const KEPT = [
+  'openai-beta',
+  'traceparent',
+  'user-agent',
+  REQUIRE_HEADER,
+  GUARDS_HEADER,
+  BREAKPOINTS_HEADER,
+  ...SESSION_HEADERS,
+]
 
 /** The first line of a stored request; its body follows. */
 type StoredHead = {

@@ -38,6 +38,7 @@ import { choicesOf } from '../../protocols/shared/choices.ts'
 import { withoutForeignParts } from '../../protocols/shared/foreign-parts.ts'
 import { translatedLimits } from '../../protocols/shared/limits.ts'
 import { withPairedCalls } from '../../protocols/shared/paired-calls.ts'
+import { breakpointed } from './breakpoints.ts'
 import { clientHeadersFor, withheldHeaders } from './client-headers.ts'
 import { LateBody } from './late-body.ts'
 import { bodyWithSettings } from './override-body.ts'
@@ -244,7 +245,7 @@ const prepareAs = (
       protocol,
       url: url + query,
       auth,
-      body: rewritten(inbound, after),
+      body: rewritten(inbound, breakpointed(after, protocol, inbound, candidate)),
       stream,
       ...(betas && { betas }),
       ...counting,
@@ -256,7 +257,8 @@ const prepareAs = (
   const marked = withCacheMarks(paired.request, target.cacheMark)
   const encoded = protocol.encodeRequest(marked.request, target)
   const { body: fitting, betas } = adjust(encoded.body)
-  const after = inbound.continues ? (instance.provider.supportsPrefill?.body?.(fitting) ?? fitting) : fitting
+  const whole = inbound.continues ? (instance.provider.supportsPrefill?.body?.(fitting) ?? fitting) : fitting
+  const after = breakpointed(whole, protocol, inbound, candidate)
   // Its members are those of another format.
   if (inbound.overridden?.extra) recordLoss('extra')
   const atClientPaths = bodyLosses.map((loss) => ({ ...loss, path: clientPathOf(loss.path, encoded.from) }))

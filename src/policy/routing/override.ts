@@ -80,6 +80,7 @@ export const overriddenBetas = (
 /** An override as one line, for operators: `set effort low; firstByte 8000 ms; headers x-team`. Values of headers are not shown. */
 export const overrideText = (override: TargetOverride): string => {
   const { set = {}, default: defaults = {}, remove = [], extra = {}, timeout = {}, retries, headers = {} } = override
+  const { cacheBreakpoints } = override
   const { add = [], drop = [] } = override.betas ?? {}
   const names = (about: string, list: readonly string[]) => (list.length === 0 ? [] : [`${about} ${list.join(', ')}`])
   return [
@@ -90,6 +91,7 @@ export const overrideText = (override: TargetOverride): string => {
     ...Object.entries(timeout).map(([name, ms]) => `${name} ${ms} ms`),
     ...(retries === undefined ? [] : [`retries ${retries}`]),
     ...names('headers', Object.keys(headers)),
+    ...(cacheBreakpoints === undefined ? [] : [`cacheBreakpoints ${cacheBreakpoints}`]),
     ...names('betas', [...add.map((one) => `+${one}`), ...drop.map((one) => `-${one}`)]),
   ].join('; ')
 }

@@ -5,6 +5,7 @@ import { awsChunks } from '../framing/aws-chunks.ts'
 import { toolRestorer } from '../shared/restore-tool-names.ts'
 import { adaptRequest, lowerOutput, omittedBlocks } from './adapt-request.ts'
 import { assembleAnswer } from './assemble-answer.ts'
+import { withBreakpoints } from './breakpoints.ts'
 import { rateLimitNames, recognises } from './client-facts.ts'
 import { tokenCounting } from './count-tokens.ts'
 import { decodeAnswer } from './decode-answer.ts'
@@ -24,6 +25,7 @@ export const anthropicMessages: Protocol = {
   name: 'anthropic-messages',
   style: 'messages',
   cacheMark: 'cache_control',
+  withBreakpoints,
   path: '/messages',
   headers: { 'anthropic-version': '2023-06-01' },
   takesBetas: true,

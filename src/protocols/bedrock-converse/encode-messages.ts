@@ -132,7 +132,7 @@ const withCachePoints = (
 }
 
 /** Bedrock rejects cache points after reasoning, documents and videos. */
-const isCacheable = ({ reasoningContent, document, video, cachePoint }: JsonObject): boolean =>
+export const isCacheable = ({ reasoningContent, document, video, cachePoint }: JsonObject): boolean =>
   reasoningContent === undefined && document === undefined && video === undefined && cachePoint === undefined
 
 /** Cache points for the cache marks among the extras, to follow the marked block. Other extras are losses. */

@@ -2,6 +2,7 @@ import type { UpstreamProtocol } from '../../core/protocol.ts'
 import { decodeFailure } from '../errors/aws-error.ts'
 import { eventStream } from '../framing/event-stream.ts'
 import { toolRestorer } from '../shared/restore-tool-names.ts'
+import { withBreakpoints } from './breakpoints.ts'
 import { decodeAnswer } from './decode-answer.ts'
 import { decodeStream } from './decode-stream.ts'
 import { encodeRequest } from './encode-request.ts'
@@ -12,6 +13,7 @@ export const bedrockConverse: UpstreamProtocol = {
   name: 'bedrock-converse',
   style: 'bedrock',
   cacheMark: 'cache_control',
+  withBreakpoints,
   path: '/model/{model}/converse',
   streamPath: '/model/{model}/converse-stream',
   framing: eventStream,

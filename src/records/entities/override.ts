@@ -89,6 +89,10 @@ export const OVERRIDE = {
     .strictObject({ add: z.array(beta).max(20).optional(), drop: z.array(beta).max(50).optional() })
     .optional()
     .describe('beta features (`anthropic-beta`) beside or without those of the client'),
+  cacheBreakpoints: z
+    .literal('auto')
+    .optional()
+    .describe('add cache breakpoints to requests to Claude that have none, where later turns can use them'),
 }
 
 type OverrideEntry = z.output<z.ZodObject<typeof OVERRIDE>>
@@ -103,6 +107,7 @@ export const overrideFrom = ({
   retries,
   headers,
   betas,
+  cacheBreakpoints,
 }: OverrideEntry): TargetOverride | undefined => {
   const override: TargetOverride = {
     ...(set && { set }),
@@ -115,6 +120,7 @@ export const overrideFrom = ({
       headers: Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value])),
     }),
     ...(betas && { betas }),
+    ...(cacheBreakpoints && { cacheBreakpoints }),
   }
   return Object.keys(override).length === 0 ? undefined : override
 }

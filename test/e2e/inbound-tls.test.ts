@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent, request } from 'node:https'
+import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
@@ -105,9 +106,9 @@ describe('inbound TLS', { concurrency: false }, () => {
 
   test('openssl: versions, ciphers and ALPN', () => {
     const { host } = new URL(gateway.url)
-    const connect = (...words: string[]) => openssl('s_client', '-connect', host, '-CAfile', 'ca.crt', ...words)
+    const client = (...words: string[]) => openssl('s_client', '-connect', host, '-CAfile', 'ca.crt', ...words)
     for (const words of [['-tls1_2'], ['-tls1_3'], ['-tls1_2', '-cipher', 'ECDHE-ECDSA-AES128-GCM-SHA256']]) {
-      const shown = connect(...words, '-alpn', 'h2,http/1.1')
+      const shown = client(...words, '-alpn', 'h2,http/1.1')
       assert.match(shown, /Verify return code: 0 \(ok\)/, words.join(' '))
       assert.match(shown, /ALPN protocol: http\/1\.1/, words.join(' '))
     }
@@ -117,7 +118,7 @@ describe('inbound TLS', { concurrency: false }, () => {
       ['-tls1_2', '-cipher', 'AES128-GCM-SHA256'],
       ['-alpn', 'h2'],
     ])
-      assert.match(connect(...words), /alert|Cipher is \(NONE\)/, words.join(' '))
+      assert.match(client(...words), /alert|Cipher is \(NONE\)/, words.join(' '))
   })
 
   for (const [servername, name] of [
@@ -170,6 +171,22 @@ describe('inbound TLS', { concurrency: false }, () => {
   test('plain HTTP on the port gets no answer', async () => {
     await assert.rejects(fetch(gateway.url.replace('https', 'http')))
     assert.equal((await ask(gateway.url)).status, 200)
+  })
+
+  test('connections without a handshake are closed', async () => {
+    const { port } = new URL(gateway.url)
+    const closed = (begin: (socket: Socket) => void) =>
+      new Promise<void>((resolve) => {
+        const socket = connect({ port: Number(port), host: '127.0.0.1', allowHalfOpen: true }, () => begin(socket))
+        // A reset is an end too.
+        socket.on('error', () => {})
+        socket.on('close', () => resolve())
+        socket.on('end', () => socket.end())
+        socket.resume()
+      })
+    const all = [closed(() => {}), closed((socket) => socket.end()), closed((socket) => socket.write('\x16\x03\x01'))]
+    const late = sleep(30_000, 'open', { ref: false })
+    assert.notEqual(await Promise.race([Promise.all(all), late]), 'open')
   })
 
   test('the metric is the end of each certificate', async () => {

@@ -138,6 +138,7 @@ export class TlsListener {
         serve(socket)
       },
     )
-    this.#handshakes.on('tlsClientError', () => {})
+    // Node leaves the connection open, also after the time for a handshake.
+    this.#handshakes.on('tlsClientError', (_, socket) => socket.destroy())
   }
 }

@@ -263,6 +263,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'transport/guards',
     'transport/identity',
     'transport/net',
+    'transport/server',
     'usage/bodies',
     'usage/bookkeeper',
     'usage/export',

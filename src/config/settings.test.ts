@@ -182,6 +182,7 @@ test('every documented setting exists with its name and default', () => {
     ['network.maxConnectionAge', 'NETWORK_MAX_CONNECTION_AGE', 600_000],
     ['audit.keepDays', 'AUDIT_KEEP_DAYS', 365],
     ['trustedProxies', 'TRUSTED_PROXIES', []],
+    ['proxyProtocol', 'PROXY_PROTOCOL', 'off'],
     ['cors.origins', 'CORS_ORIGINS', []],
     ['database.url', 'DATABASE_URL', undefined],
     ['database.readUrl', 'DATABASE_READ_URL', undefined],

@@ -74,6 +74,7 @@ const launchChanges = (began: Running, now: Running): readonly string[] => {
   const changed: string[] = LAUNCH.filter((name) => began.launch[name] !== now.launch[name])
   const [before, after] = [began.config.settings, now.config.settings]
   if (before.basePath !== after.basePath) changed.push('basePath')
+  if (before.proxyProtocol !== after.proxyProtocol) changed.push('proxyProtocol')
   if (JSON.stringify(before.tls) !== JSON.stringify(after.tls)) changed.push('tls')
   if (before.data.dir !== after.data.dir) changed.push('data.dir')
   if (before.ledger.folder !== after.ledger.folder) changed.push('ledger.folder')

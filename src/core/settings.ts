@@ -670,6 +670,12 @@ export const settingsSchema = z.strictObject({
       'proxies whose `X-Forwarded-For` states the address of the client, as IP addresses or CIDR ranges. Without them, the address of the connection counts',
     )
     .meta({ allowed: 'a list of IP addresses or CIDR ranges, such as 10.0.0.0/8' }),
+  proxyProtocol: z
+    .enum(['off', 'required'])
+    .default('off')
+    .describe(
+      '`required`: every connection begins with a PROXY header (version 1 or 2) of one of `trustedProxies`, which states the address of the client',
+    ),
   responses: z
     .strictObject({
       keepDays: whole(
@@ -749,7 +755,9 @@ export const settingsSchema = z.strictObject({
         .min(0)
         .max(65_535)
         .default(0)
-        .describe('port for `/health`, `/health/live` and `/health/ready` without TLS; 0: none'),
+        .describe(
+          'port for `/health`, `/health/live` and `/health/ready` without TLS and without a PROXY header; 0: none',
+        ),
     })
     .prefault({}),
   basePath: z

@@ -1,7 +1,9 @@
 /** Starts the server. */
 import type { HeaderLookup } from '../core/headers.ts'
+import { memoizeLast } from '../core/memoize-last.ts'
 import { createResponse } from '../gateway/responses/create-response.ts'
 import { READING } from '../limits/restored-budgets.ts'
+import { isTrusted, proxyRanges } from '../policy/accounts/client-address.ts'
 import { hasPassThrough } from '../policy/pass/access.ts'
 import { firstKnown } from '../policy/routing/models.ts'
 import { untilFree } from '../runtime/free-port.ts'
@@ -10,6 +12,7 @@ import { isAdminPath, loadedOnUse } from '../server/admin-request.ts'
 import { handlersFor } from '../server/handlers.ts'
 import { isModelPath, protocolAt } from '../server/routes.ts'
 import { type Server, startServer } from '../server/server.ts'
+import type { OpenListener } from '../transport/server/http-server.ts'
 import { openAdmin, openClientPages, openDashboard, openDocs, sharedMetrics } from './admin-parts.ts'
 import { claudePages } from './claude.ts'
 import { isKeyed, type Runtime, refuseToStart } from './runtime.ts'
@@ -41,12 +44,42 @@ const openTls = async ({ current, loaded, log }: Runtime): Promise<void> => {
   current.tls = await openInboundTls(tls, log).catch((error: Error) => refuseToStart([`tls: ${error.message}.`]))
 }
 
+/** ms between two log lines about connections that were closed. */
+const REFUSED_PAUSE = 10_000
+
+const UNTRUSTED =
+  'proxyProtocol (PROXY_PROTOCOL) is required without trustedProxies: no connection would be accepted. Set TRUSTED_PROXIES to the addresses of the balancers.'
+
+/** How connections are accepted; undefined: over plain TCP. */
+const openListener = async ({ current, loaded, log }: Runtime): Promise<OpenListener | undefined> => {
+  const tls = current.tls?.open
+  if (current.config.settings.proxyProtocol === 'off') return tls
+  if (loaded.launch.httpServer !== 'own')
+    return refuseToStart(['proxyProtocol needs the built-in HTTP server. Remove HTTP_SERVER.'])
+  if (current.config.settings.trustedProxies.length === 0) return refuseToStart([UNTRUSTED])
+  const { proxiedListener } = await import('../transport/server/proxied-listener.ts')
+  const ranges = memoizeLast(proxyRanges)
+  let next = 0
+  let refused = 0
+  return proxiedListener({
+    tls,
+    isTrusted: (peer) => isTrusted(peer, ranges(current.config.settings.trustedProxies)),
+    onRefused(peer, why) {
+      refused++
+      if (performance.now() < next) return
+      log.warn('proxy_protocol', { address: peer, refused, message: `A connection was closed. ${why}` })
+      next = performance.now() + REFUSED_PAUSE
+      refused = 0
+    },
+  })
+}
+
 /** Starts the server, or exits with a message if the port cannot be used. */
 export const listen = async (runtime: Runtime): Promise<Server> => {
   const { version, gateway, loaded, log, metrics, worker, started, problems, load, clients } = runtime
   const { launch } = loaded
   const { host } = launch
-  const { basePath, tls } = runtime.current.config.settings
+  const { basePath, tls, proxyProtocol } = runtime.current.config.settings
   const refuseToListen = (error: NodeJS.ErrnoException) => refuseToStart([notListening(error, launch.port, host)])
   await openTls(runtime)
   await untilPortIsLeft(runtime)
@@ -70,8 +103,9 @@ export const listen = async (runtime: Runtime): Promise<Server> => {
     port,
     host,
     basePath,
-    tls: runtime.current.tls?.open,
-    healthPort: runtime.current.tls && tls.healthPort,
+    listener: await openListener(runtime),
+    secure: runtime.current.tls !== undefined,
+    healthPort: runtime.current.tls || proxyProtocol === 'required' ? tls.healthPort : undefined,
     reusePort: worker !== undefined,
     httpServer: launch.httpServer,
     settings: () => runtime.current.config.settings,

@@ -24,8 +24,10 @@ export type ServerOptions = {
   readonly host: string | undefined
   /** Several processes listen on the port; the system gives each connection to one. Rejects with `ENOTSUP` where unsupported. */
   readonly reusePort?: boolean
-  /** Accepts TLS connections; absent: the port takes plain HTTP. */
-  readonly tls?: OpenListener | undefined
+  /** Accepts connections otherwise than over plain TCP. */
+  readonly listener?: OpenListener | undefined
+  /** Clients use TLS. */
+  readonly secure?: boolean
   /** Another port, which serves the probes over plain HTTP; absent: none. */
   readonly healthPort?: number | undefined
   /** The path below which everything is served; absent: the root. */
@@ -122,7 +124,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     load,
     keys,
     production,
-    secure: options.tls !== undefined,
+    secure: options.secure ?? false,
   })
   const loggedPath = (path: string): string => admission.loggedPath(path, 'routes' in findRoute(path))
   const context: ServerContext = {
@@ -165,7 +167,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     failed: (error) => onError(error, ''),
   }
   const limits = { timing, headBytes: REQUEST_LIMITS.headBytes, requestsPerSocket: REQUESTS_PER_SOCKET }
-  const server = openServer<ConnectionContext>(handler, { ...limits, listener: options.tls })
+  const server = openServer<ConnectionContext>(handler, { ...limits, listener: options.listener })
 
   const port = await server.listen({ port: asked, host, reusePort: options.reusePort ?? false })
   admission.listensOn(port)

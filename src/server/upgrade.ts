@@ -144,7 +144,7 @@ export class Upgrade {
             admission.calls--
           },
         })
-      } else if (sockets) sockets.accept({ head, socket, first, visitor, refuse, headers: common })
+      } else if (sockets) sockets.accept({ head, socket, address, first, visitor, refuse, headers: common })
       else socket.destroy()
     }
     const request = { route, version: head.version, address, hosts: head.hosts, headers }

@@ -66,6 +66,8 @@ type ConnectionOptions = {
   readonly options: WebSocketOptions
   readonly peer: WebSocket
   readonly socket: Socket
+  /** Of the client. */
+  readonly address: string
   /** The upgrade request. */
   readonly visitor: IncomingRequest
   /** The responses that this connection keeps. */
@@ -96,13 +98,13 @@ export class WebSocketConnection {
   #endReason: Failure | null = null
   #closed = false
 
-  constructor({ options, peer, socket, visitor, responses, onClosed }: ConnectionOptions) {
+  constructor({ options, peer, socket, address, visitor, responses, onClosed }: ConnectionOptions) {
     const { timing } = options
     this.#options = options
     this.#peer = peer
     this.#socket = socket
     this.#visitor = { ...visitor, headers: withoutTransport(visitor.headers) }
-    this.#address = socket.remoteAddress ?? ''
+    this.#address = address
     this.#responses = responses
     this.#backlog = new SocketBacklog(options.unread, {
       visitor: this.#visitor,

@@ -30,6 +30,8 @@ export type AdmittedUpgrade = {
   readonly socket: Socket
   /** Bytes received after the request. */
   readonly first: Buffer
+  /** Of the client. */
+  readonly address: string
   /** What all turns of the connection have in common. */
   readonly visitor: IncomingRequest
   /** Rejects a handshake that is not valid. */
@@ -83,7 +85,7 @@ export const webSockets = (options: WebSocketOptions): WebSockets => {
 
   return {
     accept(upgrade) {
-      const { head, socket, first, visitor } = upgrade
+      const { head, socket, address, first, visitor } = upgrade
       const req = handshake(head)
       upgrades.set(req, upgrade)
       serverFor(options.settings().limit.body).handleUpgrade(req, socket, first, (peer) => {
@@ -92,7 +94,7 @@ export const webSockets = (options: WebSocketOptions): WebSockets => {
           connections.delete(connection)
           responses.clear()
         }
-        const connection = new WebSocketConnection({ options, peer, socket, visitor, responses, onClosed })
+        const connection = new WebSocketConnection({ options, peer, socket, address, visitor, responses, onClosed })
         connections.add(connection)
         if (draining) connection.drain()
       })

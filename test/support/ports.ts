@@ -26,10 +26,10 @@ export const freePorts = async (count: number): Promise<readonly number[]> => {
   return [...held.keys()]
 }
 
-/** Whether a process accepts connections on a port of 127.0.0.1. */
-export const accepts = (port: number): Promise<boolean> =>
+/** Whether a process accepts connections on a port. */
+export const accepts = (port: number, host = '127.0.0.1'): Promise<boolean> =>
   new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1')
+    const socket = connect(port, host)
     socket.once('connect', () => {
       socket.destroy()
       resolve(true)

@@ -39,7 +39,8 @@ export const isForwardedHttps = (forwarded: string | undefined): boolean =>
 export const usesHttps = (headers: HeaderLookup): boolean =>
   headers('origin')?.startsWith('https://') === true || isForwardedHttps(headers('x-forwarded-proto'))
 
-const isTrusted = (address: string, proxies: readonly IpRange[]): boolean => {
+/** Whether an address is that of a trusted proxy. */
+export const isTrusted = (address: string, proxies: readonly IpRange[]): boolean => {
   const ip = parseIp(address)
   return ip !== undefined && proxies.some((range) => contains(range, ip))
 }

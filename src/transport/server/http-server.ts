@@ -10,7 +10,7 @@ export type ResponseHeaders = Readonly<Record<string, string>>
 
 /** A client connection. */
 export type ClientConnection = {
-  /** The client's IP address. */
+  /** The client's IP address; empty: it is not known. */
   readonly address: string
   /** Sends a last text, and closes after the client has had time to read it. */
   endWith(text: string): void
@@ -140,8 +140,11 @@ export type HttpServerOptions = {
   readonly listener?: OpenListener | undefined
 }
 
-/** Creates a server that passes on each connection once bytes of HTTP may follow. */
-export type OpenListener = (options: ServerOpts, serve: (socket: Socket) => void) => Server
+/**
+ * Creates a server that passes on each connection once bytes of HTTP may follow. `address`: of the client, if it is not the peer;
+ * empty: it has none.
+ */
+export type OpenListener = (options: ServerOpts, serve: (socket: Socket, address?: string) => void) => Server
 
 /** A server. */
 export type HttpServer = {

@@ -11,6 +11,7 @@ import {
   type HttpServerOptions,
   listenOn,
   type OpenHttpServer,
+  type OpenListener,
   type RequestProblem,
   type ServerHandler,
 } from './http-server.ts'
@@ -28,9 +29,9 @@ export const http1Server: OpenHttpServer = <Context>(handler: ServerHandler<Cont
   const { timing } = options
   const connections = new Set<ServerConnection<Context>>()
   const state: ServerState<Context> = { handler, options, connections, tails: new HeaderTails(timing.keepAlive) }
-  const listener = options.listener ?? createServer
-  const server = listener({ allowHalfOpen: true, noDelay: true }, (socket) => {
-    new ServerConnection(state, socket).begin()
+  const listener: OpenListener = options.listener ?? createServer
+  const server = listener({ allowHalfOpen: true, noDelay: true }, (socket, address = socket.remoteAddress ?? '') => {
+    new ServerConnection(state, socket, address).begin()
     startChecking()
   })
   let lastCheck = 0
@@ -104,10 +105,10 @@ class ServerConnection<Context> implements ClientConnection, RequestSink {
   /** Start of the current phase: idle, request in progress or closing; in ms. */
   since = performance.now()
 
-  constructor(server: ServerState<Context>, socket: Socket) {
+  constructor(server: ServerState<Context>, socket: Socket, address: string) {
     this.#server = server
     this.#socket = socket
-    this.address = socket.remoteAddress ?? ''
+    this.address = address
     this.output = new ConnectionOutput(socket, server.tails, () => this.#exchange?.listener.drained())
     this.#reader = new RequestReader(this, server.options.headBytes)
     this.#context = server.handler.connected(this)

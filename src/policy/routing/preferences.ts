@@ -25,6 +25,9 @@ export const MODEL_LISTS = ['models', 'fallbacks']
 const isIgnored = (name: string): boolean =>
   name === 'transforms' || name === 'route' || name === 'num_retries' || name.startsWith('mock_')
 
+/** Ignored members that are named and kept back. More of them pass as other unknown members do. */
+const MAX_IGNORED = 16
+
 /** The members of a request that state its targets; null: it has none. */
 export const statedPreferences = (
   body: JsonObject,
@@ -33,7 +36,8 @@ export const statedPreferences = (
   const { provider, models, fallbacks } = body
   const hasNone = provider === undefined && models === undefined && fallbacks === undefined
   if (hasNone && (extras === undefined || extras.length === 0)) return null
-  const members = Object.keys(body).filter((name) => FOLLOWED.includes(name) || isIgnored(name))
+  const followed = FOLLOWED.filter((name) => Object.hasOwn(body, name))
+  const members = [...followed, ...Object.keys(body).filter(isIgnored).slice(0, MAX_IGNORED)]
   return members.length === 0 ? null : { body, members }
 }
 
@@ -108,6 +112,7 @@ export const providerWish = (value: Json | undefined): Outcome<ProviderWish> => 
     isStrict: strict === true,
     ignored: Object.keys(rest)
       .filter((name) => rest[name] !== null && !APPLIED_ELSEWHERE.includes(name))
+      .slice(0, MAX_IGNORED)
       .map((name) => `provider.${name}`),
   })
 }

@@ -117,6 +117,18 @@ test('preferences: without a member, nothing is read', () => {
   )
 })
 
+test('preferences: a body with very many ignored members is read in bounded time', () => {
+  const many = Object.fromEntries(Array.from({ length: 100_000 }, (_, at) => [`mock_${at}`, at]))
+  const body = { ...many, model: 'gpt-5', provider: many, models: ['claude-5'] }
+  const stated = statedPreferences(body, [])
+  assert(stated && stated.members.length <= 20, `${stated?.members.length} members`)
+  assert.deepEqual(stated.members.slice(0, 2), ['provider', 'models'])
+  const made = planner(SAME).plan(body)
+  assert(made.ok)
+  const [first] = made.value.candidates
+  assert((first?.preference?.ignored.length ?? 0) <= 100)
+})
+
 const CASES: readonly (readonly [string, JsonObject, readonly string[] | string])[] = [
   ['order ranks, and the others follow', { order: ['azure'] }, ['azure-east/gpt-5', 'openai/gpt-5']],
   ['order knows instances by ID', { order: ['azure-east', 'openai'] }, ['azure-east/gpt-5', 'openai/gpt-5']],

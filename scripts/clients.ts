@@ -4,13 +4,14 @@
  * with the output of the command.
  *
  *   npm run clients -- --only codex,messages     only combinations with all these words
+ *   npm run clients -- --install sdks             only installs the libraries that test/e2e uses
  *   npm run clients -- --verbose                 also the output of each client and the gateway's log
  *
  * Nothing leaves this machine: the configured URLs are on 127.0.0.1, telemetry is off, and the configured proxy rejects and
  * records every other connection. The first run needs npm's registry.
  */
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -27,13 +28,17 @@ import {
   codex,
   runAgent,
 } from '../test/e2e/clients/agents.ts'
+import { areInstalled, SDK_PACKAGES, SDKS_FOLDER } from '../test/e2e/clients/sdks.ts'
 import { start } from '../test/e2e/support/process.ts'
 import { answerWith } from '../test/support/answers.ts'
 import { type Act, type Script, startUpstream, type UpstreamRequest } from '../test/support/upstream.ts'
 
-const folder = dirname(AGENTS_FOLDER)
 const { values } = parseArgs({
-  options: { only: { type: 'string', default: '' }, verbose: { type: 'boolean', default: false } },
+  options: {
+    only: { type: 'string', default: '' },
+    verbose: { type: 'boolean', default: false },
+    install: { type: 'string' },
+  },
 })
 
 /** Time limit of one client (ms). On an idle machine a client takes a few seconds. */
@@ -225,23 +230,25 @@ const tryOne = async ({ agent, model }: Client, format: string): Promise<Result>
 
 // ── All runs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const installed = (name: string): string | undefined => {
-  const file = join(AGENTS_FOLDER, name, 'package.json')
-  return existsSync(file) ? text(object(JSON.parse(readFileSync(file, 'utf8')))?.version) : undefined
-}
-
-if (Object.entries(AGENT_PACKAGES).some(([name, version]) => installed(name) !== version)) {
+/** Installs packages into a folder, unless it has them in these versions. */
+const install = (folder: string, packages: Readonly<Record<string, string>>): void => {
+  if (areInstalled(folder, packages)) return
   mkdirSync(folder, { recursive: true })
   writeFileSync(join(folder, 'package.json'), '{"private":true}\n')
-  const packages = Object.entries(AGENT_PACKAGES).map(([name, version]) => `${name}@${version}`)
-  process.stdout.write(`installing ${packages.join(' and ')} into ${folder} (about 800 MB) …\n`)
-  const args = ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error', ...packages]
+  const names = Object.entries(packages).map(([name, version]) => `${name}@${version}`)
+  process.stdout.write(`installing ${names.join(' and ')} into ${folder} …\n`)
+  const args = ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error', ...names]
   const { status } = spawnSync('npm', args, { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'] })
-  if (status !== 0) {
-    process.stderr.write('clients: npm install failed; see its output above\n')
-    process.exit(1)
-  }
+  if (status === 0) return
+  process.stderr.write('clients: npm install failed; see its output above\n')
+  process.exit(1)
 }
+
+if (values.install === 'sdks') {
+  install(SDKS_FOLDER, SDK_PACKAGES)
+  process.exit(0)
+}
+install(dirname(AGENTS_FOLDER), AGENT_PACKAGES)
 
 const words = values.only.split(',').filter((word) => word !== '')
 let tried = 0

@@ -9,6 +9,8 @@ const OWNER = `(?:/projects/[^/]+/locations/[^/]+)?(?:/publishers/([^/]+))?`
 const METHODS = 'generateContent|streamGenerateContent|countTokens|embedContent|batchEmbedContents|predict'
 /** The method follows the last colon: names of models have colons too. */
 const CALL = new RegExp(`^${VERSION}${OWNER}/models/(.+):(${METHODS})/?$`, 's')
+/** As the AI SDK writes a model whose name has a slash. */
+const SHORT_CALL = new RegExp(`^/v1(?:beta1?|alpha)/(?!(?:models|projects|publishers)/)(.+/.+):(${METHODS})/?$`, 's')
 const LIST = new RegExp(`^(${VERSION})${OWNER}/models(/[^:]+?)?/?$`, 's')
 
 /** Where the routes of this API are. */
@@ -16,7 +18,10 @@ const BASE = '/v1beta/models'
 
 /** The path as the table of routes has it. Any other path is returned unchanged. */
 export const googlePath = (path: string, query: string, headers: HeaderLookup): string => {
-  if (!path.includes('/models')) return path
+  if (!path.includes('/models')) {
+    const short = path.startsWith('/v1') ? SHORT_CALL.exec(path) : null
+    return short ? `${BASE}/${short[1]}:${short[2]}` : path
+  }
   const call = CALL.exec(path)
   if (call) return `${BASE}/${named(call[2] ?? '', call[1])}:${call[3]}`
   const list = LIST.exec(path)

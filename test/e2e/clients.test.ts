@@ -6,8 +6,11 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { inspect } from 'node:util'
 import { aiSdkClients } from './clients/ai-sdk.ts'
+import { cloudClients } from './clients/anthropic-clouds.ts'
 import type { Call, Client } from './clients/client.ts'
+import { googleClients } from './clients/google.ts'
 import { langchainClients } from './clients/langchain.ts'
+import { skipSdks } from './clients/sdks.ts'
 import {
   ALL_FORMATS,
   CALLS,
@@ -19,13 +22,18 @@ import {
   TEXT,
 } from './support/formats.ts'
 
-const clientsAt = (base: string): readonly Client[] => [...aiSdkClients(base), ...langchainClients(base)]
+const clientsAt = (url: string): readonly Client[] => [
+  ...aiSdkClients(`${url}/v1`),
+  ...langchainClients(`${url}/v1`),
+  ...googleClients(url),
+  ...cloudClients(url),
+]
 
 let formats: Formats
 let clients: readonly Client[]
 before(async () => {
   formats = await startFormats()
-  clients = clientsAt(formats.gateway.base)
+  clients = clientsAt(formats.gateway.url)
 })
 after(() => formats?.stop())
 
@@ -109,8 +117,10 @@ const toolTurn = async (client: Client, modelOf: (model: string) => string, form
   for (const call of calls) assert.ok(sent.includes(resultOf(call)), `the result of ${call.id} was not sent`)
 }
 
+test('the SDKs of Google and of the clouds are installed', { skip: skipSdks }, () => assert.ok(clients.length > 10))
+
 // The table exists before the address of a gateway is known.
-for (const [number, { name }] of clientsAt('http://127.0.0.1:9/v1').entries())
+for (const [number, { name }] of clientsAt('http://127.0.0.1:9').entries())
   for (const format of ALL_FORMATS)
     describe(`${name} over ${format}`, () => {
       for (const [what, run] of Object.entries(CASES))

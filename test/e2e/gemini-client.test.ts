@@ -166,6 +166,10 @@ describe('gemini: paths, keys and lists', () => {
       assert.equal((await call(`${prefix}/models/${CALLED}`, CONTENTS)).status, 200)
       assert.equal((await call(`${prefix}/models/chatty/text:generateContent`, CONTENTS)).status, 200)
     })
+  test('a model with a slash, as the AI SDK writes it', async () => {
+    assert.equal((await call('/v1beta/chatty/text:generateContent', CONTENTS)).status, 200)
+    assert.equal((await call('/v1beta/corpora/text:query', CONTENTS)).status, 404)
+  })
   for (const owner of ['/publishers/chatty', '/projects/p-1/locations/us-central1/publishers/chatty'])
     test(`Vertex: ${owner}`, async () => {
       assert.equal((await call(`/v1beta1${owner}/models/text:generateContent`, CONTENTS)).status, 200)

@@ -35,6 +35,9 @@ export type ClientWriterOptions = {
   readonly onTimeout: () => void
 }
 
+/** ms. @google/genai 1.30 raises an error only where it is all that one read returns. */
+const APART = 100
+
 export class ClientWriter {
   readonly #world: World
   readonly #responseWriter: ResponseWriter
@@ -95,11 +98,11 @@ export class ClientWriter {
     this.#waiting = null
   }
 
-  /** `apart`: sent in a write of its own. */
+  /** `apart`: sent so late after the text that the client reads it by itself. */
   end(text: string, apart = ''): void {
     if (apart === '') return this.#responseWriter.end(text)
     this.#responseWriter.write(text)
-    this.#responseWriter.end(apart)
+    this.#world.later(APART, () => this.#responseWriter.end(apart))
   }
 
   /** Writes a comment between two events, if clients of the format skip those. */

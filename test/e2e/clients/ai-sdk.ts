@@ -31,7 +31,12 @@ const tools: ToolSet = {
 const asking = { system: SYSTEM, maxRetries: 0, temperature: 0.3, maxOutputTokens: 99 }
 const QUESTIONS: ModelMessage[] = [{ role: 'user', content: QUESTION }]
 
-const client = (name: string, style: Client['style'], modelOf: (model: string) => LanguageModel): Client => {
+/** The AI SDK with a provider of it. */
+export const aiSdkClient = (
+  name: string,
+  style: Client['style'],
+  modelOf: (model: string) => LanguageModel,
+): Client => {
   /** `streamText` reports failures to a callback; its promises only reject with "no output". */
   const streamed = (options: Parameters<typeof streamText>[0]) => {
     let failure: unknown
@@ -96,9 +101,9 @@ export const aiSdkClients = (base: string): readonly Client[] => {
   })
   const anthropic = createAnthropic(settings)
   return [
-    client('ai-sdk openai, chat', 'chat', (model) => openai.chat(model)),
-    client('ai-sdk openai, responses', 'responses', (model) => openai.responses(model)),
-    client('ai-sdk openai-compatible', 'chat', (model) => compatible(model)),
-    client('ai-sdk anthropic', 'messages', (model) => anthropic(model)),
+    aiSdkClient('ai-sdk openai, chat', 'chat', (model) => openai.chat(model)),
+    aiSdkClient('ai-sdk openai, responses', 'responses', (model) => openai.responses(model)),
+    aiSdkClient('ai-sdk openai-compatible', 'chat', (model) => compatible(model)),
+    aiSdkClient('ai-sdk anthropic', 'messages', (model) => anthropic(model)),
   ]
 }

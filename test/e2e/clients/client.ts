@@ -7,7 +7,7 @@
 export type Client = {
   readonly name: string
   /** The format it uses, as in the gateway's log. */
-  readonly style: 'chat' | 'responses' | 'messages'
+  readonly style: 'chat' | 'responses' | 'messages' | 'gemini'
   readonly plain: (model: string) => Promise<{ readonly text: string; readonly tokens: readonly unknown[] }>
   /** Passes the pieces of text in order. Throws the client's own error in mid-stream. */
   readonly stream: (model: string, got: (piece: string) => void) => Promise<void>

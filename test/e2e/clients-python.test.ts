@@ -5,6 +5,8 @@ import { skipPython, testPython } from './support/python.ts'
 
 const LIBRARIES = [
   { module: 'client_anthropic', environment: 'python', about: 'anthropic' },
+  { module: 'client_bedrock', environment: 'python', about: 'anthropic' },
+  { module: 'client_google', environment: 'python', about: 'google-genai' },
   { module: 'client_llamaindex', environment: 'llamaindex', about: 'llama-index-llms-openai-like' },
 ] as const
 
@@ -15,7 +17,7 @@ before(async () => {
 after(() => formats?.stop())
 
 for (const { module, environment, about } of LIBRARIES)
-  test(`${about} for Python`, { skip: skipPython(environment) }, (t) => {
+  test(`${about} for Python, ${module}`, { skip: skipPython(environment) }, (t) => {
     const given = {
       module,
       url: formats.gateway.url,

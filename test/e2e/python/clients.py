@@ -17,7 +17,7 @@ TEXT = GIVEN["text"]
 def problem(run, status, words):
     error = thrown(run)
     assert isinstance(error, library.ERROR), f"{type(error)} is no {library.ERROR}: {error}"
-    equal(error.status_code, status)
+    equal(error.status_code if hasattr(error, "status_code") else error.code, status)
     assert words in str(error), str(error)
 
 

@@ -1,16 +1,19 @@
 /** Sessions of the Realtime API over real sockets, with a strict fake of the vendor. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { WebSocket } from 'ws'
 import { USAGE } from '../support/realtime-upstream.ts'
 import { CLIENT, connect, KEY, refused, started, url } from './support/realtime.ts'
+
+const ADMIN = 'hg-admin-0123456789012345678901234'
 
 /** In nano-dollars, by the prices of the catalogue. */
 const COST = 55 * 4_000 + 64 * 400 + 13 * 32_000 + 30 * 16_000 + 91 * 64_000
 
 describe('realtime', { timeout: 120_000 }, () => {
   test('a conversation: events pass unchanged, and each response is a row with its cost', async () => {
-    await using own = await started()
+    await using own = await started({}, { env: { AUTH_ADMIN: ADMIN } })
     const { gateway, upstream } = own
     const peer = await connect(url(gateway))
     assert.equal((await peer.next('session.created')).session.model, 'gpt-realtime')
@@ -36,6 +39,20 @@ describe('realtime', { timeout: 120_000 }, () => {
         [101, 0],
       ],
     )
+    // The ledger has the same rows.
+    const authorization = `Bearer ${ADMIN}`
+    const stored = async () => {
+      const answer = await fetch(`${gateway.url}/admin/api/v1/requests`, { headers: { authorization } })
+      const { data } = (await answer.json()) as { data: { style: string; status: number; cost: string }[] }
+      return data
+        .filter(({ style }) => style === 'realtime')
+        .map(({ status, cost }) => `${status} ${Number(cost)}`)
+        .sort()
+    }
+    const wanted = ['101 0', `200 ${COST / 1e9}`, `200 ${COST / 1e9}`]
+    for (const end = performance.now() + 20_000; (await stored()).length < 3 && performance.now() < end; )
+      await sleep(200)
+    assert.deepEqual(await stored(), wanted)
     for (const canary of [KEY, CLIENT]) assert.ok(!gateway.output().includes(canary))
   })
 

@@ -36,6 +36,8 @@ export class RealtimeResponse {
   readonly #target: Target
   readonly #source = new ResponseSource()
   #isBegun = false
+  /** The beginning is being written; null: it is written, or there is no journal. */
+  #recording: Promise<boolean> | null = null
 
   /** `number`: of the response in its session. */
   constructor(gateway: RecorderDeps, { received, model, plan, target }: RealtimeFacts, number: number) {
@@ -85,14 +87,22 @@ export class RealtimeResponse {
     const at = this.#gateway.world.now()
     this.#recorder.note({ type: 'attempt', at, provider: candidate.instance.id, model: candidate.model, key: key.id })
     attempts.sent(this.#source)
+    this.#recording = recording
+    void recording?.then(() => {
+      this.#recording = null
+    })
     return recording
   }
 
   /** The response is complete. `model`: that was used; null: the session's. */
-  complete(usage: StatedUsage, model: string | null): void {
+  complete(usage: StatedUsage, model: string | null): Eventual<void> {
     void this.begin()
+    return whenKnown(this.#recording, () => this.#complete(usage, model))
+  }
+
+  #complete(usage: StatedUsage, model: string | null): void {
     if (usage === 'none') return this.#fail(FAILED)
-    if (usage === 'unknown') return this.interrupt(UNCOUNTED)
+    if (usage === 'unknown') return this.#interrupt(UNCOUNTED)
     this.#source.state(usage, model)
     this.#commit()
     this.#recorder.used({ usage })
@@ -101,7 +111,12 @@ export class RealtimeResponse {
   }
 
   /** The session ends, or states no usage: a response in progress is charged as reserved. */
-  interrupt(failure: Failure): void {
+  interrupt(failure: Failure): Eventual<void> {
+    // The journal writes the ends of a turn before the beginnings.
+    return whenKnown(this.#recording, () => this.#interrupt(failure))
+  }
+
+  #interrupt(failure: Failure): void {
     if (this.#recorder.ended) return
     if (!this.#isBegun) return this.#drop()
     this.#commit()

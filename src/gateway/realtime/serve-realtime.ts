@@ -77,7 +77,7 @@ const serve = async (
   const first = new RealtimeResponse(gateway, session, 1)
   const refused = (await first.reserve()) ?? cancellation.reason
   if (refused) {
-    first.interrupt(refused)
+    void first.interrupt(refused)
     routed.answerStream.abort()
     routed.permit.release()
     return refused.kind === 'client_gone' ? recordDisconnect(call, refused) : writeAndRecordError(call, refused, null)

@@ -42,19 +42,15 @@ export class SessionResponses implements RealtimeListener {
   }
 
   onUsage(usage: StatedUsage, model: string | null): void {
-    this.#withResponse((response) => {
-      response.complete(usage, model)
-      return this.#isClosed ? null : this.#next()
-    })
+    this.#withResponse((response) =>
+      whenKnown(response.complete(usage, model), () => (this.#isClosed ? null : this.#next())),
+    )
   }
 
   /** The session has ended. */
   close(failure: Failure): void {
     this.#isClosed = true
-    this.#withResponse((response) => {
-      response.interrupt(failure)
-      return null
-    })
+    this.#withResponse((response) => whenKnown(response.interrupt(failure), () => null))
   }
 
   /** In the order of the events, also while a reservation is awaited. */

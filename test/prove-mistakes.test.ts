@@ -354,6 +354,7 @@ const proofOf = (world: World) => {
     keys: new Map(keys.map((one) => [one.id, one])),
     budgets: new Map(),
     prices: [],
+    routes: new Map(),
   }
   const who = { directory, tokenRules: [], people: { providers: [{ name: 'p' }], teams: people }, keyless, now }
   const proof = prove({ ...who, sources: { config, lists, catalogue: () => undefined } }, claim.value)

@@ -187,6 +187,7 @@ const worldFrom = (random: Random) => {
     keys: new Map(keys.map((one) => [one.id, one])),
     budgets: new Map(),
     prices: [],
+    routes: new Map(),
   }
   const tokenRules = Array.from({ length: Math.floor(next() * 2) }, (_, n): TokenRule => tokenRuleFrom(random, `j${n}`))
   const paying = some([null, 'g1', 'g2'], 3).map(

@@ -90,7 +90,7 @@ class AccountsReader {
     const claude = content.claude && claudeFrom(content.claude, content.sso !== null, this.#report)
     const tokenRules = readTokenRules(content.tokenRules, content.routes, this.#report)
     const isEmpty = Object.values(records).every((list) => list.length === 0)
-    const accounts = isEmpty ? NO_ACCOUNTS : { ...records, places: this.#names.places }
+    const accounts = isEmpty ? NO_ACCOUNTS : { ...records, routes: [], places: this.#names.places }
     const { stored } = this.#sources
     this.#secrets.refuseShared(accounts.keys)
     this.#secrets.warnOfTaken(accounts.keys, stored?.keys ?? [])

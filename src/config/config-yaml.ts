@@ -252,6 +252,12 @@ const variablesEntry = ({ id, provider, variables }: Instance, bare: Instance | 
       )
 }
 
+/** The text of a file with these routes alone. */
+export const routesYaml = (routes: readonly Route[]): string =>
+  stringify(referenced({ routes: Object.fromEntries(routes.map((route) => [route.name, routeEntry(route)])) }), {
+    lineWidth: 0,
+  })
+
 const routeEntry = ({
   strategy,
   stickiness,

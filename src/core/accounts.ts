@@ -3,6 +3,7 @@ import type { CacheRules } from './cache-rules.ts'
 import type { Require } from './data-policy.ts'
 import type { LoopAction } from './loops.ts'
 import type { Nano } from './money.ts'
+import type { TeamRoute } from './route.ts'
 import type { SignedIn } from './sign-in.ts'
 
 /**
@@ -286,12 +287,14 @@ export type PriceRule = {
   readonly managed: ManagedBy
 }
 
-/** Teams, keys, budgets and prices of one owner: of headgate.yaml, or of the database. Plain JSON data. */
+/** Teams, keys, budgets, prices and routes of teams of one owner: of headgate.yaml, or of the database. Plain JSON data. */
 export type AccountRecords = {
   readonly teams: readonly Team[]
   readonly keys: readonly ClientKey[]
   readonly budgets: readonly Budget[]
   readonly prices: readonly PriceRule[]
+  /** Only the database has them: the routes of the file are for all teams. */
+  readonly routes: readonly TeamRoute[]
 }
 
 /**
@@ -303,10 +306,10 @@ export type FileAccounts = AccountRecords & {
   readonly places: { readonly [id: string]: string }
 }
 
-/** No teams, keys, budgets or prices. */
-export const NO_ACCOUNTS: FileAccounts = { teams: [], keys: [], budgets: [], prices: [], places: {} }
+/** No records. */
+export const NO_ACCOUNTS: FileAccounts = { teams: [], keys: [], budgets: [], prices: [], routes: [], places: {} }
 
-/** All teams, keys, budgets and prices at one time, by ID. Immutable: a change produces another directory. */
+/** All teams, keys, budgets, prices and routes of teams at one time, by ID. Immutable: a change produces another directory. */
 export type Directory = {
   /** Contains `DEFAULT_TEAM` and the team of every key. */
   readonly teams: ReadonlyMap<string, Team>
@@ -314,4 +317,6 @@ export type Directory = {
   readonly keys: ReadonlyMap<string, ClientKey>
   readonly budgets: ReadonlyMap<string, Budget>
   readonly prices: readonly PriceRule[]
+  /** The same object until one of them changes, because others are computed from it. */
+  readonly routes: ReadonlyMap<string, TeamRoute>
 }

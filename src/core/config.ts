@@ -21,6 +21,8 @@ export type Config = {
   readonly instances: readonly Instance[]
   /** By name. A Map, because client-supplied names must not reach an object prototype. */
   readonly routes: ReadonlyMap<string, Route>
+  /** The ID of the team whose own routes are among them; absent: none are. */
+  readonly team?: string
   /** Routes in place of the default route, of which the first that matches counts; absent: there are none. */
   readonly rules?: readonly RouteRule[]
   /** What targets of all requests must satisfy; absent: nothing. */

@@ -24,7 +24,12 @@ export type Route = {
   readonly onRetired?: 'successor'
   /** A target that receives a growing share of the sessions; absent: none. */
   readonly canary?: CanaryRules
+  /** The ID of the team that has made it for its own requests; absent: it is of the file, for all requests. */
+  readonly team?: string
 }
+
+/** A route of the database. */
+export type TeamRoute = Route & { readonly id: string; readonly team: string; readonly managed: 'api' }
 
 /** `provider` is an instance ID. `model` absent: the provider's default model. */
 export type RouteTarget = {

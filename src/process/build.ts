@@ -42,6 +42,7 @@ import { priceBook } from '../policy/accounts/price-book.ts'
 import { operatorGuards } from '../policy/guards/operator-guards.ts'
 import { bufferLimitBytes } from '../policy/health/shed.ts'
 import { isListedModel } from '../policy/routing/models.ts'
+import { shadowedRoutes } from '../policy/routing/team-routes.ts'
 import type { StoppedSessions } from '../policy/sessions/stopped-session.ts'
 import { KeyStore, type KeyStoreOptions, PROCESS } from '../records/store/key-store.ts'
 import { sharedControl } from '../records/store/place.ts'
@@ -63,7 +64,7 @@ import { type BodyKeeperOptions, RequestBodies } from '../usage/bodies/body-keep
 import { journalFolder, UsageLedger, type UsageLedgerOptions } from '../usage/bookkeeper/usage-ledger.ts'
 import { HintBatch } from './fleet/notice.ts'
 import { openIncidents } from './incidents.ts'
-import { logControlState, logSnapshotState, logStoreChange } from './log-problems.ts'
+import { logControlState, logSnapshotState, logStoreChange, shadowReport } from './log-problems.ts'
 import { type Current, logFormatOf, paint, type Runtime, type StartOptions } from './runtime.ts'
 import { openIssuers } from './signed-tokens.ts'
 import { ledgerLog } from './workers/ledger-log.ts'
@@ -77,8 +78,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     (problem) => log.warn('catalogue', { message: problem }),
     new URL('data/catalogue.json', home),
   )
-  const pricesOf = memoizeLast((rules: Directory['prices']) => priceBook(catalogue, rules))
-  const prices = () => pricesOf(keys.directory().prices)
+  const prices = pricesOf(catalogue, () => keys.directory())
   const log = openLog({
     out: worker?.out ?? process.stdout,
     level: launch.logLevel,
@@ -150,6 +150,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     config: () => current.config,
     guards: guardsOf({ current, keys }, world, emit),
     lists: () => lists.all,
+    teamRoutes: () => keys.directory().routes,
     responses,
     accounts: openAccounts(
       { world, prices, reading: () => budgets.reading?.() },
@@ -202,6 +203,12 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
   }
 }
 
+/** The current prices. */
+const pricesOf = (catalogue: Gateway['catalogue'], directory: () => Directory) => {
+  const bookOf = memoizeLast((rules: Directory['prices']) => priceBook(catalogue, rules))
+  return () => bookOf(directory().prices)
+}
+
 const currentOf = ({ loaded, worker }: Pick<StartOptions, 'loaded' | 'worker'>): Current => {
   const config = worker ? worker.share(loaded.config) : loaded.config
   return {
@@ -237,7 +244,8 @@ const openKeys = (
   const { settings } = current.config
   const folder = settings.data.dir
   const database = sharedControl(settings)
-  return new KeyStore({
+  const reportShadowed = shadowReport(log)
+  const keys = new KeyStore({
     folder,
     database,
     read,
@@ -258,9 +266,15 @@ const openKeys = (
     },
     isReadyWithoutStore: () => current.config.settings.auth.required === true,
     ...on,
+    onChange(records) {
+      on.onChange?.(records)
+      reportShadowed(shadowedRoutes(current.config, keys.directory().routes))
+    },
     onState: (problem) => logControlState(log, database ? null : folder, problem),
     onSnapshot: (problem) => logSnapshotState(log, folder, problem),
   })
+  reportShadowed(shadowedRoutes(current.config, keys.directory().routes))
+  return keys
 }
 
 const clientsOf =

@@ -1,5 +1,6 @@
 /** Log lines for the state of the databases of the gateway. */
 
+import type { TeamRoute } from '../core/route.ts'
 import type { Log } from '../observe/log.ts'
 import type { StoreChange } from '../storage/responses/threaded-store.ts'
 
@@ -36,4 +37,17 @@ export function logStoreChange(log: Log, folder: string | null, change: StoreCha
       status,
       message: `The database in ${place} was deleted or moved while in use. A new one was created.`,
     })
+}
+
+/** Logs each route of a team once whose name headgate.yaml routes too. */
+export const shadowReport = (log: Log): ((shadowed: readonly TeamRoute[]) => void) => {
+  let known = new Set<string>()
+  return (shadowed) => {
+    for (const { id, name, team } of shadowed)
+      if (!known.has(id))
+        log.warn('routes', {
+          message: `headgate.yaml has a route for the name ${JSON.stringify(name)}, so the route ${id} of the team ${team} does not apply. Rename or delete one of them.`,
+        })
+    known = new Set(shadowed.map(({ id }) => id))
+  }
 }

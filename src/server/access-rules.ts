@@ -40,7 +40,7 @@ export type KeySource = {
   readonly used: (key: string, now: number) => void
 }
 
-const NO_DIRECTORY: Directory = { teams: new Map(), keys: new Map(), budgets: new Map(), prices: [] }
+const NO_DIRECTORY: Directory = { teams: new Map(), keys: new Map(), budgets: new Map(), prices: [], routes: new Map() }
 const NO_TOKENS: readonly AdminToken[] = []
 const NO_KEYS: KeySource = {
   directory: () => NO_DIRECTORY,

@@ -9,7 +9,7 @@ import { createKey, keyKindOf } from '../policy/accounts/client-key.ts'
 import { plainDigest } from '../records/entities/secret-digest.ts'
 import { clientNow, KeyIndex } from './key-index.ts'
 
-const NO_DIRECTORY = { teams: new Map(), keys: new Map(), budgets: new Map(), prices: [] }
+const NO_DIRECTORY = { teams: new Map(), keys: new Map(), budgets: new Map(), prices: [], routes: new Map() }
 const configured = (keys: readonly string[], rest: Partial<Settings['auth']> = {}) =>
   new KeyIndex({ auth: { keys: [...keys], required: 'auto', ...rest }, directory: NO_DIRECTORY, tokens: [] })
 const idOf = (index: KeyIndex, presented: string): string | undefined => {

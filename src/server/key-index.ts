@@ -19,7 +19,7 @@ import { digestsOf } from '../records/entities/secret-digest.ts'
 import type { AdminToken } from '../records/store/record-operations.ts'
 import { slashesIn } from './mask-path.ts'
 
-const NO_DIRECTORY: Directory = { teams: new Map(), keys: new Map(), budgets: new Map(), prices: [] }
+const NO_DIRECTORY: Directory = { teams: new Map(), keys: new Map(), budgets: new Map(), prices: [], routes: new Map() }
 
 /** The owner of a key. */
 export type KnownKey =

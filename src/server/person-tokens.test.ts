@@ -37,6 +37,7 @@ const DIRECTORY: Directory = {
   keys: new Map(),
   budgets: new Map(),
   prices: [],
+  routes: new Map(),
 }
 
 const given = () => {

@@ -137,6 +137,7 @@ const TARGETS: { readonly [kind: string]: (n: string) => object } = {
   // At most 16 budgets may count the same request.
   budgets: (n) => ({ name: `budget ${n}`, amount: '10', period: 'day', appliesTo: { models: [`model-${n}`] } }),
   prices: (n) => ({ provider: 'demo', model: `model-${n}`, prices: { input: 1 } }),
+  routes: (n) => ({ name: `route-${n}`, team: 'a', spec: { targets: ['demo/echo'] } }),
   tokens: (n) => ({ name: `token ${n}`, bindings: [{ role: 'viewer' }] }),
 }
 
@@ -144,6 +145,8 @@ const TARGETS: { readonly [kind: string]: (n: string) => object } = {
 const BODIES: { readonly [name: string]: (n: string) => unknown } = {
   'POST /session': () => ({ token: ADMIN }),
   'POST /usage/reconcile': () => ({ provider: 'demo', invoice: 'day,model,amount\n2026-11-22,echo,1.84\n' }),
+  'POST /routes/test': () => ({ team: 'a', spec: { targets: ['demo/echo'] } }),
+  'PATCH /routes/{id}': () => ({ spec: { targets: ['demo/flaky'] } }),
   ...Object.fromEntries(Object.entries(TARGETS).map(([kind, make]) => [`POST /${kind}`, make])),
 }
 
@@ -238,8 +241,8 @@ auth: { jwt: [{ name: cluster, issuer: "http://127.0.0.1:9", audience: [headgate
         // No role is bound to a new team or to the default one; budgets without teams concern all teams.
         const ownStatus = /^\/(?:teams|requests|sessions)\/\{/.test(row.path) ? 404 : success
         assert.equal(own.status, ownStatus, own.text)
-        const isOfTeamA = /^\/(?:keys|teams|requests|sessions)\/\{/.test(row.path)
-        const expected = isOfTeamA ? 404 : nameOf(row) === 'POST /keys' ? 403 : success
+        const isOfTeamA = /^\/(?:keys|routes|teams|requests|sessions)\/\{/.test(row.path)
+        const expected = isOfTeamA ? 404 : /^POST \/(?:keys|routes|routes\/test)$/.test(nameOf(row)) ? 403 : success
         assert.equal(other.status, expected, other.text)
       }
     })

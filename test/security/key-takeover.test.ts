@@ -128,7 +128,7 @@ for (const [spelling, pepper, inFile, inDatabase] of [
       using at = await gateway(pepper)
       await at.run({ name: 'mine' })
       const key = foreign(at.folder, inDatabase, { status, createdAt: 0 })
-      const stored = { teams: [], keys: [key], budgets: [], prices: [] }
+      const stored = { teams: [], keys: [key], budgets: [], prices: [], routes: [] }
       const loaded = load({
         env: { OPENAI_API_KEY: 'sk-x', ...(pepper && { AUTH_PEPPER: pepper }) },
         yaml: `keys: { prod: { digest: "${inFile}" } }\n`,
@@ -161,8 +161,9 @@ test('key takeover: of two keys of the database with one secret the older one co
   const victim = foreign(at.folder, pepperedDigest(OTHER, PEPPER), { id: 'key_victim', name: 'victim', createdAt: 1 })
   const thief = foreign(at.folder, plainDigest(OTHER), { id: 'key_thief', name: 'thief', createdAt: 2 })
   const auth = { keys: [], required: 'auto' as const, pepper: PEPPER }
-  const file = { teams: [], keys: [], budgets: [], prices: [], places: {} }
-  const directory = (keys: readonly ClientKey[]) => buildDirectory(file, { teams: [], keys, budgets: [], prices: [] })
+  const file = { teams: [], keys: [], budgets: [], prices: [], routes: [], places: {} }
+  const directory = (keys: readonly ClientKey[]) =>
+    buildDirectory(file, { teams: [], keys, budgets: [], prices: [], routes: [] })
   const index = new KeyIndex({ auth, directory: directory([victim]), tokens: [] })
   const idFound = () => {
     const known = index.find(OTHER)

@@ -9,6 +9,7 @@ import type { ClientProtocol } from '../../core/protocol.ts'
 import type { Plan } from '../../core/target.ts'
 import { chatBypass } from '../../policy/response-cache.ts'
 import { overriddenSettings } from '../../policy/routing/override.ts'
+import { configFor } from '../../policy/routing/team-routes.ts'
 import { chatShape } from '../../policy/routing/when.ts'
 import { type Eventual, whenKnown } from '../accounts/authority.ts'
 import { textDemand } from '../accounts/demand.ts'
@@ -66,7 +67,7 @@ export type PlannedCall = CallContext & {
  */
 export const planCall = (call: CallContext): Eventual<PlannedCall | null> => {
   const { gateway, protocol, received } = call
-  const config = gateway.config()
+  const config = configFor(gateway, gateway.config(), received.client)
   const parsing = parseInTurns(protocol, received, config.settings.limit, gateway.world.turn)
   return whenKnown(parsing, (parsed) => planParsed(call, config, parsed))
 }

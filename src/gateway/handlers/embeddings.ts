@@ -25,6 +25,7 @@ import { withoutPolicyMembers } from '../../policy/accounts/data-policy.ts'
 import { bodyBypass } from '../../policy/response-cache.ts'
 import { estimateText } from '../../policy/routing/estimate-tokens.ts'
 import { draftEmbeddings } from '../../policy/routing/plan-embeddings.ts'
+import { configFor } from '../../policy/routing/team-routes.ts'
 import { plainShape } from '../../policy/routing/when.ts'
 import { embeddingsProtocols } from '../../protocols/embeddings/index.ts'
 import { dimensionsOf } from '../../protocols/embeddings/vectors.ts'
@@ -150,7 +151,7 @@ const guardsOf = (gateway: EmbeddingsDeps, { received, call, plan, parsed }: Pla
   const own = { source: parsed.source.text, body: parsed.body }
   const cache = cacheGuard(gateway, {
     received,
-    config: gateway.config(),
+    config: configFor(gateway, gateway.config(), received.client),
     plan,
     style: EMBEDDINGS,
     facts: NO_FACTS,

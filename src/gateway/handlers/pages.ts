@@ -7,6 +7,7 @@ import type { Instance } from '../../core/provider.ts'
 import { restrictionsOf } from '../../policy/accounts/key-access.ts'
 import { defaultModel, type ListedModel, listModels } from '../../policy/routing/models.ts'
 import { type RetiringModel, retiringModels } from '../../policy/routing/retirement.ts'
+import { configFor } from '../../policy/routing/team-routes.ts'
 import { type ModelCallDeps, requireOf } from '../routing/planner.ts'
 import type { Asking } from './explain.ts'
 import { providersStatus, standing } from './status.ts'
@@ -182,7 +183,7 @@ type ModelsReader = Pick<IncomingRequest, 'client' | 'headers'>
 
 /** The models that this client may use, and that satisfy the data policy. Fails if what the request requires is not valid. */
 const modelsFor = (gateway: ModelCallDeps, { client, headers }: ModelsReader): Outcome<readonly ListedModel[]> => {
-  const config = gateway.config()
+  const config = configFor(gateway, gateway.config(), client)
   const require = requireOf(config, { client, headers, members: {} })
   if (!require.ok) return require
   const limits = { rules: restrictionsOf(client), require: require.value }

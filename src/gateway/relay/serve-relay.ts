@@ -6,6 +6,7 @@ import { RELAYS, type RelayName, type RelayRow } from '../../core/relay.ts'
 import type { Plan } from '../../core/target.ts'
 import { bodyBypass } from '../../policy/response-cache.ts'
 import { relayDrafts } from '../../policy/routing/plan-relay.ts'
+import { configFor } from '../../policy/routing/team-routes.ts'
 import { plainShape } from '../../policy/routing/when.ts'
 import { protocols } from '../../protocols/index.ts'
 import { relayDemand } from '../accounts/demand.ts'
@@ -131,7 +132,7 @@ const guardsOf = (gateway: RelayDeps, { name, received, call, plan, parsed }: Gu
   const own = { source: parsed.source.text, body: parsed.body }
   const cache = cacheGuard(gateway, {
     received: { ...received, body: received.body },
-    config: gateway.config(),
+    config: configFor(gateway, gateway.config(), received.client),
     plan,
     style: name,
     facts: NO_FACTS,

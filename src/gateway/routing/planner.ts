@@ -34,15 +34,17 @@ import {
   sessionRandom,
   stickyPlan,
 } from '../../policy/routing/stickiness.ts'
+import { configFor, type TeamRouteSource } from '../../policy/routing/team-routes.ts'
 import { type RequestFacts, type RequestShape, unmet } from '../../policy/routing/when.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
 import type { RouterDeps } from './route-context.ts'
 
 /** The dependencies of planning. */
-export type Planner = Pick<RouterDeps, 'world' | 'health' | 'catalogue' | 'prices'> & {
-  /** The providers' own model lists as last fetched, by instance id. */
-  readonly lists: () => ReadonlyMap<string, readonly string[]>
-}
+export type Planner = Pick<RouterDeps, 'world' | 'health' | 'catalogue' | 'prices'> &
+  TeamRouteSource & {
+    /** The providers' own model lists as last fetched, by instance id. */
+    readonly lists: () => ReadonlyMap<string, readonly string[]>
+  }
 
 /** The dependencies of a call that is planned and routed. */
 export type ModelCallDeps = RouterDeps &
@@ -123,8 +125,9 @@ const drawCanary = (
   return withCanary(plan, session === null ? 100 * world.random() < share : isDrawn(`${route} ${session}`, share))
 }
 
-const planBy = (gateway: Planner, config: Config, wanted: PlanRequest): Outcome<Plan> => {
+const planBy = (gateway: Planner, common: Config, wanted: PlanRequest): Outcome<Plan> => {
   const { model, style, client, shape, session, drafting = draftPlan, isExpected = false } = wanted
+  const config = configFor(gateway, common, client)
   const required = requireOf(config, wanted)
   if (!required.ok) return required
   const isChat = drafting === draftPlan

@@ -25,6 +25,7 @@ import {
 } from '../../policy/idempotency-key.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
+import { configFor } from '../../policy/routing/team-routes.ts'
 import { boundaryIn, readForm } from '../../protocols/framing/form-data.ts'
 import { Cancellation } from '../call/cancellation.ts'
 import { Recorder, writeAndRecordError } from '../call/recorder.ts'
@@ -68,6 +69,10 @@ const MAX_FRACTION = 1 / 4
 
 /** ms after which to retry a key whose response is in progress and cannot be joined. */
 const RETRY_AFTER = 5_000
+
+/** The values of headers by which requests of a client differ. */
+const forwardedFor = (gateway: SharingDeps, { client, headers }: Pick<IncomingRequest, 'client' | 'headers'>) =>
+  forwardedValues(configFor(gateway, gateway.config(), client), headers)
 
 /** Shares responses as configured. `fingerprint`: a collision-free digest of any text, of a fixed length. */
 export const shareResponses = <Deps extends SharingDeps>(
@@ -311,7 +316,7 @@ class ResponseSharing<Deps extends SharingDeps> {
     if (bypassesSharing(received.headers('cache-control'))) return null
     const body = call.repeatable({ ...received, body: source }, this.#gateway.config().settings.limit)
     if (!body) return null
-    const forwarded = forwardedValues(this.#gateway.config(), received.headers)
+    const forwarded = forwardedFor(this.#gateway, received)
     const print = this.#fingerprint(
       `${JSON.stringify([...placeOf(style, received), forwarded])}\n${canonicalJson(body)}`,
     )

@@ -5,6 +5,7 @@ import type { Settings } from '../../core/settings.ts'
 import type { AnswerClaims } from '../../core/shared-answer.ts'
 import type { EndedEvent } from '../../core/trace.ts'
 import type { Cancel } from '../../core/world.ts'
+import type { TeamRouteSource } from '../../policy/routing/team-routes.ts'
 import type { CallDeps } from '../call/call-lifecycle.ts'
 import type { MemoryQuota } from './answer-buffer.ts'
 import type { BroadcastResponse } from './broadcast-response.ts'
@@ -45,11 +46,12 @@ export const DUPLICATE = 'duplicate '
 export const memoryLimit = ({ idempotency }: Settings): number => idempotency.maxMegabytes * 1024 * 1024
 
 /** The dependencies of sharing. */
-export type SharingDeps = CallDeps & {
-  readonly config: () => Config
-  /** Answers that several processes share; null: their store cannot be used now. Absent: this process is alone. */
-  readonly claims?: () => AnswerClaims | null
-}
+export type SharingDeps = CallDeps &
+  TeamRouteSource & {
+    readonly config: () => Config
+    /** Answers that several processes share; null: their store cannot be used now. Absent: this process is alone. */
+    readonly claims?: () => AnswerClaims | null
+  }
 
 /** Shared responses by name. */
 export class SharedResponses implements MemoryQuota {

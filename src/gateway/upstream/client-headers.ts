@@ -1,7 +1,6 @@
 /** Headers of the client that an upstream request carries. */
 import type { Config } from '../../core/config.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
-import { memoizeLast } from '../../core/memoize-last.ts'
 import type { Instance } from '../../core/provider.ts'
 import { conditionHeaders } from '../../policy/routing/when.ts'
 
@@ -74,13 +73,23 @@ export const withheldHeaders = (
 const NONE: readonly string[] = []
 const isPrintable = (value: string): boolean => VALUE.test(value)
 
-const namesOf = memoizeLast((config: Config): readonly string[] => [
+const namesIn = (config: Config): readonly string[] => [
   ...new Set([
     ...OF_PROTOCOL.map(({ name }) => name),
     ...config.instances.flatMap(({ forwardHeaders = NONE }) => forwardHeaders).toSorted(),
     ...conditionHeaders(config),
   ]),
-])
+]
+
+const namesOf = (config: Config): readonly string[] => {
+  const known = names.get(config)
+  if (known) return known
+  const found = namesIn(config)
+  names.set(config, found)
+  return found
+}
+/** Teams with routes have configurations of their own. */
+const names = new WeakMap<Config, readonly string[]>()
 
 /**
  * The values of all headers that may be forwarded, or that conditions of targets read: requests that differ in one of them are not

@@ -42,7 +42,7 @@ export const buildDirectory = (file: FileAccounts, stored: AccountRecords): Dire
     return { ...budget, appliesTo: { ...appliesTo, ...selected } }
   })
   const budgets = byId<Budget>([...stored.budgets, ...fileBudgets])
-  return { teams, keys, budgets, prices: [...stored.prices, ...file.prices] }
+  return { teams, keys, budgets, prices: [...stored.prices, ...file.prices], routes: byId(stored.routes) }
 }
 
 /** The ID of a record that is named by its ID or its name. A deleted record has no name for others to use. */
@@ -63,7 +63,7 @@ export const teamNamed = ({ teams }: Pick<Directory, 'teams'>, name: string): Te
 
 /** A directory in which records of the database have changed. `removed`: IDs of any kind. */
 export const changeDirectory = (
-  { teams, keys, budgets, prices }: Directory,
+  { teams, keys, budgets, prices, routes }: Directory,
   changed: AccountRecords,
   removed: readonly string[],
 ): Directory => {
@@ -85,6 +85,10 @@ export const changeDirectory = (
       changed.prices.length > 0 || prices.some(isGone)
         ? [...prices.filter(isOther(changed.prices)), ...changed.prices]
         : prices,
+    routes:
+      changed.routes.length > 0 || removed.some((id) => routes.has(id))
+        ? replaced(routes, changed.routes, gone)
+        : routes,
   }
   if (!next.teams.has(DEFAULT_TEAM.id)) next.teams.set(DEFAULT_TEAM.id, PLAIN_DEFAULT_TEAM)
   for (const { team } of [...changed.keys, ...(gone.size > 0 ? keys.values() : [])])

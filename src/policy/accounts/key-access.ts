@@ -2,7 +2,7 @@
  * What a key may use: the access of its team and its own, in five dimensions. A list is checked by its globs: a name is
  * allowed if a glob matches it and no glob with `!` does. `null` restricts nothing, `[]` allows nothing.
  */
-import type { Access, AccessList, Client } from '../../core/accounts.ts'
+import { type Access, type AccessList, type Client, FULL_ACCESS } from '../../core/accounts.ts'
 import { modelName, modelNames } from '../../core/model-name.ts'
 import { type Glob, matchesGlob, parseGlob } from './glob.ts'
 import { contains, type IpRange, parseIp, parseIpRange } from './ip-range.ts'
@@ -16,25 +16,38 @@ export type KeyAccessRules = {
   readonly providers: readonly NameRule[]
   readonly styles: readonly NameRule[]
   readonly ips: readonly IpRule[]
+  /** Those of the team alone, within which its own routes must stay. */
+  readonly team: TeamAccessRules
 }
+export type TeamAccessRules = Pick<KeyAccessRules, 'models' | 'providers' | 'routesOnly'>
 /** One list of globs. */
 export type NameRule = { readonly allowed: readonly Glob[]; readonly denied: readonly Glob[] }
 /** One list of ranges; undefined: an entry that cannot be parsed. */
 type IpRule = { readonly allowed: readonly (IpRange | undefined)[]; readonly denied: readonly (IpRange | undefined)[] }
 
-/** Prepares access lists, usually of a team and of a key. */
+/** Prepares access lists: of a team, and of a key if there is one. */
 export const keyAccessRules = (access: readonly Access[]): KeyAccessRules => {
   const names = (dimension: Exclude<keyof Access, 'ips' | 'passThrough'>) =>
     access.flatMap((one) => nameRule(one[dimension]))
   return {
     models: names('models'),
     routes: names('routes'),
-    routesOnly: access.some(({ routes, models }) => routes !== null && models === null),
+    routesOnly: access.some(isRoutesOnly),
     providers: names('providers'),
     styles: names('styles'),
     ips: access.flatMap(({ ips }) => (ips === null ? [] : [divide(ips, parseIpRange)])),
+    team: teamRules(access[0] ?? FULL_ACCESS),
   }
 }
+
+const isRoutesOnly = ({ routes, models }: Access): boolean => routes !== null && models === null
+
+/** The rules of a team for the targets of its own routes. */
+export const teamRules = (access: Access): TeamAccessRules => ({
+  models: nameRule(access.models),
+  providers: nameRule(access.providers),
+  routesOnly: isRoutesOnly(access),
+})
 
 /**
  * The rules for models, routes, providers and styles of a client; null: it has none, so nothing is checked. Computed
@@ -116,7 +129,8 @@ export const countsTarget = (lists: TargetLists, target: AccessTarget): boolean 
 const counts: ListTest = ({ allowed, denied }, isOwn, isKin) =>
   !denied.some(isOwn) && allowed.some((glob) => isOwn(glob) || isKin(glob))
 
-type TargetLists = Pick<KeyAccessRules, 'models' | 'providers'>
+/** The lists that select targets. */
+export type TargetLists = Pick<KeyAccessRules, 'models' | 'providers'>
 type GlobTest = (glob: Glob) => boolean
 /** Whether a list of models fits a target. `isOwn`: the glob matches one of its own names; `isKin`: one of its kin. */
 type ListTest = (list: NameRule, isOwn: GlobTest, isKin: GlobTest) => boolean

@@ -96,6 +96,7 @@ const proofOf = (parts: Parts, claim = CLAIM): Proof => {
     keys: new Map([[key.id, key]]),
     budgets: new Map(),
     prices: [],
+    routes: new Map(),
   }
   const parsed = parseClaim(claim)
   assert.ok(parsed.ok, claim)
@@ -351,6 +352,7 @@ const proofOfMany = (own: (n: number) => Partial<ClientKey>, claim: string, fall
     keys: new Map(keys.map((key) => [key.id, key])),
     budgets: new Map(),
     prices: [],
+    routes: new Map(),
   }
   const parsed = parseClaim(claim)
   assert.ok(parsed.ok)

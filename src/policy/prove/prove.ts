@@ -17,6 +17,7 @@ import { permittedDraft } from '../routing/permitted-draft.ts'
 import { AUTO, draftPlan, type PlanDraft, type PlanInput } from '../routing/plan.ts'
 import { draftEmbeddings } from '../routing/plan-embeddings.ts'
 import { realtimeDraft, relayDrafts } from '../routing/plan-relay.ts'
+import { byTeam, teamConfig } from '../routing/team-routes.ts'
 import { type Claim, claimText } from './claim.ts'
 import { NameIndex } from './name-index.ts'
 import { namesAllowedBy, namesOf } from './names.ts'
@@ -110,7 +111,7 @@ const selectorProblem = ({ sources, directory }: ProofInput, { selector }: Claim
     return `The claim names the team ${JSON.stringify(team)}, which does not exist.`
   if (key !== undefined && !has(directory.keys.values(), key))
     return `The claim names the key ${JSON.stringify(key)}, which does not exist.`
-  if (route !== undefined && !routeNamed(sources.config, route))
+  if (route !== undefined && !routeNamed(sources.config, route) && !has(directory.routes.values(), route))
     return `The claim names the route ${JSON.stringify(route)}, which does not exist.`
   if (style !== undefined && !STYLES.has(style))
     return `The claim names the style ${JSON.stringify(style)}; it must be one of ${[...STYLES].join(', ')}.`
@@ -171,7 +172,8 @@ class Walk {
       const { client } = principal
       if (team !== undefined && team !== client.team.id && team !== client.team.name) continue
       if (key !== undefined && (principal.key === null || !ids.has(client.id))) continue
-      const alike = JSON.stringify([client.access, client.require ?? null, client.defaultRoute])
+      const own = this.#ownRoutes(client).length > 0 ? client.team.id : null
+      const alike = JSON.stringify([client.access, client.require ?? null, client.defaultRoute, own])
       const known = classes.get(alike)
       if (known) known.count++
       else classes.set(alike, { ...principal, count: 1 })
@@ -221,9 +223,10 @@ class Walk {
 
   *#walk(one: ClientClass, suspects: ReadonlyMap<DraftMaker, Suspects>): Steps<void> {
     const { client } = one
-    const { sources } = this.#input
+    const sources = this.#sourcesOf(client)
     const { selector } = this.#claim
     const rules = restrictionsOf(client)
+    const routes = this.#ownRoutes(client).filter((name) => (selector.model ?? name) === name)
     const own = rules && selector.model === undefined ? namesAllowedBy(sources, rules) : []
     const require = combined(sources.config.require, client.require)
     const reach = new ClientReach(rules, require, this.#index)
@@ -234,7 +237,7 @@ class Walk {
       const { groups = [], unnamed = [] } = suspects.get(drafting) ?? {}
       const ruled = this.#ruledRoutes
       const isReplaced = client.defaultRoute !== null || ruled.length > 1
-      const names = new Set([...(isReplaced ? unnamed : []), ...own])
+      const names = new Set([...(isReplaced ? unnamed : []), ...own, ...routes])
       for (const group of groups) for (const name of reach.namesIn(group)) names.add(name)
       for (const name of names) {
         if (this.#found.length >= 10 * MAX_COUNTEREXAMPLES) return
@@ -250,11 +253,12 @@ class Walk {
     { key, rule, person }: PrincipalName,
   ): void {
     this.#plans++
-    const permitted = permittedDraft(this.#input.sources, request, (name) => this.#draftOf(drafting, name))
+    const sources = this.#sourcesOf(request.client)
+    const permitted = permittedDraft(sources, request, (model) => drafting({ ...sources, model }))
     if (!permitted.ok) return
     const { draft } = permitted.value
     const { route } = this.#claim.selector
-    if (route !== undefined && draft.route !== routeNamed(this.#input.sources.config, route)?.name) return
+    if (route !== undefined && draft.route !== routeNamed(sources.config, route)?.name) return
     for (const { candidate, after } of reachableIn(draft)) {
       const lack = lackOf(this.#claim.require, candidate)
       if (!lack) continue
@@ -280,6 +284,17 @@ class Walk {
   /** Where rules may send a request that names no known model; null: no rule applies. */
   get #ruledRoutes(): readonly (string | null)[] {
     return [null, ...new Set((this.#input.sources.config.rules ?? []).map(({ route }) => route))]
+  }
+
+  /** The names that the team of a client has given to routes of its own. */
+  #ownRoutes({ team }: Client): readonly string[] {
+    return (byTeam(this.#input.directory.routes).get(team.id) ?? []).map(({ name }) => name)
+  }
+
+  /** The sources with the routes of the client's team. */
+  #sourcesOf({ team }: Client): ModelSources {
+    const { sources, directory } = this.#input
+    return { ...sources, config: teamConfig(sources.config, directory.routes, team.id) }
   }
 
   #draftOf(drafting: DraftMaker, model: string): Outcome<PlanDraft> {

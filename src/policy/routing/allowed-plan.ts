@@ -5,7 +5,7 @@ import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.
 import type { SkippedTarget } from '../../core/skipped-target.ts'
 import type { Candidate } from '../../core/target.ts'
 import { factsText, lackOf, lackText, missingFacts, requireText } from '../accounts/data-policy.ts'
-import { allowsTarget, type KeyAccessRules } from '../accounts/key-access.ts'
+import { allowsTarget, type TargetLists } from '../accounts/key-access.ts'
 import { isOthers } from './models.ts'
 import { nearestModels, type PlanDraft, quoted } from './plan.ts'
 import { type RequestFacts, unmet } from './when.ts'
@@ -32,7 +32,7 @@ export const allowedDraft = (draft: PlanDraft, { rules, requested, config }: Dra
 }
 
 export type DraftAccess = {
-  readonly rules: KeyAccessRules
+  readonly rules: TargetLists
   readonly requested: string | null
   /** With the providers whose names the models of others may begin with. */
   readonly config: Pick<Config, 'instances'>

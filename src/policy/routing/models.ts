@@ -7,7 +7,7 @@ import type { Instance } from '../../core/provider.ts'
 import type { Route } from '../../core/route.ts'
 import { combined, lackOf } from '../accounts/data-policy.ts'
 import { type Glob, matchesGlob, parseGlob } from '../accounts/glob.ts'
-import { allowsName, allowsTarget, type KeyAccessRules } from '../accounts/key-access.ts'
+import { allowsName, allowsTarget, type KeyAccessRules, type TargetLists } from '../accounts/key-access.ts'
 
 /** The model lists fetched from providers, by instance id. Absent: not fetched yet, or the provider has no list. */
 export type ModelLists = ReadonlyMap<string, readonly string[]>
@@ -178,15 +178,15 @@ export const listModels = (
 
 /** Whether a route and one of its targets may be used. */
 const mayUseRoute = (sources: ModelSources, { rules, require: own }: NameLimits, route: Route): boolean => {
-  const { name, targets, fallback } = route
+  const { name, targets, fallback, team } = route
   const require = combined(own, route.require)
   if (!rules && !require) return true
-  if (rules && !allowsName(rules.routes, name)) return false
+  if (rules && !mayNameRoute(rules, route)) return false
   return [...targets, ...fallback].some(({ provider, model }) =>
     instancesNamed(usableInstances(sources.config), provider).some((instance) =>
       mayUse(
         sources.config,
-        { rules, require },
+        { rules, require, own: team === undefined ? null : (rules?.team ?? null) },
         { requested: name, instance, model: model ?? defaultModel(sources, instance) ?? name },
       ),
     ),
@@ -201,19 +201,32 @@ export const isOthers = ({ instances }: Pick<Config, 'instances'>, provider: str
   return prefix !== undefined && instancesNamed(instances, prefix).some(({ id }) => id !== provider)
 }
 
-/** Whether a target may be used under the name. */
+/** Whether a client may name a route. A team that is limited to routes has none of its own: they would have any target. */
+export const mayNameRoute = (
+  { routes, team }: KeyAccessRules,
+  { name, team: owner }: Pick<Route, 'name' | 'team'>,
+): boolean => allowsName(routes, name) && (owner === undefined || !team.routesOnly)
+
+/** Whether a target may be used under the name. `own`: also without the name, as a target of a route that a team has made. */
 const mayUse = (
   config: Pick<Config, 'instances'>,
-  { rules, require }: NameLimits,
+  { rules, require, own = null }: NameLimits & { readonly own?: TargetLists | null },
   {
     requested,
     instance,
     model,
   }: { readonly requested: string | null; readonly instance: Instance; readonly model: string },
-): boolean =>
-  (!rules ||
-    allowsTarget(rules, { requested, provider: instance.id, model, isOthers: isOthers(config, instance.id, model) })) &&
-  (!require || lackOf(require, { instance, model }) === null)
+): boolean => {
+  const allows = (lists: TargetLists | null, name: string | null) =>
+    !lists ||
+    allowsTarget(lists, {
+      requested: name,
+      provider: instance.id,
+      model,
+      isOthers: isOthers(config, instance.id, model),
+    })
+  return allows(own, null) && allows(rules, requested) && (!require || lackOf(require, { instance, model }) === null)
+}
 
 /** The part of a model name before the first slash; undefined if there is none or it is empty. */
 export const prefixOf = (name: string): string | undefined => {

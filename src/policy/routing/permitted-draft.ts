@@ -5,7 +5,7 @@ import { bad, good, type Outcome } from '../../core/failure.ts'
 import { combined } from '../accounts/data-policy.ts'
 import { allowsName, deniesName, type KeyAccessRules, restrictionsOf } from '../accounts/key-access.ts'
 import { allowedDraft, modelNotAllowed, satisfyingDraft, styleNotAllowed } from './allowed-plan.ts'
-import { listModels, type ModelSources, routeNamed } from './models.ts'
+import { listModels, type ModelSources, mayNameRoute, routeNamed } from './models.ts'
 import { type PlanDraft, unknownModel } from './plan.ts'
 
 /** A request as far as it decides what may be reached. */
@@ -76,12 +76,13 @@ const allowedBy = (
 ): Outcome<PlanDraft> => {
   const named = routeNamed(config, route)
   // The name of a route may be a glob, of which a list denies one name.
-  const isNameAllowed = named
-    ? allowsName(rules.routes, named.name) && !deniesName(rules.routes, route)
-    : !rules.routesOnly
+  const isNameAllowed = named ? mayNameRoute(rules, named) && !deniesName(rules.routes, route) : !rules.routesOnly
   if (!isNameAllowed) return bad(modelNotAllowed(model, names()))
   // The error of an unknown name suggests other names: only those that the key may use.
   if (!found.ok) return found.failure.kind === 'unknown_model' && !named ? bad(unknownModel(model, names())) : found
-  const draft = allowedDraft(found.value, { rules, requested, config })
+  // The name of a team's own route must not allow what the team may not use by other names.
+  const own = named?.team === undefined ? null : rules.team
+  const within = own ? allowedDraft(found.value, { rules: own, requested: null, config }) : found.value
+  const draft = within && allowedDraft(within, { rules, requested, config })
   return draft ? good(draft) : bad(modelNotAllowed(model, names()))
 }

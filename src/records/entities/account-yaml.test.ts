@@ -205,7 +205,13 @@ test('account YAML: any records are equal after they are written and read', () =
     fc.property(
       teams.chain((of) =>
         keysOf(of).chain((keys) =>
-          fc.record({ teams: fc.constant(of), keys: fc.constant(keys), budgets: budgetsOf(of, keys), prices }),
+          fc.record({
+            teams: fc.constant(of),
+            keys: fc.constant(keys),
+            budgets: budgetsOf(of, keys),
+            prices,
+            routes: fc.constant([]),
+          }),
         ),
       ),
       (records) => {
@@ -239,7 +245,7 @@ prices:
       input: "0.0375"
 `
   const { teams, keys, budgets, prices } = read(yaml)
-  assert.equal(written({ teams, keys, budgets, prices }), yaml)
+  assert.equal(written({ teams, keys, budgets, prices, routes: [] }), yaml)
 })
 
 test('account YAML: revoked keys are left out, and two keys of one name are refused', () => {

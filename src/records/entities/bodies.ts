@@ -2,6 +2,7 @@
 import { BUDGET_BODY } from './budget.ts'
 import { KEY_BODY } from './key.ts'
 import { PRICE_BODY } from './price.ts'
+import { ROUTE_BODY } from './route.ts'
 import { TEAM_BODY } from './team.ts'
 import { TOKEN_BODY } from './token.ts'
 
@@ -11,6 +12,7 @@ export const BODIES = {
   key: KEY_BODY,
   budget: BUDGET_BODY,
   price: PRICE_BODY,
+  route: ROUTE_BODY,
   token: TOKEN_BODY,
 } as const
 export type RecordKind = keyof typeof BODIES

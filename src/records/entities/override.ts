@@ -97,6 +97,9 @@ export const OVERRIDE = {
 
 type OverrideEntry = z.output<z.ZodObject<typeof OVERRIDE>>
 
+/** Members that only the file has: they write into requests what the gateway does not check. */
+export const FILE_ONLY = ['extra', 'headers'] as const
+
 /** The override of an entry; undefined: it changes nothing. */
 export const overrideFrom = ({
   set,

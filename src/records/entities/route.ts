@@ -3,8 +3,10 @@ import { z } from 'zod'
 import { type Route, type RouteTarget, STICKINESS } from '../../core/route.ts'
 import { settingsSchema } from '../../core/settings.ts'
 import { instanceName } from './ids.ts'
-import { OVERRIDE, overrideFrom } from './override.ts'
+import { TEXT } from './member.ts'
+import { FILE_ONLY, OVERRIDE, overrideFrom } from './override.ts'
 import { CACHE, CACHE_USE, REQUIRE, REQUIRE_USE } from './restrictions.ts'
+import { shownAs } from './shown.ts'
 import { WHEN } from './when.ts'
 
 const text = z.string().min(1)
@@ -84,6 +86,49 @@ export const ROUTE_ENTRY = z
     context.addIssue({ code: 'custom', path: ['canary', 'target'], params: { allowed } })
   })
 export type RouteEntry = z.output<typeof ROUTE_ENTRY>
+
+/** Members of a target that a team may write. */
+const TEAM_TARGET = z.strictObject(TARGET_MEMBERS).omit({ [FILE_ONLY[0]]: true, [FILE_ONLY[1]]: true })
+
+/** Of a route of a team. */
+const MAX = { targets: 20, bytes: 16_384 }
+
+const SPEC = z
+  .strictObject({
+    ...ROUTE_MEMBERS,
+    targets: z
+      .array(z.union([text, TEAM_TARGET]))
+      .min(1)
+      .max(MAX.targets)
+      .describe(TARGETS_USE),
+    fallback: z
+      .array(z.union([text, TEAM_TARGET]))
+      .max(MAX.targets)
+      .default([])
+      .describe(FALLBACK_USE),
+  })
+  .refine((spec) => JSON.stringify(spec).length <= MAX.bytes, { params: { allowed: 'at most 16 KiB of JSON' } })
+  .describe('as a route of headgate.yaml, without `headers` and `extra` of targets')
+  .meta({ id: 'RouteSpec' })
+
+/** Names of models, so that a team can give one to targets of its choice. `*` is left to the file. */
+const MODEL_NAME = z
+  .string()
+  .regex(
+    /^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$/,
+    'Write letters, digits and . _ : / @ + -, at most 128, beginning with a letter or digit.',
+  )
+  .describe('sent by clients as `model`; not the name of a route of headgate.yaml')
+
+/** A route of a team, in the database only. */
+const TEAM_ROUTE = { team: TEXT.describe('the team whose keys may use it, by ID or name'), spec: SPEC }
+
+export const ROUTE_BODY = z.strictObject({ name: MODEL_NAME, ...TEAM_ROUTE })
+export type RouteBody = z.output<typeof ROUTE_BODY>
+
+export const ROUTE = shownAs('route', TEAM_ROUTE, {
+  shadowed: z.boolean().describe('headgate.yaml has a route of this name now, which applies instead'),
+}).meta({ id: 'Route' })
 
 /** The route of an entry. Its providers are written as in the file, so they may be aliases, or not be configured. */
 export const routeFrom = (

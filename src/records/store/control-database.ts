@@ -222,7 +222,9 @@ export class ControlDatabase {
   async #overlap(source: RecordSource, operation: ControlWrite, { id }: JsonObject): Promise<string | null> {
     if ((operation.do !== 'create' && operation.do !== 'patch') || typeof id !== 'string') return null
     const { kind } = operation
-    return kind === 'price' || kind === 'token' ? null : overlapProblem(source, this.#settings.file, { kind, id })
+    return kind === 'price' || kind === 'token' || kind === 'route'
+      ? null
+      : overlapProblem(source, this.#settings.file, { kind, id })
   }
 
   async #write(operation: ControlWrite, context: ControlContext, now: number): Promise<ControlResult> {
@@ -248,7 +250,8 @@ export class ControlDatabase {
       if (error instanceof TooManyBudgets) return refused(409, 'too_many_budgets', error.message)
       throw error
     })
-    if (result.ok && operation.do === 'create' && operation.kind !== 'price') this.#storage.name()
+    if (result.ok && operation.do === 'create' && operation.kind !== 'price' && operation.kind !== 'route')
+      this.#storage.name()
     // This connection's own writes do not change the version in a file.
     this.#version = null
     this.#isWritten = true

@@ -4,7 +4,7 @@
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import type { AccountRecords, Directory, FileAccounts } from '../../core/accounts.ts'
+import { type AccountRecords, type Directory, type FileAccounts, NO_ACCOUNTS } from '../../core/accounts.ts'
 import type { Settings } from '../../core/settings.ts'
 import { buildDirectory } from '../../policy/accounts/directory.ts'
 import { namesCredential } from '../../policy/accounts/named-credentials.ts'
@@ -59,7 +59,7 @@ const TIMES = { check: 1_000, start: 1_000 }
 
 const NOTHING: StoredAccounts = {
   seq: 0,
-  records: { teams: [], keys: [], budgets: [], prices: [] },
+  records: NO_ACCOUNTS,
   tokens: [],
   decisions: [],
 }
@@ -238,7 +238,7 @@ const storedAtStart = (options: KeyStoreOptions, availability: StoreAvailability
 }
 
 const writtenRecords = ({
-  records: { teams, keys, budgets, prices },
+  records: { teams, keys, budgets, prices, routes },
   removed,
   tokens,
   decisions,
@@ -247,6 +247,7 @@ const writtenRecords = ({
   ...keys.map(({ id, team }) => ({ kind: 'key', id, team })),
   ...budgets.map(({ id }) => ({ kind: 'budget', id, team: null })),
   ...prices.map(({ id }) => ({ kind: 'price', id, team: null })),
+  ...routes.map(({ id, team }) => ({ kind: 'route', id, team })),
   ...removed.map((id) => ({ kind: null, id, team: null })),
   ...(tokens ? [{ kind: 'token', id: '', team: null }] : []),
   ...(decisions ? [{ kind: 'decision', id: '', team: null }] : []),

@@ -50,12 +50,13 @@ export class KnownRecords {
   /** The records of the database, without placeholders for teams of the file. */
   stored(): AccountRecords {
     const isStored = ({ managed }: { readonly managed: string }) => managed === 'api'
-    const { teams, keys, budgets, prices } = this.#storedDirectory
+    const { teams, keys, budgets, prices, routes } = this.#storedDirectory
     return {
       teams: [...teams.values()].filter(isStored),
       keys: [...keys.values()].filter(isStored),
       budgets: [...budgets.values()].filter(isStored),
       prices: prices.filter(isStored),
+      routes: [...routes.values()],
     }
   }
 

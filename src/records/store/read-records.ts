@@ -72,6 +72,7 @@ export const shownRecord = (row: AnyRecord, secrets: readonly SecretRow[], now: 
     object: kind === 'token' ? 'admin_token' : kind,
     ...body,
     // A record that was stored before a member existed has its default.
+    ...(kind === 'route' && { team: row.team }),
     ...(kind === 'team' ? teamMembersOf(body) : kind === 'key' ? keyMembersOf(body) : {}),
     name,
     status: effectiveStatus(row, now),
@@ -200,7 +201,7 @@ const filterOf = (
   const conditions: Expression<SqlBool>[] = []
   const among = (expression: Expression<unknown>, values: readonly string[]) =>
     conditions.push(syntax.among(expression, values))
-  if (teams !== null && kind === 'key') among(sql.ref('team'), teams)
+  if (teams !== null && (kind === 'key' || kind === 'route')) among(sql.ref('team'), teams)
   if (teams !== null && kind === 'team') among(sql.ref('id'), teams)
   if (teams !== null && kind === 'token') conditions.push(sql<SqlBool>`1 = 0`)
   if (filter.team) among(sql.ref('team'), filter.team)

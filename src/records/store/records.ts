@@ -1,10 +1,12 @@
-/** Rows of the table `record` as teams, keys, budgets, prices and admin tokens. Loads no kysely. */
+/** Rows of the table `record` as teams, keys, budgets, prices, routes and admin tokens. Loads no kysely. */
 import type { AccountRecords, Budget, ClientKey, KeySecret, PriceRule, Team } from '../../core/accounts.ts'
 import { parseDollars } from '../../core/money.ts'
+import type { TeamRoute } from '../../core/route.ts'
 import { budgetBodyOf, budgetMembersOf } from '../entities/budget.ts'
 import { keyMembersOf } from '../entities/key.ts'
 import { memberReader } from '../entities/member.ts'
 import { PRICE_BODY, priceBodyOf, priceName, priceRuleOf } from '../entities/price.ts'
+import { type RouteBody, routeFrom } from '../entities/route.ts'
 import { teamMembersOf } from '../entities/team.ts'
 import type { TokenBody } from '../entities/token.ts'
 import type { AdminToken } from './record-operations.ts'
@@ -37,6 +39,7 @@ export const recordsOf = (
       budgets: of('budget', budgetOf),
       // Of equal rules the last one applies: their order must not depend on the database.
       prices: ofKind('price').sort(byCreation).map(priceOf),
+      routes: of('route', routeOf),
     },
     tokens: of('token', (row) => tokenOf(row, secretsOf(row))),
   }
@@ -82,11 +85,18 @@ export const shownSecret = ({ last4, created, until }: Pick<SecretRow, 'last4' |
 /**
  * Records of a snapshot that an earlier version may have written, which lacks members that were added since.
  */
-export const completed = ({ teams, keys, budgets, prices }: AccountRecords): AccountRecords => ({
+export const completed = ({
+  teams,
+  keys,
+  budgets,
+  prices,
+  routes = [],
+}: Omit<AccountRecords, 'routes'> & Partial<AccountRecords>): AccountRecords => ({
   teams: teams.map((team) => ({ ...team, ...teamMembersOf(team) })),
   keys: keys.map((key) => ({ ...key, ...keyMembersOf(key) })),
   budgets: budgets.map((budget) => ({ ...budget, ...budgetMembersOf(budget) })),
   prices,
+  routes,
 })
 
 const budgetOf = ({ id, name, created, doc }: RecordRow): Budget => {
@@ -105,6 +115,13 @@ const priceOf = ({ id, doc }: RecordRow): PriceRule => ({
   managed: 'api',
 })
 
+const routeOf = ({ id, name, team, doc }: RecordRow): TeamRoute => ({
+  ...routeFrom(name, bodyOf<RouteBody>(doc).spec),
+  id,
+  team,
+  managed: 'api',
+})
+
 const tokenOf = ({ id, name, status, expires, doc }: RecordRow, secrets: readonly SecretRow[]): AdminToken => {
   const { bindings } = bodyOf<TokenBody>(doc)
   return { id, name, status, expiresAt: expires, digests: secrets.map(({ digest }) => digest), bindings }
@@ -114,7 +131,7 @@ const tokenOf = ({ id, name, status, expires, doc }: RecordRow, secrets: readonl
 const bodyOf = <Body>(doc: string): Body => JSON.parse(doc) as Body
 
 /** Rows for the records of headgate.yaml, so that lists contain them. `started`: for records without a time of creation. */
-export const fileRows = ({ teams, keys, budgets, prices }: AccountRecords): readonly RecordRow[] => [
+export const fileRows = ({ teams, keys, budgets, prices }: Omit<AccountRecords, 'routes'>): readonly RecordRow[] => [
   ...teams.map((team) => fileRow('team', team, { name: team.name, ...teamMembersOf(team) }, team.status)),
   ...keys.map((key) => {
     const { name, team, expiresAt, createdAt, status } = key

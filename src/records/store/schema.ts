@@ -22,12 +22,12 @@ export type ControlTables = {
   readonly refresh: RefreshRow
 }
 
-/** A team, key, budget, price rule or admin token. */
+/** A team, key, budget, price rule, route of a team or admin token. */
 export type RecordRow = {
   readonly id: string
-  /** `team`, `key`, `budget`, `price` or `token`. */
+  /** `team`, `key`, `budget`, `price`, `route` or `token`. */
   readonly kind: string
-  /** The ID of a key's team; empty for other kinds. */
+  /** The ID of the team of a key or route; empty for other kinds. */
   readonly team: string
   /** Unique for its kind and team, unless it is revoked or deleted. */
   readonly name: string

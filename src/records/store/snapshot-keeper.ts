@@ -1,5 +1,6 @@
 /** Keeps the snapshot up to date with what the thread reports. */
 
+import { NO_ACCOUNTS } from '../../core/accounts.ts'
 import { makeFolder } from '../../storage/files/folder.ts'
 import { problemOf } from '../../storage/sql/sqlite/sqlite-problem.ts'
 import type { AccountsChange, StoredAccounts } from './record-operations.ts'
@@ -21,7 +22,7 @@ export type SnapshotKeeperOptions = {
 export class SnapshotKeeper {
   readonly #options: SnapshotKeeperOptions
   #stored: StoredAccounts | null = null
-  #records = recordMaps({ teams: [], keys: [], budgets: [], prices: [] })
+  #records = recordMaps(NO_ACCOUNTS)
   /** Changes since the last write wait for it. */
   #timer: NodeJS.Timeout | null = null
   #isWritten = true
@@ -47,6 +48,7 @@ export class SnapshotKeeper {
     put(maps.keys, records.keys)
     put(maps.budgets, records.budgets)
     put(maps.prices, records.prices)
+    put(maps.routes, records.routes)
     this.#stored = {
       ...this.#stored,
       seq,
@@ -88,18 +90,20 @@ export class SnapshotKeeper {
   }
 }
 
-const recordMaps = ({ teams, keys, budgets, prices }: Records) => ({
+const recordMaps = ({ teams, keys, budgets, prices, routes }: Records) => ({
   teams: byId(teams),
   keys: byId(keys),
   budgets: byId(budgets),
   prices: byId(prices),
+  routes: byId(routes),
 })
 
-const recordLists = ({ teams, keys, budgets, prices }: ReturnType<typeof recordMaps>): Records => ({
+const recordLists = ({ teams, keys, budgets, prices, routes }: ReturnType<typeof recordMaps>): Records => ({
   teams: [...teams.values()],
   keys: [...keys.values()],
   budgets: [...budgets.values()],
   prices: [...prices.values()],
+  routes: [...routes.values()],
 })
 
 const byId = <T extends { readonly id: string }>(list: readonly T[]): ById<T> =>

@@ -32,6 +32,8 @@ export const valueMessage = (issue: z.core.$ZodRawIssue): string | undefined => 
       return limit(issue.origin, 'at most', Number(issue.maximum), issue.inclusive !== false)
     case 'too_small':
       return limit(issue.origin, 'at least', Number(issue.minimum), issue.inclusive !== false)
+    case 'custom':
+      return typeof issue.params?.allowed === 'string' ? `It must be ${issue.params.allowed}.` : undefined
     default:
       return undefined
   }

@@ -37,7 +37,21 @@ const PREFIXES: { readonly [kind in RecordKind]: string } = {
   key: 'key',
   budget: 'bud',
   price: 'prc',
+  route: 'rte',
   token: 'adm',
+}
+
+/** Routes of one team. */
+const MAX_ROUTES = 200
+
+const countRoutes = async ({ db }: WriteScope, team: string): Promise<number> => {
+  const found = await db
+    .selectFrom('record')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('kind', '=', 'route')
+    .where('team', '=', team)
+    .executeTakeFirstOrThrow()
+  return Number(found.count)
 }
 
 /** Records in one bulk operation. */
@@ -62,6 +76,12 @@ export const createRecord = async (
   if (imported?.data.digest !== undefined && context.teams !== null) return DIGEST_NOT_PERMITTED
   const taken = await nameProblem(scope, { kind, team, name, id: null })
   if (taken) return taken
+  if (kind === 'route' && (await countRoutes(scope, team)) >= MAX_ROUTES)
+    return refused(
+      409,
+      'too_many_routes',
+      `The team has ${MAX_ROUTES} routes (limit ${MAX_ROUTES}). Delete others first.`,
+    )
   const id = createAccountId(PREFIXES[kind], randomBytes)
   const made = hasSecret(kind) ? newSecret(scope, kind, imported?.data) : null
   if (imported && (await isTaken(scope, imported.data))) return SECRET_TAKEN
@@ -98,7 +118,7 @@ export const patchRecord = async (
   const checked = await checkedBody(
     scope,
     kind,
-    mergePatch({ ...current, ...(kind === 'key' && { team: row.team }) }, patch),
+    mergePatch({ ...current, ...(isOfTeam(kind) && { team: row.team }) }, patch),
     current,
   )
   if ('ok' in checked) return checked
@@ -141,6 +161,13 @@ export const deleteRecord = async (
         `The team has ${members.length} keys. Move them, or delete with keys=revoke.`,
       )
     for (const member of members) await setStatus(scope, { row: member, before: await shown(scope, member) }, 'revoked')
+    const routes = await db
+      .selectFrom('record')
+      .select('id')
+      .where('kind', '=', 'route')
+      .where('team', '=', id)
+      .execute()
+    for (const route of routes) await deleteRecord(scope, { do: 'delete', kind: 'route', id: route.id, rev: null })
   }
   if (kind === 'team') {
     const { rev } = found.row
@@ -338,9 +365,12 @@ const writable = async (
   return { row, before: await shown(scope, row) }
 }
 
-/** Actors who are bound to teams change keys of these teams only. */
+/** Whether records of this kind belong to a team. */
+const isOfTeam = (kind: RecordKind): boolean => kind === 'key' || kind === 'route'
+
+/** Actors who are bound to teams change keys and routes of these teams only. */
 const mayWrite = ({ teams }: ControlContext, kind: RecordKind, team: string): boolean =>
-  teams === null || (kind === 'key' && teams.includes(team))
+  teams === null || (isOfTeam(kind) && teams.includes(team))
 
 const notPermitted = (kind: string): ControlResult =>
   refused(403, 'not_permitted', `Your role does not permit this change of a ${kind}.`)
@@ -408,7 +438,7 @@ const checkedBody = async (
     badValue(path, `No ${of} has the ID or the name "${reference}".`)
   const expires = typeof doc.expires_at === 'string' ? Date.parse(doc.expires_at) : null
   const name = kind === 'price' ? priceName(PRICE_BODY.parse(body)) : String(doc.name)
-  if (kind === 'key') {
+  if (isOfTeam(kind)) {
     const team = await resolve('team', String(doc.team))
     return team === undefined ? unknown('team', 'team', String(doc.team)) : { doc, team, name, expires }
   }

@@ -1,8 +1,9 @@
 /** Proofs of claims for the accounts in effect, and for a change of them. */
-import { type ClientKey, DEFAULT_TEAM, type Directory, type Team } from '../../core/accounts.ts'
+import { type ClientKey, DEFAULT_TEAM, type Directory, NO_ACCOUNTS, type Team } from '../../core/accounts.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { isObject, type Json } from '../../core/json.ts'
 import { mergePatch } from '../../core/merge-patch.ts'
+import type { TeamRoute } from '../../core/route.ts'
 import { inTurns } from '../../core/steps.ts'
 import { changeDirectory, teamNamed } from '../../policy/accounts/directory.ts'
 import { type ClaimState, claimStates } from '../../policy/prove/claim-states.ts'
@@ -31,8 +32,10 @@ export const claimStatesOf = (
   claims: readonly string[],
 ): Promise<readonly ClaimState[]> => inTurns(claimStates(input, claims), gateway.world.turn)
 
-/** A team or a key that is created (`id` null, `body` whole) or changed (`body` is a merge patch). */
-export type AccountChange = { readonly kind: 'team' | 'key'; readonly id: string | null; readonly body: unknown }
+/** A team or a key that is created (`id` null, `body` whole) or changed (`body` is a merge patch), or a route as it would be. */
+export type AccountChange =
+  | { readonly kind: 'team' | 'key'; readonly id: string | null; readonly body: unknown }
+  | { readonly kind: 'route'; readonly route: TeamRoute }
 
 /**
  * Checks the claims that hold for the clients of a team or key now. Returns a warning if the change breaks one, null if not; with
@@ -48,8 +51,7 @@ export const checkChange = async (
   const now = proofInputOf(deps)
   const record = changedRecord(now.directory, change)
   // The write itself refuses what is not valid, or not permitted.
-  if (!record || (teams !== null && !teams.includes(record.kind === 'key' ? record.key.team : record.team.id)))
-    return good(null)
+  if (!record || (teams !== null && !teams.includes(teamOf(record)))) return good(null)
   const broken = await brokenClaims(deps, now, record)
   if (broken === null) return good(null)
   const text = `breaks the claim "${broken.claim}": ${broken.problem}`
@@ -63,13 +65,24 @@ export const checkChange = async (
   )
 }
 
-type ChangedRecord = { readonly kind: 'team'; readonly team: Team } | { readonly kind: 'key'; readonly key: ClientKey }
+type ChangedRecord =
+  | { readonly kind: 'team'; readonly team: Team }
+  | { readonly kind: 'key'; readonly key: ClientKey }
+  | { readonly kind: 'route'; readonly route: TeamRoute }
+
+/** The ID of the team to which a record belongs, or which it is. */
+const teamOf = (record: ChangedRecord): string =>
+  record.kind === 'team' ? record.team.id : record.kind === 'key' ? record.key.team : record.route.team
 
 /** The first claim that holds before the change, or is about a new record, and does not hold after it. */
 const brokenClaims = async (deps: ProofDeps, now: ProofInput, record: ChangedRecord): Promise<ClaimState | null> => {
   const texts = deps.configuration.running().claims.map(({ text }) => text)
-  const [teams, keys] = record.kind === 'team' ? [[record.team], []] : [[], [record.key]]
-  const directory = changeDirectory(now.directory, { teams, keys, budgets: [], prices: [] }, [])
+  const changed = {
+    teams: record.kind === 'team' ? [record.team] : [],
+    keys: record.kind === 'key' ? [record.key] : [],
+    routes: record.kind === 'route' ? [record.route] : [],
+  }
+  const directory = changeDirectory(now.directory, { ...NO_ACCOUNTS, ...changed }, [])
   const after = await claimStatesOf(deps, concerned({ ...now, directory }, record), texts)
   const suspects = after.filter(({ state }) => state !== 'holds')
   const before = await claimStatesOf(
@@ -90,7 +103,7 @@ const concerned = (input: ProofInput, record: ChangedRecord): ProofInput => {
     const keys = new Map(key ? [[key.id, key]] : [])
     return { ...input, directory: { ...directory, keys }, keyless: null, tokenRules: [], people: null }
   }
-  const { id } = record.team
+  const id = teamOf(record)
   const team = directory.teams.get(id)
   const keys = new Map([...directory.keys].filter(([, key]) => key.team === id))
   return {
@@ -101,7 +114,9 @@ const concerned = (input: ProofInput, record: ChangedRecord): ProofInput => {
 }
 
 /** The record as it would be; null: it is not valid, or does not exist. */
-const changedRecord = (directory: Directory, { kind, id, body }: AccountChange): ChangedRecord | null => {
+const changedRecord = (directory: Directory, change: AccountChange): ChangedRecord | null => {
+  if (change.kind === 'route') return change
+  const { kind, id, body } = change
   if (kind === 'team') {
     const before = id === null ? undefined : directory.teams.get(id)
     const read = TEAM_BODY.safeParse(merged(before && { name: before.name, ...teamMembersOf(before) }, body))

@@ -7,6 +7,7 @@ import { clientOf } from '../../../policy/accounts/client.ts'
 import { combined } from '../../../policy/accounts/data-policy.ts'
 import { restrictionsOf } from '../../../policy/accounts/key-access.ts'
 import { listModels } from '../../../policy/routing/models.ts'
+import { configFor } from '../../../policy/routing/team-routes.ts'
 import type { RecordKind } from '../../../records/entities/bodies.ts'
 import { KEY, KEY_BODY, NEW_KEY } from '../../../records/entities/key.ts'
 import { PRICE, PRICE_BODY } from '../../../records/entities/price.ts'
@@ -14,7 +15,7 @@ import { TEAM, TEAM_BODY } from '../../../records/entities/team.ts'
 import { TOKEN, TOKEN_BODY } from '../../../records/entities/token.ts'
 import { deletedAs, listOf } from '../../answers/fields.ts'
 import type { Role, RoleScope } from '../actor.ts'
-import { type AccountChange, checkChange } from '../claims.ts'
+import { checkChange } from '../claims.ts'
 import { defined, runFor, withClosed, withWarning } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
 import { id } from '../fields.ts'
@@ -91,7 +92,7 @@ const TOKEN_SHOWN = {
 const SHOWN_ONCE = 'hgk_0123456789abcdefghijABCDEFGHIJ01234567'
 
 type RecordArea = {
-  readonly kind: Exclude<RecordKind, 'budget'>
+  readonly kind: Exclude<RecordKind, 'budget' | 'route'>
   readonly path: string
   readonly noun: string
   /** Who reads. */
@@ -167,7 +168,7 @@ const create = ({ kind, path, noun, writes, shown, body, example, newBody, secre
 const withClaims = async (
   deps: AdminDeps,
   call: AdminCall,
-  { kind, ...change }: Omit<AccountChange, 'kind'> & { readonly kind: RecordArea['kind'] },
+  { kind, ...change }: { readonly kind: RecordArea['kind']; readonly id: string | null; readonly body: unknown },
   write: () => Promise<Outcome<Answered<Record<string, unknown>>>>,
 ): Promise<Outcome<Answered<Record<string, unknown>>>> => {
   if (kind !== 'team' && kind !== 'key') return write()
@@ -188,7 +189,7 @@ const unusableKey = (
   const team = made && teams.get(made.team)
   if (!team) return null
   const client = clientOf(made, team)
-  const config = gateway.config()
+  const config = configFor(gateway, gateway.config(), client)
   const limits = { rules: restrictionsOf(client), require: combined(config.require, client.require) }
   if (!limits.rules && !limits.require) return null
   if (listModels(config, gateway.lists(), gateway.catalogue, limits).length > 0) return null

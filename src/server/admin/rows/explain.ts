@@ -14,6 +14,7 @@ import { planFor } from '../../../gateway/routing/planner.ts'
 import { clientOf, type KeyState, keyState } from '../../../policy/accounts/client.ts'
 import { type Assumption, NO_ASSUMPTION } from '../../../policy/routing/assumption.ts'
 import { AUTO } from '../../../policy/routing/plan.ts'
+import { configFor } from '../../../policy/routing/team-routes.ts'
 import { EXPLANATION, type PLAN, ROUTE_PLANS, type TARGET } from '../../answers/explain.ts'
 import { row } from '../row.ts'
 import { invalid } from '../validation.ts'
@@ -39,6 +40,20 @@ const clientAs = (
     return bad(fail('not_found', `No client key has the ID ${id}.`))
   return good({ client: clientOf(key, team), key, state: keyState(key, team, now) })
 }
+
+/** The request of a client that is explained. */
+export const explainedRequest = (
+  { id, client, style }: Pick<IncomingRequest, 'id' | 'client'> & { readonly style: string | undefined },
+  asked: JsonObject,
+): IncomingRequest => ({
+  id,
+  method: 'POST',
+  path: '/v1/route',
+  query: style === undefined ? '' : `style=${style}`,
+  headers: () => undefined,
+  body: { text: JSON.stringify(asked) },
+  client,
+})
 
 /** Names of the configuration in `assume`. */
 const names = z.array(z.string().min(1).max(400)).max(100).default([])
@@ -104,7 +119,7 @@ const planOf = (gateway: Gateway, parsed: ReturnType<typeof parseOnce>, model: s
 }
 
 /** The body of the request whose model is set for each route. */
-const QUESTION = { messages: [{ role: 'user', content: 'Hello' }] }
+export const QUESTION = { messages: [{ role: 'user', content: 'Hello' }] }
 
 const forAll = (body: { readonly for?: '*' | undefined; readonly request?: unknown }): boolean =>
   body.for === '*' || body.request !== undefined
@@ -143,20 +158,12 @@ export const explainRows = [
       const problems = problemsOf(gateway.config(), assume)
       if (problems.length > 0) return bad(invalid(problems))
       const { client, key, state } = asked.value
-      const receivedFor = (asked: JsonObject): IncomingRequest => ({
-        id: request.id,
-        method: 'POST',
-        path: '/v1/route',
-        query: body.style === undefined ? '' : `style=${body.style}`,
-        headers: () => undefined,
-        body: { text: JSON.stringify(asked) },
-        client,
-      })
+      const receivedFor = (asked: JsonObject) => explainedRequest({ id: request.id, client, style: body.style }, asked)
       if (body.for === '*') {
         const data: ReturnType<typeof planOf>[] = []
         const received = receivedFor({ ...(body.request ?? QUESTION), model: AUTO })
         const parsed = parseOnce(gateway, { received, audience: 'operator' })
-        for (const model of new Set([...gateway.config().routes.keys(), AUTO])) {
+        for (const model of new Set([...configFor(gateway, gateway.config(), client).routes.keys(), AUTO])) {
           await ownTurn(gateway.world.turn)
           data.push(planOf(gateway, parsed, model, assume))
         }

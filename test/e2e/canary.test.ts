@@ -16,8 +16,6 @@ const configOf = (url: string, hook: string) => `
 providers:
   house: { kind: openai-compatible, baseUrl: "${url}/v1", keys: [k], models: [usual, fresh] }
 fallback: none
-circuit: { errorThreshold: 100, consecutiveFailures: 0 }
-retry: { budgetPercent: 100, budgetFloor: 1000, sameModelWait: 0 }
 routes:
   fast: { targets: [ house/usual, house/fresh ], canary: { target: 1, steps: [40, 100], every: 3600000 } }
 auth: { admin: ${ADMIN}, required: false }

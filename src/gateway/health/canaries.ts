@@ -7,11 +7,12 @@ import type { Config } from '../../core/config.ts'
 import { type Failure, rowOf } from '../../core/failure.ts'
 import { memoizeLast } from '../../core/memoize-last.ts'
 import type { Route } from '../../core/route.ts'
-import type { AttemptRecord, TraceSummary } from '../../core/trace-summary.ts'
+import type { TraceSummary } from '../../core/trace-summary.ts'
 import type { World } from '../../core/world.ts'
 import { type CanaryCounts, NO_ARM, nextCanary, withRequest } from '../../policy/routing/canary.ts'
 import { routeNamed } from '../../policy/routing/models.ts'
 
+const NO_TARGET = { provider: '', model: '' }
 const NOTHING: CanaryCounts = { canary: NO_ARM, others: NO_ARM, inStep: 0 }
 
 export class Canaries {
@@ -45,17 +46,27 @@ export class Canaries {
   }
 
   /** Counts the attempts of a request that named a route with a canary, and decides. */
-  observe(config: Pick<Config, 'routes'>, { model, attempts, outcome, failure, shared }: TraceSummary): void {
+  observe(config: Pick<Config, 'routes'>, summary: TraceSummary): void {
+    const { model, attempts, outcome, failure, shared, skipped } = summary
     if (shared || !hasCanaries(config.routes)) return
     const route = routeNamed(config, model)
     if (!route?.canary) return
     const state = this.stateOf(route.name)
     if (state.status === 'stopped') return
     let counts = this.#countsOf(route.name, state)
-    for (const attempt of attempts) {
-      const broke = attempt.end === 'committed' && outcome === 'interrupted' ? failure : attempt.failure
-      counts = counted(route, route.canary, counts, { attempt, broke })
+    for (const { provider, model, end, settled, began, failure: own } of attempts) {
+      // Without a verdict: it was cancelled, or its client left.
+      if (end === 'abandoned' || end === 'pending') continue
+      const broke = end === 'committed' && outcome === 'interrupted' ? failure : own
+      const firstContent = end === 'failed' || settled === undefined ? null : settled - began
+      const isFailed = broke !== undefined && isFault(broke)
+      counts = counted(route, route.canary, counts, { provider, model, isFailed, firstContent })
     }
+    // An open circuit has seen the faults that this request would have met.
+    const open = Map.groupBy(skipped, ({ provider, model, why }) => (why === 'circuit' ? `${provider} ${model}` : ''))
+    for (const [name, [{ provider, model } = NO_TARGET]] of open)
+      if (name !== '')
+        counts = counted(route, route.canary, counts, { provider, model, isFailed: true, firstContent: null })
     this.#counts.set(route.name, { state, counts })
     const next = nextCanary(route.canary, state, counts, this.#world.date())
     if (!next) return
@@ -67,9 +78,9 @@ export class Canaries {
   /** A new step counts its own requests; a canary that is resumed begins again. */
   #countsOf(route: string, state: CanaryState): CanaryCounts {
     const known = this.#counts.get(route)
-    if (!known || (known.state.status !== 'running' && state.status === 'running')) return NOTHING
-    const isSame = known.state.step === state.step && known.state.since === state.since
-    return isSame ? known.counts : { ...known.counts, inStep: 0 }
+    if (!known) return NOTHING
+    if (known.state.since === state.since) return known.counts
+    return state.step > known.state.step ? { ...known.counts, inStep: 0 } : NOTHING
   }
 }
 
@@ -77,19 +88,22 @@ const hasCanaries = memoizeLast((routes: Config['routes']) =>
   routes.values().some(({ canary }) => canary !== undefined),
 )
 
+/** `firstContent`: ms; null: it had none. */
+type TargetOutcome = {
+  readonly provider: string
+  readonly model: string
+  readonly isFailed: boolean
+  readonly firstContent: number | null
+}
+
 const counted = (
   { targets }: Route,
   { target }: CanaryRules,
   counts: CanaryCounts,
-  { attempt, broke }: { readonly attempt: AttemptRecord; readonly broke: Failure | undefined },
+  { provider, model, isFailed, firstContent }: TargetOutcome,
 ): CanaryCounts => {
-  const { provider, model, end, settled, began } = attempt
-  // Without a verdict: it was cancelled, or its client left.
-  if (end === 'abandoned' || end === 'pending') return counts
   const at = targets.findIndex((one) => one.provider === provider && (one.model ?? model) === model)
   if (at === -1) return counts
-  const firstContent = end === 'failed' || settled === undefined ? null : settled - began
-  const isFailed = broke !== undefined && isFault(broke)
   if (at !== target) return { ...counts, others: withRequest(counts.others, isFailed, firstContent) }
   return { ...counts, canary: withRequest(counts.canary, isFailed, firstContent), inStep: counts.inStep + 1 }
 }

@@ -89,6 +89,11 @@ test('canary: advances after its time and 50 requests, and stays at the last ste
   assert.deepEqual(nextCanary(rules, state(0), counts(50), rules.every), { ...state(1), since: rules.every })
   assert.equal(nextCanary(rules, state(3), counts(50), 9 * rules.every), null)
   assert.equal(nextCanary(rules, { ...state(0), status: 'paused' }, counts(50), rules.every), null)
+  const bad = { requests: 60, failed: 60, timed: 0, logs: 0, squares: 0 }
+  const failing = { canary: bad, others: { ...bad, failed: 0 }, inStep: 60 }
+  for (const status of ['running', 'paused'] as const)
+    assert.equal(nextCanary(rules, { ...state(0), status }, failing, 1)?.status, 'stopped')
+  assert.equal(nextCanary(rules, { ...state(0), status: 'stopped' }, failing, 1), null)
 })
 
 test('canary: a session keeps its draw while the share grows', () => {

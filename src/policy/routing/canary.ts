@@ -79,9 +79,10 @@ export const nextCanary = (
   counts: CanaryCounts,
   now: number,
 ): CanaryState | null => {
-  if (state.status !== 'running') return null
+  if (state.status === 'stopped') return null
   const reason = worse(rules, counts)
   if (reason !== null) return { status: 'stopped', step: state.step, since: now, reason }
+  if (state.status === 'paused') return null
   const isOver = now - state.since >= rules.every && counts.inStep >= LEAST && state.step < rules.steps.length - 1
   return isOver ? { status: 'running', step: state.step + 1, since: now, reason: '' } : null
 }

@@ -170,7 +170,7 @@ const byRoute = (input: AblePlanInput, instances: readonly Instance[], route: Ro
       const isAble = input.needed.modelsOf(instance.provider) !== undefined
       if (!isAble) out(unable(input.needed))
       const model = isAble ? (target.model ?? usualModel(input, instance)) : undefined
-      return model === undefined ? [] : [routeCandidate({ instance, model, because }, target)]
+      return model === undefined ? [] : [routeCandidate({ instance, model, because }, target, route)]
     })
   }
   const { strategy = input.config.settings.strategy } = route

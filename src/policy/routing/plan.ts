@@ -207,8 +207,6 @@ const resolveName = (input: PlanInput, instances: readonly Instance[]): Resolved
   )
 }
 
-const CANARY = { isCanary: true } as const
-
 const byRoute = (input: PlanInput, instances: readonly Instance[], route: Route): ResolvedName => {
   const skipped: Skipped[] = []
   let until = Number.POSITIVE_INFINITY
@@ -218,13 +216,12 @@ const byRoute = (input: PlanInput, instances: readonly Instance[], route: Route)
       skipped.push({ provider: target.provider, model: target.model ?? '', why: 'this provider is not configured' })
     return found.flatMap((instance) => {
       const model = target.model ?? usualModel(input, instance)
-      const marked = route.canary && target === route.targets[route.canary.target] ? CANARY : {}
-      if (route.onRetired === undefined) return { ...routeCandidate({ instance, model, because }, target), ...marked }
+      if (route.onRetired === undefined) return routeCandidate({ instance, model, because }, target, route)
       const serving = servingModels({ instance, model }, input.ends ?? null)
       until = Math.min(until, serving.until)
       return serving.models.map((name) => {
         const reason = name === model ? because : `${because}, in place of ${model}`
-        return { ...routeCandidate({ instance, model: name, because: reason }, target), ...marked }
+        return routeCandidate({ instance, model: name, because: reason }, target, route)
       })
     })
   }
@@ -294,8 +291,13 @@ export const candidate = (instance: Instance, model: string, because: string, we
 /** Builds a candidate for a target of a route. */
 export const routeCandidate = (
   place: Pick<Candidate, 'instance' | 'model' | 'because'>,
-  { weight, when, override }: RouteTarget,
-): Candidate => ({ ...place, weight, ...(when && { when }), ...(override && { override }) })
+  target: RouteTarget,
+  { canary, targets }: Pick<Route, 'canary' | 'targets'>,
+): Candidate => {
+  const { weight, when, override } = target
+  const isCanary = canary !== undefined && target === targets[canary.target]
+  return { ...place, weight, ...(when && { when }), ...(override && { override }), ...(isCanary && { isCanary }) }
+}
 
 const usualModel = (input: PlanInput, instance: Instance): string => defaultModel(input, instance) ?? input.model
 

@@ -257,6 +257,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'server/admin',
     'server/pages',
     'storage/cache',
+    'storage/files',
     'storage/responses',
     'storage/sql',
     'transport/client',

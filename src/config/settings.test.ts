@@ -122,6 +122,8 @@ test('every documented setting exists with its name and default', () => {
     ['drain.timeout', 'DRAIN_TIMEOUT', 30000],
     ['limit.body', 'LIMIT_BODY', 33554432],
     ['limit.upload', 'LIMIT_UPLOAD', 104857600],
+    ['limit.spoolMemory', 'LIMIT_SPOOL_MEMORY', 1048576],
+    ['limit.spoolMegabytes', 'LIMIT_SPOOL_MEGABYTES', 4096],
     ['limit.messages', 'LIMIT_MESSAGES', 10000],
     ['limit.parts', 'LIMIT_PARTS', 20000],
     ['limit.tools', 'LIMIT_TOOLS', 2000],

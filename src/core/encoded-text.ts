@@ -1,3 +1,5 @@
+import { SpooledBody } from './form.ts'
+
 /**
  * A text, and its UTF-8 bytes if they are available. Text that is forwarded is written as these bytes, because encoding it
  * again costs more than decoding did.
@@ -54,15 +56,20 @@ export class SplicedText implements EncodedText {
   }
 }
 
+/** A body in memory to send. */
+export type WholeBody = TextOrBytes | SplicedText
 /** A body to send. */
-export type OutgoingBody = TextOrBytes | SplicedText
+export type OutgoingBody = WholeBody | SpooledBody
 
 /** The form in which a text is sent with the least work. */
-export const outgoingBody = (body: EncodedText): OutgoingBody =>
-  body instanceof SplicedText ? body : bytesOrText(body)
+export const outgoingBody = (body: EncodedText | Uint8Array | SpooledBody): OutgoingBody =>
+  body instanceof SplicedText || body instanceof SpooledBody ? body : bytesOrText(body)
 
-/** The body in one piece. */
-export const wholeBody = (body: OutgoingBody): TextOrBytes => (body instanceof SplicedText ? body.bytes : body)
+/** The body in one piece. Throws for one that is read while it is sent. */
+export const wholeBody = (body: OutgoingBody): TextOrBytes => {
+  if (body instanceof SpooledBody) throw new Error('a body that is not in memory was to be sent in one piece')
+  return body instanceof SplicedText ? body.bytes : body
+}
 
 /** The bytes of a text if they are available, otherwise the text. Bytes are returned as they are. */
 export const bytesOrText = (body: EncodedText | Uint8Array): TextOrBytes =>

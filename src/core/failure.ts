@@ -202,6 +202,8 @@ export const KINDS = {
   keys_unavailable: { ...gateway, status: 503, type: 'overloaded_error', code: 'keys_unavailable' },
   /** The response store failed: its disk is full, locked, read-only or missing. */
   storage: { ...gateway, status: 503, code: 'storage_unavailable' },
+  /** There is no space for a form: the disk is full, or `limit.spoolMegabytes` is reached. */
+  spool_full: { ...gateway, status: 507, code: 'spool_full' },
   internal: { ...gateway, status: 500, code: 'internal_error' },
   /** Sent in the stream for any failure after content was sent. */
   interrupted: { ...upstream, code: 'stream_interrupted', excludes: 'request', charges: null },

@@ -1,5 +1,6 @@
 import type { Client } from './accounts.ts'
 import type { EncodedText, TextOrBytes } from './encoded-text.ts'
+import type { ReceivedForm } from './form.ts'
 import type { HeaderLookup } from './headers.ts'
 import type { StreamedBody } from './streamed-body.ts'
 
@@ -9,9 +10,16 @@ import type { StreamedBody } from './streamed-body.ts'
  */
 export type BodyKind = 'json' | 'bytes' | 'multipart' | 'stream' | 'none'
 
-/** A body of a kind as it was received: the text of JSON, empty if there was none, or else bytes. */
-export type BodyOf<Kind extends BodyKind> = Kind extends 'json' | 'stream' | 'none' ? EncodedText : Uint8Array
+/** A body of a kind as it was received: the text of JSON, empty if there was none, a form with its parts, or else bytes. */
+export type BodyOf<Kind extends BodyKind> = Kind extends 'json' | 'stream' | 'none'
+  ? EncodedText
+  : Kind extends 'multipart'
+    ? ReceivedForm
+    : Uint8Array
 export type RequestBody = BodyOf<BodyKind>
+
+/** Whether a body is the text of JSON. */
+export const isTextBody = (body: RequestBody): body is EncodedText => 'text' in body
 
 /**
  * A complete, size-limited client request. Code inside the gateway has no access to the socket. `Body`: by the kind of body of the

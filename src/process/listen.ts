@@ -1,4 +1,5 @@
 /** Starts the server. */
+import { join } from 'node:path'
 import type { HeaderLookup } from '../core/headers.ts'
 import { memoizeLast } from '../core/memoize-last.ts'
 import { createResponse } from '../gateway/responses/create-response.ts'
@@ -12,6 +13,7 @@ import { isAdminPath, loadedOnUse } from '../server/admin-request.ts'
 import { handlersFor } from '../server/handlers.ts'
 import { isModelPath, protocolAt } from '../server/routes.ts'
 import { type Server, startServer } from '../server/server.ts'
+import { Spool } from '../storage/files/spool.ts'
 import type { OpenListener } from '../transport/server/http-server.ts'
 import { openAdmin, openClientPages, openDashboard, openDocs, sharedMetrics } from './admin-parts.ts'
 import { claudePages } from './claude.ts'
@@ -123,6 +125,10 @@ export const listen = async (runtime: Runtime): Promise<Server> => {
       dashboard: loadedOnUse(() => openDashboard(runtime)),
       docs: loadedOnUse(() => openDocs(runtime)),
     },
+    forms: new Spool(() => {
+      const { data, limit } = runtime.current.config.settings
+      return { folder: join(data.dir, 'spool'), limit: limit.spoolMegabytes * 1_048_576 }
+    }),
     answerTurn: (received, reply, connection) => {
       clients.arrived(received)
       return createResponse(gateway, received, reply, connection)

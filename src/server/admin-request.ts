@@ -107,7 +107,8 @@ export const readBody = (
       exchange,
       { kind: 'json', maxBytes },
       {
-        memory: { reserve },
+        // Only forms release a part of theirs.
+        memory: { reserve, release() {} },
         received: ({ text }) => resolve(good(text)),
         invalid: (failure) => resolve(bad(failure)),
         broke: reject,

@@ -2,26 +2,43 @@
 import { isUtf8 } from 'node:buffer'
 import type { EncodedText } from '../core/encoded-text.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../core/failure.ts'
+import type { ReceivedForm } from '../core/form.ts'
 import type { HeaderLookup } from '../core/headers.ts'
 import type { BodyKind, BodyOf, RequestBody } from '../core/http-exchange.ts'
 import { inTurns, PIECE, type Steps } from '../core/steps.ts'
+import { boundaryIn } from '../protocols/framing/form-data.ts'
 import { turn } from '../runtime/turns.ts'
 import { encodingOf, type Inflater, inflater } from '../transport/net/inflate.ts'
 import type { BodySink, HttpExchange } from '../transport/server/http-server.ts'
+import { type FormListener, FormReader, type FormRules } from './form-body.ts'
 import { exceedsJsonLimits, jsonLimitSteps } from './json-limits.ts'
 
-/** A body to read: its kind, and its maximum size in bytes, inflated. `asSent`: it is not inflated. */
+/** A body to read: its kind, and its maximum size in bytes, inflated. */
 export type BodyRules<Kind extends BodyKind = BodyKind> = {
   readonly kind: Kind
   readonly maxBytes: number
+  /** The setting that states the maximum; absent: `limit.body`. */
+  readonly setting?: string
+  /** It is not inflated. */
   readonly asSent?: true | undefined
+  /** Where a form is kept; absent: in memory. */
+  readonly form?: Pick<FormRules, 'maxMemory' | 'store'>
 }
 
 /** The failure if the headers exclude such a body; null: they do not. */
-export const bodyProblem = (headers: HeaderLookup, { kind, maxBytes, asSent }: BodyRules): Failure | null =>
-  asSent
-    ? lengthProblem(headers, maxBytes)
-    : (typeProblem(headers, kind) ?? encodingProblem(headers) ?? lengthProblem(headers, maxBytes))
+export const bodyProblem = (headers: HeaderLookup, rules: BodyRules): Failure | null =>
+  rules.asSent
+    ? lengthProblem(headers, rules)
+    : (typeProblem(headers, rules.kind) ??
+      boundaryProblem(headers, rules.kind) ??
+      encodingProblem(headers) ??
+      lengthProblem(headers, rules))
+
+const boundaryProblem = (headers: HeaderLookup, kind: BodyKind): Failure | null => {
+  if (kind !== 'multipart') return null
+  const boundary = boundaryIn(headers('content-type') ?? '')
+  return boundary.ok ? null : boundary.failure
+}
 
 /** Codex compresses its requests. Several encodings of one body have no use but to hide its size. */
 const encodingProblem = (headers: HeaderLookup): Failure | null =>
@@ -40,14 +57,16 @@ export const typeProblem = (headers: HeaderLookup, kind: BodyKind): Failure | nu
 export const sizeProblem = (headers: HeaderLookup, maxBytes: number): Failure | null => {
   if (encodingOf(headers('content-encoding')) !== 'none')
     return fail('media_type', 'The body is compressed. Send it uncompressed, without Content-Encoding.')
-  return lengthProblem(headers, maxBytes)
+  return lengthProblem(headers, { maxBytes })
 }
 
 /** The failure if the stated length is above the limit; null: it is not, or none is stated. */
-export const lengthProblem = (headers: HeaderLookup, maxBytes: number): Failure | null => {
+export const lengthProblem = (headers: HeaderLookup, rules: SizeRules): Failure | null => {
   const length = headers('content-length')
-  return length !== undefined && Number(length) > maxBytes ? tooLarge(maxBytes) : null
+  return length !== undefined && Number(length) > rules.maxBytes ? tooLarge(rules) : null
 }
+
+type SizeRules = Pick<BodyRules, 'maxBytes' | 'setting'>
 
 /** The usual cause: curl sends `-d` as a form unless a header sets the type. */
 const notJson = (type: string): Failure =>
@@ -76,36 +95,45 @@ const isJson = (type: string): boolean => {
   )
 }
 
-/** The failure of a body that is passed on as it arrives. */
-export const tooLargeUpload = (maxBytes: number): Failure =>
-  fail('body_too_large', `The body is too large (limit ${inUnits(maxBytes)}; limit.upload, LIMIT_UPLOAD).`)
+/** The setting that limits forms, and bodies that are passed on as they arrive. */
+export const UPLOAD = 'limit.upload, LIMIT_UPLOAD'
 
-const tooLarge = (maxBytes: number): Failure =>
-  fail('body_too_large', `The body is too large (limit ${inUnits(maxBytes)}; limit.body, LIMIT_BODY).`)
+/** The failure of a body that is passed on as it arrives. */
+export const tooLargeUpload = (maxBytes: number): Failure => tooLarge({ maxBytes, setting: UPLOAD })
+
+const tooLarge = ({ maxBytes, setting = 'limit.body, LIMIT_BODY' }: SizeRules): Failure =>
+  fail('body_too_large', `The body is too large (limit ${inUnits(maxBytes)}; ${setting}).`)
 
 const inUnits = (bytes: number): string =>
   bytes % 1_048_576 === 0 ? `${bytes / 1_048_576} MiB` : bytes % 1024 === 0 ? `${bytes / 1024} KiB` : `${bytes} bytes`
 
-/** Receives a body. Exactly one of `enter`, `unfit` and `broke` is called, once; for a large body even after the client left. */
+/** Receives a body. Exactly one of `received`, `invalid` and `broke` is called, once; for a large body even after the client left. */
 export type BodyListener<Body extends RequestBody = RequestBody> = {
-  /** Reserves memory for a part. Returns a failure if none is available. */
-  readonly memory: { reserve(bytes: number): Failure | null }
+  /** Reserves memory for a part: a failure if none is available. */
+  readonly memory: { reserve(bytes: number): Failure | null; release(bytes: number): void }
   received(body: Body): void
   invalid(failure: Failure): void
   /** Reading the body failed: a bug. */
   broke(error: unknown): void
 }
 
+/** A body that is being read. `abandon`: its request has ended, and nothing is received. */
+export type BodyReading = { abandon(): void }
+
 /** Reads a body to its end, and checks its size as it arrives. */
 export const collect = <Kind extends BodyKind>(
   exchange: HttpExchange,
   rules: BodyRules<Kind>,
   listener: BodyListener<BodyOf<Kind>>,
-): void => {
+): BodyReading => {
   // The reader passes the body on as the rules name its kind.
-  const reader = new BodyReader(exchange, rules, listener as BodyListener)
+  const [all, to] = [rules as BodyRules, listener as BodyListener]
+  const reader = rules.kind === 'multipart' ? new FormBody(exchange, all, to) : new BufferedBody(exchange, all, to)
   const encoding = rules.asSent ? 'none' : encodingOf(exchange.headers('content-encoding'))
-  exchange.pipeBody(typeof encoding === 'string' ? reader : new InflatedBody(encoding.name, reader))
+  const source = typeof encoding === 'string' ? reader : new InflatedBody(encoding.name, reader)
+  if (reader instanceof FormBody) reader.source = source
+  exchange.pipeBody(source)
+  return reader
 }
 
 /** Inflates a body as it arrives, so that its size is checked with each part. */
@@ -150,58 +178,123 @@ const LONG = 4 * 1024
 /** Bytes of memory that a part takes at least: a body can come in chunks of one byte. */
 const LEAST = 256
 
-class BodyReader implements BodySink {
-  readonly #exchange: HttpExchange
-  readonly #rules: BodyRules
-  readonly #listener: BodyListener
-  readonly #parts: Buffer[] = []
-  #size = 0
+/** Checks size and memory of each part. */
+abstract class BodyReader implements BodySink, BodyReading {
+  protected readonly exchange: HttpExchange
+  protected readonly rules: BodyRules
+  protected readonly listener: BodyListener
+  protected size = 0
   isRefused = false
 
   constructor(exchange: HttpExchange, rules: BodyRules, listener: BodyListener) {
-    this.#exchange = exchange
-    this.#rules = rules
-    this.#listener = listener
+    this.exchange = exchange
+    this.rules = rules
+    this.listener = listener
   }
 
+  abstract end(): void
+
+  protected abstract keep(part: Buffer): void
+
   push(part: Buffer): void {
-    this.#size += part.length
-    const { maxBytes } = this.#rules
-    if (this.#size > maxBytes) this.refuse(tooLarge(maxBytes))
-    else if (this.holds(part)) this.#parts.push(part)
+    this.size += part.length
+    if (this.size > this.rules.maxBytes) this.refuse(tooLarge(this.rules))
+    else if (this.holds(part)) this.keep(part)
   }
 
   /** Whether there is memory for a part; without it the body is refused. */
   holds(part: Buffer): boolean {
-    const problem = this.#listener.memory.reserve(Math.max(part.length, LEAST))
+    const problem = this.listener.memory.reserve(memoryOf(part))
     if (problem) this.refuse(problem)
     return problem === null
   }
 
   refuse(problem: Failure): void {
     this.isRefused = true
-    this.#exchange.pipeBody(null)
-    this.#listener.invalid(problem)
+    this.exchange.pipeBody(null)
+    this.abandon()
+    this.listener.invalid(problem)
   }
 
-  end(): void {
-    if (this.#size > PIECE) return this.#endLarge()
+  /** Its memory is that of the request. */
+  abandon(): void {}
+}
+
+const memoryOf = ({ length }: Buffer): number => Math.max(length, LEAST)
+
+/** A form, which is read as it arrives. */
+class FormBody extends BodyReader implements FormListener {
+  readonly #form: FormReader
+  /** Receives the body as it is sent. */
+  source: BodySink = this
+
+  constructor(exchange: HttpExchange, rules: BodyRules, listener: BodyListener) {
+    super(exchange, rules, listener)
+    const boundary = boundaryIn(exchange.headers('content-type') ?? '')
+    if (!boundary.ok) throw new Error('`bodyProblem` refuses a form without a boundary')
+    this.#form = new FormReader(boundary.value, rules.form ?? IN_MEMORY, this)
+  }
+
+  get memory(): BodyListener['memory'] {
+    return this.listener.memory
+  }
+
+  protected override keep(part: Buffer): void {
+    this.#form.push(part, memoryOf(part))
+  }
+
+  override end(): void {
+    this.#form.end()
+  }
+
+  override abandon(): void {
+    this.#form.abandon()
+  }
+
+  pause(): void {
+    this.exchange.holdBody(uncounted)
+  }
+
+  resume(): void {
+    this.exchange.pipeBody(this.source)
+  }
+
+  received(form: ReceivedForm): void {
+    this.listener.received(form)
+  }
+}
+
+const IN_MEMORY = { maxMemory: Number.POSITIVE_INFINITY, store: null }
+
+/** Parts that are held are counted when they are read on: at most one read of a socket. */
+const uncounted = (): void => {}
+
+/** A body of another kind, whose parts are kept until its end. */
+class BufferedBody extends BodyReader {
+  readonly #parts: Buffer[] = []
+
+  protected override keep(part: Buffer): void {
+    this.#parts.push(part)
+  }
+
+  override end(): void {
+    if (this.size > PIECE) return this.#endLarge()
     const [first] = this.#parts
-    const whole = this.#parts.length === 1 && first ? first : Buffer.concat(this.#parts, this.#size)
-    if (this.#rules.kind !== 'json') return this.#listener.received(whole)
-    if (!isUtf8(whole)) return this.#listener.invalid(NOT_UTF8)
+    const whole = this.#parts.length === 1 && first ? first : Buffer.concat(this.#parts, this.size)
+    if (this.rules.kind !== 'json') return this.listener.received(whole)
+    if (!isUtf8(whole)) return this.listener.invalid(NOT_UTF8)
     const bytes = withoutByteOrderMark(whole)
     const text = bytes.toString('utf8')
     const problem = exceedsJsonLimits(text)
-    if (problem) this.#listener.invalid(problem)
+    if (problem) this.listener.invalid(problem)
     // A short ASCII text is encoded as fast as its bytes are copied.
-    else this.#listener.received(bytes.length === text.length && text.length < LONG ? { text } : { text, bytes })
+    else this.listener.received(bytes.length === text.length && text.length < LONG ? { text } : { text, bytes })
   }
 
   #endLarge(): void {
-    const listener = this.#listener
-    const parts = joinParts(this.#parts.splice(0), this.#size)
-    inTurns<Outcome<RequestBody>>(this.#rules.kind === 'json' ? readText(parts) : readBytes(parts), turn).then(
+    const { listener } = this
+    const parts = joinParts(this.#parts.splice(0), this.size)
+    inTurns<Outcome<RequestBody>>(this.rules.kind === 'json' ? readText(parts) : readBytes(parts), turn).then(
       (read) => (read.ok ? listener.received(read.value) : listener.invalid(read.failure)),
       (error) => listener.broke(error),
     )

@@ -7,7 +7,7 @@ import { cloudNames } from '../core/claude-name.ts'
 import { type TextOrBytes, textOf } from '../core/encoded-text.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../core/failure.ts'
 import type { HeaderLookup } from '../core/headers.ts'
-import type { RequestBody } from '../core/http-exchange.ts'
+import { isTextBody, type RequestBody } from '../core/http-exchange.ts'
 import { object, parseObject, text } from '../core/json.ts'
 import { percentDecoded } from '../core/percent-decoded.ts'
 import type { Stage } from '../core/stage.ts'
@@ -78,7 +78,7 @@ export const ownRequest = (
   { body, headers }: CloudRequest,
   known: (names: readonly string[]) => string,
 ): Outcome<CloudRequest> => {
-  if (call === 'profiles' || body instanceof Uint8Array) return good({ body, headers })
+  if (call === 'profiles' || !isTextBody(body)) return good({ body, headers })
   const own = call === 'count' && cloud === 'bedrock' ? countedText(body.text) : good(body.text)
   if (!own.ok) return own
   const named = call === 'count' && cloud === 'vertex' ? (text(parseObject(own.value)?.model) ?? '') : model

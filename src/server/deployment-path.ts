@@ -3,7 +3,7 @@
  * `/openai/v1/responses`, `/openai/responses`. They send the key as `api-key`, and a query that is ignored.
  */
 
-import type { RequestBody } from '../core/http-exchange.ts'
+import { isTextBody, type RequestBody } from '../core/http-exchange.ts'
 import { parseObject } from '../core/json.ts'
 import { percentDecoded } from '../core/percent-decoded.ts'
 import { RELAY_ROWS } from '../core/relay.ts'
@@ -23,7 +23,7 @@ export const canonicalPath = (path: string): string => (path.startsWith(PREFIX) 
 /** The body of a call to a deployment. Its name is the model, unless the body names one. Forms of Azure's clients name it. */
 export const withDeployment = (path: string, body: RequestBody): RequestBody => {
   const deployment = path.startsWith(DEPLOYMENTS) ? read(path).deployment : undefined
-  if (deployment === undefined || body instanceof Uint8Array) return body
+  if (deployment === undefined || !isTextBody(body)) return body
   // Most clients write the model into the body too; only a body that may have one is parsed.
   const { text } = body
   const value = text.includes('"model"') ? parseObject(text) : {}

@@ -3,7 +3,7 @@
 import type { ClientProtocolName } from '../core/chat.ts'
 import type { ClientSignal } from '../core/claude.ts'
 import { fail, type Outcome } from '../core/failure.ts'
-import type { IncomingRequest, RequestBody, ResponseWriter } from '../core/http-exchange.ts'
+import type { IncomingRequest, ResponseWriter } from '../core/http-exchange.ts'
 import type { JsonObject } from '../core/json.ts'
 import { nearest } from '../core/nearest.ts'
 import { RELAY_ROWS, type RelayName } from '../core/relay.ts'
@@ -21,6 +21,7 @@ import {
   modelsPage,
   statusPage,
 } from '../gateway/handlers/pages.ts'
+import type { RelayBody } from '../gateway/relay/relay-request.ts'
 import { serveRelay } from '../gateway/relay/serve-relay.ts'
 import { compact } from '../gateway/responses/compact.ts'
 import { createResponse, withHistoryFrom } from '../gateway/responses/create-response.ts'
@@ -92,7 +93,7 @@ export const handlersFor = (deps: HandlerDeps): Handlers => {
   const chatHandlers = Object.fromEntries(CHAT_ROUTES.map(([name, protocol]) => [name, call(protocol)])) as {
     readonly [name in ChatRouteName]: ReturnType<typeof call>
   }
-  const relay = (name: RelayName) => (received: IncomingRequest<RequestBody>, reply: ResponseWriter) => {
+  const relay = (name: RelayName) => (received: IncomingRequest<RelayBody>, reply: ResponseWriter) => {
     const protocol = protocols[ROUTES[name].protocol]
     return share({ protocol, style: name, received, responseWriter: reply, repeatable: notRepeatable }, (shared, to) =>
       serveRelay(shared, { name, received, responseWriter: to }),

@@ -1,6 +1,7 @@
 /** One HTTP request from its header block to its response: checks, body, handler, accounting. */
 import { ANONYMOUS, type Client } from '../core/accounts.ts'
 import { type Failure, fail, good, type Outcome } from '../core/failure.ts'
+import type { FormStore, ReceivedForm } from '../core/form.ts'
 import type { HeaderLookup } from '../core/headers.ts'
 import type { IncomingRequest, RequestBody } from '../core/http-exchange.ts'
 import type { Settings } from '../core/settings.ts'
@@ -12,7 +13,7 @@ import type { HttpExchange, RequestProblem, ResponseHeaders } from '../transport
 import { challengeFor, NOT_LOOKED_UP } from './access-rules.ts'
 import { isAdminPath } from './admin-request.ts'
 import { belowBase, fromRoot, notBelowBase } from './base-path.ts'
-import { type BodyListener, bodyProblem, collect, lengthProblem, tooLargeUpload, typeProblem } from './body.ts'
+import { type BodyListener, type BodyRules, bodyProblem, collect, lengthProblem, typeProblem, UPLOAD } from './body.ts'
 import { withoutAnyKeys, withoutKeys } from './client-formats.ts'
 import { type CloudPath, cloudFailure, cloudPathOf, cloudReply, ownRequest } from './cloud-paths.ts'
 import { canonicalPath, withDeployment } from './deployment-path.ts'
@@ -160,21 +161,20 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     if (counted) admission.unread.makeRoom(0)
     const shed = counted ? admission.shed(this.connection, settings.limit) : null
     if (shed) return this.refuse(shedFailure(shed), {}, shed)
-    const { body: kind, maxBody: maxBytes = settings.limit.body } = route
-    if (kind === 'none') return this.#call(route, { text: '' })
-    if (kind === 'stream') return this.#passOn(route)
-    const rules = { kind, maxBytes: Math.min(maxBytes, settings.limit.body), asSent: route.encoded }
+    if (route.body === 'none') return this.#call(route, { text: '' })
+    if (route.body === 'stream') return this.#passOn(route)
+    const rules = bodyRules(route, settings, this.server.forms)
     const unfit = bodyProblem(headers, rules)
     if (unfit) return this.refuse(unfit)
     if (exchange.expects === 'continue') exchange.sendContinue()
-    collect(exchange, rules, this)
+    this.memory.reading = collect(exchange, rules, this)
   }
 
   /** Calls a handler that reads the body itself. */
   #passOn(route: ApiRoute): void {
     const maxBytes = this.settings.limit.upload
-    const tooLong = lengthProblem(this.exchange.headers, maxBytes)
-    if (tooLong) return this.refuse(tooLong.kind === 'body_too_large' ? tooLargeUpload(maxBytes) : tooLong)
+    const tooLong = lengthProblem(this.exchange.headers, { maxBytes, setting: UPLOAD })
+    if (tooLong) return this.refuse(tooLong)
     const upload = new StreamedUpload(this.exchange, {
       maxBytes,
       held: (bytes) => this.memory.hold(bytes),
@@ -220,8 +220,12 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
       this.server.admission.calls++
     }
     if (route.model) this.server.onCall(request)
+    // The call may go on after its client has left.
+    this.memory.reading = null
     try {
-      handlerOf(this.server.handlers, route.name)(request, this.reply, this.#rest)?.catch((error) => this.broke(error))
+      const served = handlerOf(this.server.handlers, route.name)(request, this.reply, this.#rest)
+      served?.catch((error) => this.broke(error))
+      if ('parts' in body) releaseAfter(served, body)
     } catch (error) {
       this.broke(error)
     }
@@ -286,6 +290,28 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     if (this.#counted) admission.calls--
     this.memory.done()
   }
+}
+
+/** What is read of the body of a route. */
+const bodyRules = (
+  { body: kind, maxBody = Number.POSITIVE_INFINITY, encoded: asSent }: ApiRoute,
+  { limit }: Settings,
+  forms: FormStore | undefined,
+): BodyRules => {
+  const store = limit.spoolMegabytes > 0 ? forms : undefined
+  if (kind !== 'multipart' || !store) return { kind, maxBytes: Math.min(maxBody, limit.body), asSent }
+  return {
+    kind,
+    maxBytes: limit.upload,
+    setting: UPLOAD,
+    form: { maxMemory: limit.spoolMemory, store },
+  }
+}
+
+const releaseAfter = (served: void | Promise<void>, { bytes }: ReceivedForm): void => {
+  const release = () => bytes.release()
+  if (served) served.then(release, release)
+  else release()
 }
 
 /** `path`: as the table of routes has it. `query`: without credentials; `headers`: with them. `cloud`: null for other paths. */

@@ -1,6 +1,7 @@
 /** The memory that one request takes: its body, and the part of its response that its client has not read. */
 import { type Failure, fail } from '../core/failure.ts'
 import { type ShedReason, shedFailure } from '../policy/health/shed.ts'
+import type { BodyReading } from './body.ts'
 import { type Admission, UNKNOWN_BYTES } from './request-admission.ts'
 import type { Unread } from './unread-answers.ts'
 
@@ -10,6 +11,8 @@ export class RequestMemory {
   readonly #admission: Pick<Admission, 'bodies' | 'unread'>
   /** The client whose share of memory it takes. */
   owner: string
+  /** Its body that is being read, until its handler has it. */
+  reading: BodyReading | null = null
   /** Bytes of its body in memory. */
   #bodyBytes = 0
   /** Set if there was not enough memory for the body. */
@@ -53,6 +56,11 @@ export class RequestMemory {
     return true
   }
 
+  /** So many bytes of the body are no longer in memory. */
+  release(bytes: number): void {
+    if (!this.#isOver) this.reserveSmall(-bytes)
+  }
+
   /** The body is no longer in memory, or its parts are counted again as they are read. */
   releaseBody(): void {
     this.reserveSmall(-this.#bodyBytes)
@@ -60,6 +68,7 @@ export class RequestMemory {
 
   /** The request has ended. */
   done(): void {
+    this.reading?.abandon()
     this.releaseBody()
     this.#isOver = true
   }

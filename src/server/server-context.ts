@@ -1,4 +1,5 @@
 import type { Failure } from '../core/failure.ts'
+import type { FormStore } from '../core/form.ts'
 import type { HeaderLookup } from '../core/headers.ts'
 import type { IncomingRequest, RequestBody } from '../core/http-exchange.ts'
 import type { Settings } from '../core/settings.ts'
@@ -31,6 +32,8 @@ export type ServerContext = {
   /** The dashboard and the documentation; undefined: their paths do not exist. */
   readonly pages?: PageParts | undefined
   readonly admission: Admission
+  /** Where long forms are kept; undefined: in memory. */
+  readonly forms?: FormStore | undefined
   readonly onError: (error: unknown, requestId: string) => void
   /** A model call is passed to its handler. */
   readonly onCall: (request: IncomingRequest<RequestBody>) => void

@@ -1,4 +1,5 @@
 /** The HTTP server of the gateway: wires admission, routing, WebSocket upgrades and shutdown. */
+import type { FormStore } from '../core/form.ts'
 import type { IncomingRequest, RequestBody } from '../core/http-exchange.ts'
 import type { Settings } from '../core/settings.ts'
 import { type LoadMeter, measureLoad } from '../runtime/load.ts'
@@ -53,6 +54,8 @@ export type ServerOptions = {
   readonly knownModel?: (names: readonly string[]) => string
   /** Serves the dashboard and the documentation, if they are enabled. Absent: their paths do not exist. */
   readonly pages?: PageParts
+  /** Where long forms are kept; absent: in memory. */
+  readonly forms?: FormStore
   /** Answers a turn received over a WebSocket. Absent: no path accepts WebSocket, and clients get 426. */
   readonly answerTurn?: AnswerTurn
   /** Relays a WebSocket. Absent: no path is relayed. */
@@ -139,6 +142,7 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
     knownModel: options.knownModel,
     pages: options.pages,
     admission,
+    forms: options.forms,
     onError,
     onCall: (request) => options.onCall?.(request),
     onRefused: (refused) =>

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import { type AnswerContent, answerBody, piecesOf } from '../../../test/support/answers.ts'
 import { openaiEmbeddingsCall } from '../../../test/support/embeddings-call.ts'
+import { receivedForm } from '../../../test/support/form.ts'
 import { CapturedReply, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
 import {
   answering,
@@ -568,7 +569,14 @@ test('guards: the fields of a relayed form are masked in their place, and its fi
   for (const body of [form(SECRET), field('prompt', FORBIDDEN) + form('x').replace('"prompt"', '"other"')]) {
     const reply = new CapturedReply()
     const headers = (name: string) => (name === 'content-type' ? 'multipart/form-data; boundary=B' : undefined)
-    const received = { id: 'req_a', method: 'POST', path: '/v1/audio', query: '', headers, body: Buffer.from(body) }
+    const received = {
+      id: 'req_a',
+      method: 'POST',
+      path: '/v1/audio',
+      query: '',
+      headers,
+      body: receivedForm(Buffer.from(body)),
+    }
     const call = {
       name: 'transcriptions',
       received: { ...received, client: ANONYMOUS },

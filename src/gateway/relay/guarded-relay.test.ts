@@ -1,6 +1,7 @@
 /** Rules of an operator on the answers of relayed endpoints. Shapes: developers.openai.com/docs/api-reference/audio, docs.cohere.com/reference/rerank. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { receivedForm } from '../../../test/support/form.ts'
 import { CapturedReply, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
 import { rulesOf } from '../../../test/support/guarded-gateway.ts'
 import type { ScriptedCall } from '../../../test/support/still-world.ts'
@@ -32,7 +33,7 @@ const asking = async (
     query: '',
     headers: (header: string) => (isForm && header === 'content-type' ? 'multipart/form-data; boundary=B' : undefined),
     body: isForm
-      ? Buffer.from(`${part('file', 'RIFF', '; filename=a')}${form.join('')}--B--`)
+      ? receivedForm(Buffer.from(`${part('file', 'RIFF', '; filename=a')}${form.join('')}--B--`))
       : { text: JSON.stringify({ model: 'm', ...fields }) },
     client: ANONYMOUS,
   }

@@ -1,7 +1,7 @@
 /** The attempts of a relayed request, for the router. */
-import { bytesOrText } from '../../core/encoded-text.ts'
+import { type OutgoingBody, outgoingBody } from '../../core/encoded-text.ts'
 import type { Failure } from '../../core/failure.ts'
-import type { IncomingRequest, RequestBody } from '../../core/http-exchange.ts'
+import type { IncomingRequest } from '../../core/http-exchange.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { pathSegment } from '../../core/path-segment.ts'
 import type { RelayName, RelayRow, RelaySupport } from '../../core/relay.ts'
@@ -19,7 +19,7 @@ import { asksForEvents, isSentWhole, relayFormat } from './relay-answer.ts'
 import type { RelayRequest } from './relay-request.ts'
 
 /** The request for one candidate. */
-export type PreparedRelay = Compatibility & { readonly url: string; readonly body: () => RequestBody }
+export type PreparedRelay = Compatibility & { readonly url: string; readonly body: () => OutgoingBody }
 
 type RelayAttemptsInput = {
   readonly name: RelayName
@@ -41,7 +41,7 @@ export class RelayAttempts implements AttemptSpec<PreparedRelay> {
   /** The media types of answers, by the target: a probe and another attempt may both answer. */
   readonly #types = new Map<Target, string>()
   /** The last body, because a copy of a large one takes memory. */
-  #body: { readonly model: string; readonly body: RequestBody } | null = null
+  #body: { readonly model: string; readonly body: OutgoingBody } | null = null
 
   constructor(deps: RouterDeps, input: RelayAttemptsInput) {
     this.#deps = deps
@@ -81,8 +81,8 @@ export class RelayAttempts implements AttemptSpec<PreparedRelay> {
     }
   }
 
-  #bodyFor(model: string): RequestBody {
-    if (this.#body?.model !== model) this.#body = { model, body: this.#input.request.bodyFor(model) }
+  #bodyFor(model: string): OutgoingBody {
+    if (this.#body?.model !== model) this.#body = { model, body: outgoingBody(this.#input.request.bodyFor(model)) }
     return this.#body.body
   }
 
@@ -101,7 +101,7 @@ export class RelayAttempts implements AttemptSpec<PreparedRelay> {
       traced,
       identity: identityOf(instance, target.key, provider.auth),
       egress: instance.egress,
-      body: bytesOrText(body()),
+      body: body(),
       protocol: this.#format,
       quirks: provider.quirks,
       key: target.key,

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { memoryJournal, testAccounts, testBudget, testClient } from '../../../test/support/accounts.ts'
+import { receivedForm } from '../../../test/support/form.ts'
 import { CapturedReply, gatewayHarness, instance, respondWith } from '../../../test/support/gateway.ts'
 import { ALL_RELAYS } from '../../../test/support/relays.ts'
 import type { PriceOverride } from '../../core/accounts.ts'
@@ -50,7 +51,7 @@ const paid = async (
         path: '/v1/x',
         query: '',
         headers: (header) => (isForm && header === 'content-type' ? 'multipart/form-data; boundary=B' : undefined),
-        body: isForm ? body : { text: JSON.stringify(body) },
+        body: isForm ? receivedForm(body) : { text: JSON.stringify(body) },
         client: testClient(),
       },
       responseWriter: reply,

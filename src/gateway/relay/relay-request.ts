@@ -1,17 +1,17 @@
 /** The request of a relayed endpoint: what is read of it, and its body for each model. */
 import type { EncodedText } from '../../core/encoded-text.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
-import type { HeaderLookup } from '../../core/headers.ts'
-import type { RequestBody } from '../../core/http-exchange.ts'
+import { type ByteChange, type FormPart, type ReceivedForm, type SpooledBody, withChanges } from '../../core/form.ts'
+import type { BodyOf } from '../../core/http-exchange.ts'
 import { isList, isObject, type Json, type JsonObject } from '../../core/json.ts'
 import { rewrite } from '../../core/json-text.ts'
 import type { RelayRow } from '../../core/relay.ts'
-import { inTurns, type TurnScheduler } from '../../core/steps.ts'
+import type { TurnScheduler } from '../../core/steps.ts'
 import { withoutPolicyMembers } from '../../policy/accounts/data-policy.ts'
 import { tokensOfBytes } from '../../policy/accounts/estimate.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
 import { estimateText } from '../../policy/routing/estimate-tokens.ts'
-import { boundaryIn, type FormPart, formType, readForm } from '../../protocols/framing/form-data.ts'
+import { formType } from '../../protocols/framing/form-data.ts'
 import { type Problems, requestedModel, requestFields } from '../../protocols/shared/request-fields.ts'
 import { changedTexts } from '../../protocols/shared/request-texts.ts'
 import type { Eventual } from '../accounts/authority.ts'
@@ -35,7 +35,7 @@ export type RelayRequest = {
   /** What is billed where tokens are not. */
   readonly units: DemandedUnits | undefined
   /** The body with the name of the model at a provider. */
-  readonly bodyFor: (model: string) => RequestBody
+  readonly bodyFor: (model: string) => EncodedText | Uint8Array | SpooledBody
   /** The request with other texts, as guards replace them. */
   readonly withTexts: (replace: ReadonlyMap<string, string>) => Eventual<Outcome<RelayRequest>>
 }
@@ -43,19 +43,16 @@ export type RelayRequest = {
 /** The name that stands for the default model. */
 const DEFAULT_MODEL = 'auto'
 
-/** What was received. */
-type ReceivedRelay = { readonly body: RequestBody; readonly headers: HeaderLookup }
+/** The body of a relayed request. */
+export type RelayBody = BodyOf<'json' | 'multipart'>
 
 /** Parses the request of an endpoint; a long one in turns of the event loop. */
 export const parseRelay = (
   row: RelayRow,
-  { body, headers }: ReceivedRelay,
+  body: RelayBody,
   limits: ExtentLimits,
   turn: TurnScheduler,
-): Promise<Outcome<RelayRequest>> =>
-  body instanceof Uint8Array
-    ? parseForm(row, body, headers('content-type') ?? '', turn)
-    : parseJsonBody(row, body, limits, turn)
+): Eventual<Outcome<RelayRequest>> => ('parts' in body ? parseForm(row, body) : parseJsonBody(row, body, limits, turn))
 
 const parseJsonBody = async (
   row: RelayRow,
@@ -88,32 +85,24 @@ const parseJsonBody = async (
 
 // ── Forms ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Bytes of a field: none hides a text from guards. Files have no limit of their own. */
-const MAX_FIELD = 65_536
+/** A field of a form: its text as it was received, and as it is sent. */
+type FormField = FormPart & { readonly sent: string; readonly text: string }
 
-/** A field of a form with its text. */
-type FormField = FormPart & { readonly text: string }
+type FormFields = { readonly form: ReceivedForm; readonly fields: readonly FormField[] }
 
-type ReceivedForm = { readonly bytes: Uint8Array; readonly boundary: string; readonly turn: TurnScheduler }
-
-const parseForm = async (row: RelayRow, bytes: Uint8Array, type: string, turn: TurnScheduler) => {
-  const boundary = boundaryIn(type)
-  return boundary.ok ? readRelayForm(row, { bytes, boundary: boundary.value, turn }) : boundary
+const parseForm = (row: RelayRow, form: ReceivedForm): Outcome<RelayRequest> => {
+  const misplaced = form.parts.find((part) => namesModel(row, part) && (part.name !== row.model || part.isFile))
+  if (misplaced) return bad(fail('invalid_value', `\`${row.model}\` must be one field of text.`, { param: row.model }))
+  const fields = fieldsOf(form.parts)
+  return fields.ok ? readFields(row, { form, fields: fields.value }) : fields
 }
 
-const readRelayForm = async (row: RelayRow, form: ReceivedForm): Promise<Outcome<RelayRequest>> => {
-  const { bytes, boundary, turn } = form
-  const parts = await inTurns(readForm(bytes, boundary), turn)
-  if (!parts.ok) return parts
-  const misplaced = parts.value.find((part) => namesModel(row, part) && (part.name !== row.model || part.isFile))
-  if (misplaced) return bad(fail('invalid_value', `\`${row.model}\` must be one field of text.`, { param: row.model }))
-  const fields = fieldsOf(bytes, parts.value)
-  if (!fields.ok) return fields
-  const body = membersOf(fields.value)
+const readFields = (row: RelayRow, { form, fields }: FormFields): Outcome<RelayRequest> => {
+  const { parts, bytes, boundary } = form
+  const body = membersOf(fields)
   const model = modelIn(row, body)
   if (!model.ok) return model
-  const file = parts.value.reduce((sum, { isFile, start, end }) => sum + (isFile ? end - start : 0), 0)
-  const isModel = ({ name }: FormField) => name === row.model
+  const file = parts.reduce((sum, { isFile, start, end }) => sum + (isFile ? end - start : 0), 0)
   return good({
     model: model.value,
     body,
@@ -122,11 +111,15 @@ const readRelayForm = async (row: RelayRow, form: ReceivedForm): Promise<Outcome
     mended: [],
     tokens: tokensOf(row, body, { file, all: bytes.length }),
     units: requestUnits(row, body, file),
-    bodyFor: (name) => withValues(bytes, fields.value, (field) => (isModel(field) ? name : field.text)),
+    bodyFor: (name) =>
+      withChanges(
+        bytes,
+        changesOf(fields, (field) => (field.name === row.model ? name : field.text)),
+      ),
     withTexts: (replace) => {
       const changed = changedTexts(body, ({ text }) => replace.get(text) ?? text)
       const textOf = ({ name, text }: FormField) => (changed[name] === body[name] ? text : (replace.get(text) ?? text))
-      return readRelayForm(row, { ...form, bytes: withValues(bytes, fields.value, textOf) })
+      return readFields(row, { form, fields: fields.map((field) => ({ ...field, text: textOf(field) })) })
     },
   })
 }
@@ -134,16 +127,15 @@ const readRelayForm = async (row: RelayRow, form: ReceivedForm): Promise<Outcome
 /** Whether the provider may read the model from this part: some parsers take `model[]` for `model`. */
 const namesModel = ({ model }: RelayRow, { name }: FormPart): boolean => name === model || name.startsWith(`${model}[`)
 
-const fieldsOf = (bytes: Uint8Array, parts: readonly FormPart[]): Outcome<readonly FormField[]> => {
+const fieldsOf = (parts: readonly FormPart[]): Outcome<readonly FormField[]> => {
   const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
   const fields: FormField[] = []
   for (const part of parts) {
-    const { name, isFile, start, end } = part
-    if (isFile) continue
-    if (end - start > MAX_FIELD)
-      return bad(fail('invalid_value', `The field "${name}" is too long (limit ${MAX_FIELD} bytes).`, { param: name }))
+    const { name, value } = part
+    if (!value) continue
     try {
-      fields.push({ ...part, text: utf8.decode(bytes.subarray(start, end)) })
+      const text = utf8.decode(value)
+      fields.push({ ...part, sent: text, text })
     } catch {
       return bad(fail('invalid_value', `The field "${name}" is not valid UTF-8.`, { param: name }))
     }
@@ -161,29 +153,13 @@ const membersOf = (fields: readonly FormField[]): JsonObject => {
   return Object.fromEntries(members)
 }
 
-/** The form with other values of fields. */
-const withValues = (
-  bytes: Uint8Array,
-  fields: readonly FormField[],
-  textOf: (field: FormField) => string,
-): Uint8Array => {
+/** The changes that give fields these values. */
+const changesOf = (fields: readonly FormField[], textOf: (field: FormField) => string): readonly ByteChange[] => {
   const utf8 = new TextEncoder()
-  const changes = fields.flatMap((field) => {
+  return fields.flatMap((field) => {
     const value = textOf(field)
-    return value === field.text ? [] : [{ ...field, value: utf8.encode(value) }]
+    return value === field.sent ? [] : [{ start: field.start, end: field.end, value: utf8.encode(value) }]
   })
-  if (changes.length === 0) return bytes
-  const growth = changes.reduce((sum, { value, start, end }) => sum + value.length - (end - start), 0)
-  const made = new Uint8Array(bytes.length + growth)
-  let [from, to] = [0, 0]
-  for (const { value, start, end } of changes) {
-    made.set(bytes.subarray(from, start), to)
-    made.set(value, to + start - from)
-    to += start - from + value.length
-    from = end
-  }
-  made.set(bytes.subarray(from), to)
-  return made
 }
 
 // ── What is read of both ─────────────────────────────────────────────────────────────────────────────────────────

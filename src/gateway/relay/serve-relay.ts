@@ -1,7 +1,7 @@
 /** Serves the endpoints that are routed and not translated (`core/relay.ts`): parse, plan, route, answer, record. */
 import { good } from '../../core/failure.ts'
 import type { Guard } from '../../core/guard.ts'
-import type { IncomingRequest, RequestBody, ResponseWriter } from '../../core/http-exchange.ts'
+import { type IncomingRequest, isTextBody, type ResponseWriter } from '../../core/http-exchange.ts'
 import { RELAYS, type RelayName, type RelayRow } from '../../core/relay.ts'
 import type { Plan } from '../../core/target.ts'
 import { bodyBypass } from '../../policy/response-cache.ts'
@@ -24,7 +24,7 @@ import { type CacheDeps, cacheGuard } from '../sharing/cached-call.ts'
 import { checkWhole } from './guarded-relay.ts'
 import { isSentWhole, relayUsage } from './relay-answer.ts'
 import { type PreparedRelay, RelayAttempts } from './relay-attempts.ts'
-import { parseRelay, type RelayRequest } from './relay-request.ts'
+import { parseRelay, type RelayBody, type RelayRequest } from './relay-request.ts'
 import { RelayedStream } from './relayed-stream.ts'
 
 /** Errors are encoded in OpenAI's format. */
@@ -35,7 +35,7 @@ type RelayDeps = ModelCallDeps & CacheDeps
 /** One call of an endpoint. */
 type RelayCall = {
   readonly name: RelayName
-  readonly received: IncomingRequest<RequestBody>
+  readonly received: IncomingRequest<RelayBody>
   readonly responseWriter: ResponseWriter
 }
 
@@ -55,7 +55,7 @@ const serve = async (
   const row: RelayRow = RELAYS[name]
   const config = gateway.config()
   const { settings } = config
-  const parsed = await parseRelay(row, received, settings.limit, gateway.world.turn)
+  const parsed = await parseRelay(row, received.body, settings.limit, gateway.world.turn)
   if (!parsed.ok) return writeAndRecordError(call, parsed.failure, null)
   const { model, body: members, tokens, units } = parsed.value
   const isWhole = isSentWhole(row, members)
@@ -118,7 +118,7 @@ const serve = async (
 /** A call that has a plan. */
 type GuardableRelay = {
   readonly name: RelayName
-  readonly received: IncomingRequest<RequestBody>
+  readonly received: IncomingRequest<RelayBody>
   readonly call: RunningCall
   readonly plan: Plan
   readonly parsed: RelayRequest
@@ -128,7 +128,7 @@ const guardsOf = (gateway: RelayDeps, { name, received, call, plan, parsed }: Gu
   const { recorder } = call
   const row: RelayRow = RELAYS[name]
   const chosen = guardsFor(gateway, { received, plan, style: name, recorder })
-  if (!row.isCacheable || received.body instanceof Uint8Array) return chosen
+  if (!row.isCacheable || !isTextBody(received.body)) return chosen
   const own = { source: parsed.source.text, body: parsed.body }
   const cache = cacheGuard(gateway, {
     received: { ...received, body: received.body },

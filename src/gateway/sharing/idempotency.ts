@@ -10,11 +10,11 @@ import type { Config } from '../../core/config.ts'
 import { REQUIRE_HEADER } from '../../core/data-policy.ts'
 import type { EmbeddingsShape } from '../../core/embeddings.ts'
 import { type Failure, fail } from '../../core/failure.ts'
+import type { ReceivedForm } from '../../core/form.ts'
 import { GUARDS_HEADER } from '../../core/guard.ts'
-import type { IncomingRequest, RequestBody, ResponseWriter } from '../../core/http-exchange.ts'
+import { type IncomingRequest, isTextBody, type RequestBody, type ResponseWriter } from '../../core/http-exchange.ts'
 import { type JsonObject, parseObject, text } from '../../core/json.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
-import { atOnce } from '../../core/steps.ts'
 import type { EndedEvent, GatewayEvent, TraceEvent } from '../../core/trace.ts'
 import {
   bypassesSharing,
@@ -26,7 +26,7 @@ import {
 import { statusOf } from '../../policy/reply/final-error.ts'
 import type { ExtentLimits } from '../../policy/request-size.ts'
 import { configFor } from '../../policy/routing/team-routes.ts'
-import { boundaryIn, readForm } from '../../protocols/framing/form-data.ts'
+import type { Eventual } from '../accounts/authority.ts'
 import { Cancellation } from '../call/cancellation.ts'
 import { Recorder, writeAndRecordError } from '../call/recorder.ts'
 import { forwardedValues } from '../upstream/client-headers.ts'
@@ -110,7 +110,7 @@ class ResponseSharing<Deps extends SharingDeps> {
     serve: ServeCall<Deps>,
     { key, config }: { readonly key: string | undefined; readonly config: Config },
   ): Promise<void> {
-    const { received, responseWriter, style } = call
+    const { received, responseWriter } = call
     const problem = key === undefined ? null : keyProblem(key)
     if (problem) return this.#refuse(call, problem)
 
@@ -119,8 +119,8 @@ class ResponseSharing<Deps extends SharingDeps> {
     let claimed: string | null = null
     if (key !== undefined) {
       const name = `key ${received.client.owner} ${key}`
-      const place = JSON.stringify(placeOf(style, received))
-      const print = this.#fingerprint(`${place}\n${printedBody(received, this.#fingerprint)}`)
+      const printed = printedCall(call, this.#fingerprint)
+      const print = this.#fingerprint(typeof printed === 'string' ? printed : await printed)
       for (let asking = this.#asking.get(name); asking; asking = this.#asking.get(name)) await asking
       const found = this.#responses.find(name)
       if (found && found.fingerprint !== print) return this.#refuse(call, KEY_REUSED)
@@ -312,7 +312,7 @@ class ResponseSharing<Deps extends SharingDeps> {
   #duplicateName(call: ShareableCall): string | null {
     const { received, style } = call
     const { body: source } = received
-    if (source instanceof Uint8Array || source.text.length > LONGEST_COMPARED) return null
+    if (!isTextBody(source) || source.text.length > LONGEST_COMPARED) return null
     if (bypassesSharing(received.headers('cache-control'))) return null
     const body = call.repeatable({ ...received, body: source }, this.#gateway.config().settings.limit)
     if (!body) return null
@@ -329,7 +329,7 @@ class ResponseSharing<Deps extends SharingDeps> {
     const { headers } = received
     const recorder = new Recorder(this.#gateway, received, call)
     const { body } = received
-    const members = body instanceof Uint8Array ? {} : (parseObject(body.text) ?? {})
+    const members = !isTextBody(body) ? {} : (parseObject(body.text) ?? {})
     const stream = members.stream === true
     const blocked = recorder.received({ model: text(members.model) ?? '', stream, members, headers })
     return { recorder, blocked }
@@ -352,18 +352,36 @@ const placeOf = (style: string, { path, query, headers }: ShareableCall['receive
 /** A character for each byte. */
 const latin1 = new TextDecoder('latin1')
 
-/** The body in a fingerprint. The boundary of a form is another one in each retry. */
-const printedBody = (
-  { body, headers }: IncomingRequest<RequestBody>,
-  fingerprint: (text: string) => string,
-): string => {
-  if (!(body instanceof Uint8Array)) return body.text
-  const boundary = boundaryIn(headers('content-type') ?? '')
-  const parts = boundary.ok ? atOnce(readForm(body, boundary.value)) : boundary
-  if (!parts.ok) return latin1.decode(body)
-  return parts.value
-    .map(({ name, start, end }) => `${name} ${fingerprint(latin1.decode(body.subarray(start, end)))}`)
-    .join('\n')
+/** Bytes of a form that are printed at once. */
+const PRINTED = 1_048_576
+
+/** A call in a fingerprint. */
+const printedCall = ({ style, received }: ShareableCall, fingerprint: (text: string) => string): Eventual<string> => {
+  const { body } = received
+  const place = JSON.stringify(placeOf(style, received))
+  if ('parts' in body) return printedForm(body, fingerprint).then((printed) => `${place}\n${printed}`)
+  return `${place}\n${'text' in body ? body.text : latin1.decode(body)}`
+}
+
+/** A form in a fingerprint. Its boundary is another one in each retry. */
+const printedForm = async ({ bytes, parts }: ReceivedForm, fingerprint: (text: string) => string): Promise<string> => {
+  const memory = new Uint8Array(Math.min(PRINTED, bytes.length))
+  const reading = bytes.open()
+  const prints: string[] = []
+  try {
+    for (const { name, start, end } of parts) {
+      prints.push(name)
+      for (let at = start; at < end; ) {
+        const count = await reading.read(memory.subarray(0, Math.min(memory.length, end - at)), at)
+        if (count === 0) throw new Error('The stored body is shorter than it was.')
+        prints.push(fingerprint(latin1.decode(memory.subarray(0, count))))
+        at += count
+      }
+    }
+  } finally {
+    reading.end()
+  }
+  return prints.join('\n')
 }
 
 /** For chat calls: the body of a repeatable request. `stored`: whether the protocol stores responses by default. */

@@ -20,6 +20,7 @@ export const shareOf = <C extends Config>(config: C, workers: number): C => {
         connections: part(limit.connections),
         connectionsPerAddress: part(limit.connectionsPerAddress),
         bufferedMegabytes: part(limit.bufferedMegabytes),
+        spoolMegabytes: part(limit.spoolMegabytes),
       }),
       retry: Object.freeze({ ...retry, budgetFloor: part(retry.budgetFloor) }),
       idempotency: Object.freeze({ ...idempotency, maxMegabytes: part(idempotency.maxMegabytes) }),

@@ -1,13 +1,28 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { atOnce, PIECE } from '../../core/steps.ts'
-import { boundaryIn, formType, readForm } from './form-data.ts'
+import { PIECE } from '../../core/steps.ts'
+import { boundaryIn, FormScanner, formType } from './form-data.ts'
 
 const read = (form: string | Uint8Array, boundary = 'B') => {
   const bytes = typeof form === 'string' ? Buffer.from(form, 'latin1') : Buffer.from(form)
-  const parts = atOnce(readForm(bytes, boundary))
+  return readPieces([bytes], boundary)
+}
+
+/** The parts, or why they are refused. A field is as kept, and where it was found. */
+const readPieces = (pieces: readonly Buffer[], boundary = 'B') => {
+  const bytes = Buffer.concat(pieces)
+  const scanner = new FormScanner(boundary)
+  for (const piece of pieces) {
+    const problem = scanner.push(piece)
+    if (problem) return problem.message
+  }
+  const parts = scanner.end()
   if (!parts.ok) return parts.failure.message
-  return parts.value.map(({ name, isFile, start, end }) => [name, isFile, bytes.toString('latin1', start, end)])
+  return parts.value.map(({ name, isFile, start, end, value }) => {
+    const content = bytes.toString('latin1', start, end)
+    if (value) assert.equal(Buffer.from(value).toString('latin1'), content)
+    return [name, isFile, content]
+  })
 }
 
 const field = (name: string, value: string, more = '') =>

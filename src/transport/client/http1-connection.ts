@@ -5,6 +5,7 @@
 import type { Socket } from 'node:net'
 import { wholeBody } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
+import { SpooledBody } from '../../core/form.ts'
 import { dropEndListeners } from '../net/end-listeners.ts'
 import { byteLength, joinMessage, WriteBuffer } from '../net/write-buffer.ts'
 import { type Connecting, type ConnectingOptions, connectTo, type Destination, isTunnel } from './connect.ts'
@@ -26,6 +27,10 @@ const writeBuffer = new WriteBuffer()
 
 const DISCARD: AnswerSink = { head() {}, bytes: () => true }
 
+/** Whether the socket has accepted the bytes. */
+const written = (socket: Socket, bytes: Uint8Array): Promise<boolean> =>
+  new Promise((resolve) => void socket.write(bytes, (error) => resolve(!error)))
+
 /** A connection that the gateway's own HTTP client uses. */
 export class Http1Connection implements UpstreamConnection {
   readonly #destination: Destination
@@ -38,6 +43,8 @@ export class Http1Connection implements UpstreamConnection {
   /** A response has been received on it. */
   #used = false
   #settled = true
+  /** A part of the request is not sent: no other one may follow. */
+  #isSending = false
   /** A request that was passed before the connection was open, or before it had settled. */
   #unsent: { readonly head: OutgoingHead; readonly message: OutgoingCall } | null = null
   #error: Error | null = null
@@ -140,6 +147,7 @@ export class Http1Connection implements UpstreamConnection {
       this.#upload = new Upload(upload, { socket, failed: (failure) => this.#broke(failure) })
       return this.#upload.begin()
     }
+    if (body instanceof SpooledBody) return void this.#sendStored(socket, head, body)
     if (body === undefined) return void socket.write(`${head.text}\r\n`, 'latin1')
     if (!this.#destination.secure && writeBuffer.send(socket, head.text, body)) return
     const length = `content-length: ${byteLength(body)}\r\n\r\n`
@@ -150,6 +158,24 @@ export class Http1Connection implements UpstreamConnection {
     socket.write(head.text + length, 'latin1')
     socket.write(wholeBody(body))
     socket.uncork()
+  }
+
+  /** Sends a body that is read while it is sent. A response may end before; then the rest is not sent. */
+  async #sendStored(socket: Socket, head: OutgoingHead, body: SpooledBody): Promise<void> {
+    const listener = this.#listener
+    this.#isSending = true
+    socket.write(`${head.text}content-length: ${body.length}\r\n\r\n`, 'latin1')
+    try {
+      for await (const piece of body.pieces()) {
+        if (this.#listener !== listener) return
+        // The piece is overwritten by the next one. A broken socket reports its error to its listener too.
+        if (!(await written(socket, piece))) return
+      }
+      this.#isSending = false
+    } catch {
+      if (this.#listener === listener)
+        this.#broke(fail('storage', 'The form in progress cannot be read from the disk.'))
+    }
   }
 
   /** Returns whether the socket should continue to read. */
@@ -189,7 +215,7 @@ export class Http1Connection implements UpstreamConnection {
     this.#settled = false
     const { reusable, idleTimeout } = this.#reader
     // The response may be complete before the request is.
-    const isSent = this.#upload === null || this.#upload.isOver
+    const isSent = !this.#isSending && (this.#upload === null || this.#upload.isOver)
     if (reusable && isSent && this.#socket?.writable) {
       this.#upload = null
       this.#pool.release(this, idleTimeout)

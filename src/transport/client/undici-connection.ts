@@ -4,8 +4,9 @@ import type { EventEmitter } from 'node:events'
 import type { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { Client, type Dispatcher } from 'undici'
-import { wholeBody } from '../../core/encoded-text.ts'
+import { type OutgoingBody, wholeBody } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
+import { SpooledBody } from '../../core/form.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { StreamedBody } from '../../core/streamed-body.ts'
 import { type Connecting, connectTo, type Destination } from './connect.ts'
@@ -16,6 +17,14 @@ import type { OutgoingCall } from './outgoing-call.ts'
 
 /** undici requires a reason; it is never read. */
 const STOPPED = new Error('stopped')
+
+const sentBody = (body: OutgoingBody): string | Uint8Array | Readable =>
+  body instanceof SpooledBody ? Readable.from(copiedPieces(body), { objectMode: false }) : wholeBody(body)
+
+/** undici may request the next piece before it has sent the last one. */
+async function* copiedPieces(body: SpooledBody): AsyncGenerator<Uint8Array> {
+  for await (const piece of body.pieces()) yield piece.slice()
+}
 
 type UndiciHeaders = { readonly [name: string]: string | string[] | undefined }
 
@@ -72,12 +81,13 @@ class UndiciConnection implements UpstreamConnection {
         return failure
       },
     })
+    const length = body instanceof SpooledBody ? body.length : (upload?.length ?? null)
     this.#client.dispatch(
       {
         path,
         method,
-        headers: upload && upload.length !== null ? { ...headers, 'content-length': String(upload.length) } : headers,
-        ...(body !== undefined && { body: wholeBody(body) }),
+        headers: length === null ? headers : { ...headers, 'content-length': String(length) },
+        ...(body !== undefined && { body: sentBody(body) }),
         ...(upload && { body: uploadStream(upload) }),
         // The gateway decides on retries, not undici.
         idempotent: false,

@@ -1,4 +1,4 @@
-import { type OutgoingBody, SplicedText } from '../../core/encoded-text.ts'
+import { SplicedText, type WholeBody } from '../../core/encoded-text.ts'
 
 /** Joins a head (Latin-1), a body and an optional tail (Latin-1) into one buffer, for a single write. */
 export const joinMessage = (head: string, body: Uint8Array | SplicedText, tail = ''): Buffer => {
@@ -10,13 +10,13 @@ export const joinMessage = (head: string, body: Uint8Array | SplicedText, tail =
 }
 
 /** The bytes of a body as it is sent. */
-export const byteLength = (body: OutgoingBody): number =>
+export const byteLength = (body: WholeBody): number =>
   body instanceof SplicedText
     ? Buffer.byteLength(body.head) + body.kept.length + Buffer.byteLength(body.tail)
     : Buffer.byteLength(body)
 
 /** Writes a body to this place; returns how many bytes it has. */
-const writeBody = (to: Buffer, body: OutgoingBody, at: number): number => {
+const writeBody = (to: Buffer, body: WholeBody, at: number): number => {
   if (typeof body === 'string') return to.write(body, at)
   if (!(body instanceof SplicedText)) {
     to.set(body, at)
@@ -54,7 +54,7 @@ export class WriteBuffer {
   }
 
   /** Writes head lines (Latin-1), `content-length` and the body. Returns false if they do not fit; then nothing is written. */
-  send(socket: Writable, lines: string, body: OutgoingBody): boolean {
+  send(socket: Writable, lines: string, body: WholeBody): boolean {
     const { head: before, body: most } = this.#capacity
     if (body.length > most) return false
     // The body comes first, since the head contains its length.

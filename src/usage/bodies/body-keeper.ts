@@ -6,6 +6,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { bytesOrText, type TextOrBytes, wholeBody } from '../../core/encoded-text.ts'
 import type { Failure } from '../../core/failure.ts'
+import { SpooledBody } from '../../core/form.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { IncomingRequest, RequestBody, ResponseWriter } from '../../core/http-exchange.ts'
 import type { BodyKeeper, CallBodies, KeptAttempt } from '../../core/kept-bodies.ts'
@@ -124,6 +125,12 @@ export class RequestBodies implements BodyKeeper {
   }
 }
 
+/** A form that is in a file is not kept. */
+const bytesOfRequest = (body: RequestBody): TextOrBytes =>
+  'parts' in body ? (body.bytes.whole ?? notKept(body.bytes)) : bytesOrText(body)
+
+const notKept = ({ length }: { readonly length: number }): string => `[a form of ${length} bytes]`
+
 /** A number in [0, 1) that is the same for an ID in every process (FNV-1a). */
 const shareOf = (id: string): number => {
   let hash = 0x811c9dc5
@@ -189,14 +196,14 @@ class RecordedCall implements CallBodies {
     this.#maxBytes = maxBytes
     this.#call = { id: ownId, received: at, team: client.team.id, key: client.id, path }
     this.#headers = this.fitting(headersFrom(headers))
-    this.add(this.#request, bytesOrText(body))
+    this.add(this.#request, bytesOfRequest(body))
   }
 
   attempt(call: KeptAttempt, listener: UpstreamListener): UpstreamListener {
     if (this.#isOver) return listener
     const attempt = new RecordedAttempt(this, call, listener)
     this.#attempts.push(attempt)
-    this.add(attempt.request, wholeBody(call.body ?? ''))
+    this.add(attempt.request, call.body instanceof SpooledBody ? notKept(call.body) : wholeBody(call.body ?? ''))
     return attempt
   }
 

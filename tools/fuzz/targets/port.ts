@@ -20,6 +20,8 @@ export type ServerName = (typeof SERVERS)[number]
 
 const running = new Map<ServerName, Promise<Running>>()
 
+const lengthOf = (body: RequestBody): number => ('parts' in body ? body.bytes.length : bytesOrText(body).length)
+
 const startedServer = (name: ServerName): Promise<Running> => {
   const known = running.get(name) ?? start(name)
   running.set(name, known)
@@ -35,7 +37,7 @@ const start = async (name: ServerName): Promise<Running> => {
       ((received: IncomingRequest<RequestBody>, reply: ResponseWriter, rest: string) => {
         reached.push(name as RouteName)
         reply.writeHead(200, { 'content-type': 'application/json' })
-        reply.end(JSON.stringify({ name, rest, body: bytesOrText(received.body).length }))
+        reply.end(JSON.stringify({ name, rest, body: lengthOf(received.body) }))
       }) satisfies Handlers[RouteName],
     ]),
   )

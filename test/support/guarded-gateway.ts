@@ -78,6 +78,9 @@ type Options = {
   readonly settings?: SettingsInput
 }
 
+/** ms until the second form of an error in a stream of Gemini's style. */
+const LAST_PIECE = 100
+
 export const harness = (
   script: (call: ScriptedCall) => void,
   { upstream = 'openai-chat', guards = withMasking(), client = ANONYMOUS, settings = {} }: Options = {},
@@ -100,7 +103,7 @@ export const harness = (
       { ...received, body: { text: typeof body === 'string' ? body : JSON.stringify(body) }, client: owned },
       reply,
     )
-    for (let turn = 0; turn < 4 && reply.ending === null; turn++) await world.advance(1)
+    for (const ms of [1, 1, 1, 1, LAST_PIECE]) if (reply.ending === null) await world.advance(ms)
     return reply
   }
   const send = (body: object | string, style: ClientProtocolName) =>

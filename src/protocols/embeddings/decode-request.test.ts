@@ -6,25 +6,29 @@ import { decodeRequest } from './decode-request.ts'
 const MINIMAL = { model: 'm', input: 'a text' }
 
 const good: readonly (readonly [string, object, object])[] = [
-  ['a text', MINIMAL, { model: 'm', inputs: [{ at: 'input', text: 'a text' }], encoding: 'float', extras: [] }],
+  [
+    'a text',
+    MINIMAL,
+    { model: 'm', inputs: [{ at: 'input', sent: 'a text', text: 'a text' }], encoding: 'float', extras: [] },
+  ],
   [
     'a list of texts',
     { ...MINIMAL, input: ['a', 'b'] },
     {
       inputs: [
-        { at: 'input[0]', text: 'a' },
-        { at: 'input[1]', text: 'b' },
+        { at: 'input[0]', sent: 'a', text: 'a' },
+        { at: 'input[1]', sent: 'b', text: 'b' },
       ],
     },
   ],
-  ['tokens', { ...MINIMAL, input: [1, 2] }, { inputs: [{ at: 'input', tokens: [1, 2] }] }],
+  ['tokens', { ...MINIMAL, input: [1, 2] }, { inputs: [{ at: 'input', sent: [1, 2], tokens: [1, 2] }] }],
   [
     'lists of tokens',
     { ...MINIMAL, input: [[1], [2, 3]] },
     {
       inputs: [
-        { at: 'input[0]', tokens: [1] },
-        { at: 'input[1]', tokens: [2, 3] },
+        { at: 'input[0]', sent: [1], tokens: [1] },
+        { at: 'input[1]', sent: [2, 3], tokens: [2, 3] },
       ],
     },
   ],

@@ -248,7 +248,7 @@ for (const [name, env, yaml, look, expected] of joined)
 
 const known = 'openai, anthropic, gemini, azure-openai, bedrock, mistral, groq, vllm, openai-compatible'
 const members =
-  'kind, baseUrl, keys, models, styles, aggregate, headers, forwardHeaders, proxy, ca, caOnly, clientCert, serverName, variables, facts'
+  'kind, baseUrl, keys, models, styles, aggregate, headers, forwardHeaders, proxy, ca, caOnly, clientCert, serverName, passThrough, variables, facts'
 
 const refused: readonly (readonly [string, string, string | RegExp])[] = [
   [

@@ -46,6 +46,7 @@ const access = fc.record({
   providers: list,
   styles: list,
   ips: fc.constantFrom(null, [], ['10.0.0.0/8']),
+  passThrough: fc.constantFrom(null, [], ['openai', 'gemini:/v1beta/interactions']),
 })
 const tags = fc.dictionary(
   fc.constantFrom('app', 'cost-centre', 'a.b'),

@@ -22,6 +22,12 @@ export const PASS_THROUGH = z.strictObject({
     .max(MAX_PATHS)
     .describe('paths as the provider has them, with the version; * is one segment or a part of it, ** any number'),
   methods: z.array(z.enum(PASS_METHODS)).min(1).default(['GET', 'HEAD', 'POST', 'DELETE']).describe('HTTP methods'),
+  isolate: z
+    .enum(['team', 'key', 'none'])
+    .default('team')
+    .describe(
+      'who reaches the files, batches and other objects that a client has made: its team, its key, or all clients',
+    ),
   redirects: z
     .enum(['refuse', 'pass'])
     .default('refuse')

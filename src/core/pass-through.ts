@@ -8,6 +8,8 @@ export type PassThrough = {
   /** Globs of paths as the provider has them, with the version: `/v1/files/**`. */
   readonly paths: readonly string[]
   readonly methods: readonly HttpMethod[]
+  /** Who reaches an object that a client has made: its team, its key, or every client of the instance. */
+  readonly isolate: 'team' | 'key' | 'none'
   /** Redirects to other addresses than those below the provider's roots: refused, or handed on to the client. */
   readonly redirects: 'refuse' | 'pass'
   /** Calls of clients whose texts guards check: refused, or passed on unchecked. */

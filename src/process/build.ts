@@ -7,6 +7,7 @@ import type { Budget, Directory } from '../core/accounts.ts'
 import { canaryStateOf, canaryStateText } from '../core/canary.ts'
 import type { Config } from '../core/config.ts'
 import { memoizeLast } from '../core/memoize-last.ts'
+import type { PassObjects } from '../core/pass-objects.ts'
 import { summaryOf, type TraceSummary } from '../core/trace-summary.ts'
 import type { World } from '../core/world.ts'
 import { demoUpstream } from '../demo/demo.ts'
@@ -55,6 +56,7 @@ import { isKeyRequired } from '../server/access-rules.ts'
 import { fingerprint } from '../server/fingerprint.ts'
 import { clientNow } from '../server/key-index.ts'
 import { sessionLetters } from '../server/session-letters.ts'
+import type { PassStore } from '../storage/pass/pass-store.ts'
 import { type StoreOptions, threadedStore } from '../storage/responses/threaded-store.ts'
 import { sharedDatabase } from '../storage/sql/shared-database.ts'
 import { connectionFor, dialer } from '../transport/client/dial.ts'
@@ -74,10 +76,8 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
   const sources: ConfigSources = { ...options.sources, stored: () => keys.stored() }
   const { launch } = loaded
   const current = currentOf({ loaded, worker })
-  const catalogue = openCatalogue(
-    (problem) => log.warn('catalogue', { message: problem }),
-    new URL('data/catalogue.json', home),
-  )
+  const onCatalogue = (problem: string) => log.warn('catalogue', { message: problem })
+  const catalogue = openCatalogue(onCatalogue, new URL('data/catalogue.json', home))
   const prices = pricesOf(catalogue, () => keys.directory())
   const log = openLog({
     out: worker?.out ?? process.stdout,
@@ -152,6 +152,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     lists: () => lists.all,
     teamRoutes: () => keys.directory().routes,
     responses,
+    passObjects: openPassObjects(current, world),
     accounts: openAccounts(
       { world, prices, reading: () => budgets.reading?.() },
       { current, keys, ledger, worker, limits },
@@ -341,6 +342,23 @@ const openResponses = (
     },
     changed: (change) => logStoreChange(log, database ? null : dir, change),
   })
+}
+
+/** The owners of objects of passed calls. Their store is loaded with the first call. */
+const openPassObjects = (current: Current, { date }: World): PassObjects => {
+  let opening: Promise<PassStore> | null = null
+  const opened = () => {
+    opening ??= import('../storage/pass/pass-store.ts').then(({ PassStore }) => {
+      const { settings } = current.config
+      return new PassStore({ folder: settings.data.dir, database: sharedDatabase(settings), date })
+    })
+    return opening
+  }
+  return {
+    keep: async (instance, ids, owner) => (await opened()).keep(instance, ids, owner),
+    owners: async (instance, ids) => (await opened()).owners(instance, ids),
+    close: async () => (await opening)?.close(),
+  }
 }
 
 const openBodies = (current: Current, on: Pick<BodyKeeperOptions, 'date' | 'onTime'>) =>

@@ -81,6 +81,7 @@ const closingSteps = (runtime: Runtime, watching: Watching, endStreams: () => vo
         gateways: () => current.fleet?.close(),
         keys: () => runtime.keys.close(),
         responses: () => runtime.responses.close(),
+        passed: () => gateway.passObjects?.close(),
         ledger: () => runtime.ledger.close(),
         bodies: () => runtime.bodies.close(),
       },

@@ -25,7 +25,7 @@ describe('pass-through', { concurrency: false }, () => {
     await once(upstream.listen(0, '127.0.0.1'), 'listening')
     const base = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}/v1`
     const access = 'access: { passThrough: ["openai", "charged"] }'
-    const open = 'paths: ["/v1/**"], methods: [GET, HEAD, POST, PUT, PATCH, DELETE]'
+    const open = 'isolate: none, paths: ["/v1/**"], methods: [GET, HEAD, POST, PUT, PATCH, DELETE]'
     gateway = await start({
       env: { AUTH_ADMIN: ADMIN },
       files: {

@@ -60,6 +60,7 @@ test('built: no process is started and no text is evaluated', () => {
   const connecting = importing(/\/connect-thread\.ts$/)
   const rooms = [
     'storage/cache/',
+    'storage/pass/',
     'storage/responses/',
     'usage/',
     'records/store/',

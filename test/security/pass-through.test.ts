@@ -104,7 +104,7 @@ describe('pass-through', { concurrency: false }, () => {
     const origin = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`
     const providers = PROVIDERS.map(
       ({ id, kind, root }) =>
-        `  ${id}: { kind: ${kind}, baseUrl: "${origin}${root}", keys: ["${SECRET}"], passThrough: { paths: ["${root}/**", "/upload/**"], methods: [GET, HEAD, POST, PUT, DELETE] } }`,
+        `  ${id}: { kind: ${kind}, baseUrl: "${origin}${root}", keys: ["${SECRET}"], passThrough: { isolate: none, paths: ["${root}/**", "/upload/**"], methods: [GET, HEAD, POST, PUT, DELETE] } }`,
     )
     const granted = PROVIDERS.map(({ id }) => `"${id}"`).join(', ')
     gateway = await start({

@@ -9,8 +9,9 @@ import type { ModelCallDeps } from '../routing/planner.ts'
 import { identityOf, providerHeaders } from '../upstream/outbound-request.ts'
 import { redactKey } from '../upstream/redact.ts'
 import { AnswerUsage } from './answer-usage.ts'
-import { PassAttempt, type PassHead, type PassOutcome } from './pass-attempt.ts'
+import { PassAttempt, type PassOutcome } from './pass-attempt.ts'
 import type { PassCall } from './pass-call.ts'
+import type { CallObjects } from './pass-objects.ts'
 
 /** The answer of a provider, of which the header block has arrived. `number`: of the attempt. */
 export type AnsweredPass = {
@@ -30,7 +31,7 @@ const UNRECORDED = fail('storage', 'The usage of this request cannot be recorded
 
 export const callProvider = async (
   gateway: ModelCallDeps,
-  prepared: PassCall,
+  { prepared, objects }: { readonly prepared: PassCall; readonly objects: CallObjects },
   call: RunningCall,
 ): Promise<AnsweredPass | Unanswered> => {
   const { health, world } = gateway
@@ -58,7 +59,7 @@ export const callProvider = async (
       attempts.discard()
       return unanswered(cancellation.reason ?? UNRECORDED)
     }
-    const tried = await tryTarget(gateway, { prepared, target, permit, number: failures.length }, call)
+    const tried = await tryTarget(gateway, { prepared, objects, target, permit, number: failures.length }, call)
     if (tried.ok) return tried
     failures.push(tried.failure)
     if (tried.failure.unsent !== true || cancellation.reason) return unanswered(tried.failure)
@@ -86,6 +87,7 @@ const keysOf = ({ world }: ModelCallDeps, { instance, received }: PassCall) =>
 
 type Trying = {
   readonly prepared: PassCall
+  readonly objects: CallObjects
   readonly target: Target
   readonly permit: AttemptPermit
   readonly number: number
@@ -93,7 +95,7 @@ type Trying = {
 
 const tryTarget = async (
   gateway: ModelCallDeps,
-  { prepared, target, permit, number }: Trying,
+  { prepared, objects, target, permit, number }: Trying,
   { recorder, cancellation }: RunningCall,
 ): Promise<AnsweredPass | { readonly ok: false; readonly failure: Failure }> => {
   const { world } = gateway
@@ -117,7 +119,8 @@ const tryTarget = async (
       ...(method === 'POST' && { once: true }),
     },
     timeout: settings.timeout,
-    isKept,
+    // Errors may quote a key.
+    isKept: (head) => head.status >= 400 || objects.isKept(head),
     usage,
   })
   attempts.sent(usage)
@@ -138,6 +141,3 @@ const tryTarget = async (
 /** A request without a body states none. */
 const hasBody = ({ upload, method }: PassCall['received']): boolean =>
   upload !== undefined && (upload.length !== 0 || (method !== 'GET' && method !== 'HEAD' && method !== 'DELETE'))
-
-/** Errors, which may quote a key. */
-const isKept = ({ status }: PassHead): boolean => status >= 400

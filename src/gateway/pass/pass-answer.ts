@@ -18,6 +18,8 @@ export type BegunPass = {
   readonly permit: AttemptPermit
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
+  /** The whole body, if it has been read; null: it is passed on as it arrives. */
+  readonly whole: Uint8Array | string | null
   /** ms after which a client that reads nothing is disconnected; 0: never. */
   readonly clientWrite: number
 }
@@ -36,14 +38,16 @@ export class PassedAnswer implements Sink<Uint8Array>, OngoingAnswer {
   }
 
   begin(): void {
-    const { call, attempt, status, headers } = this.#begun
+    const { call, attempt, status, headers, whole } = this.#begun
     call.cancellation.onCancel((reason) =>
       reason.kind === 'client_gone' ? this.#abandon(reason) : attempt.failWith(reason),
     )
     if (this.#isOver) return
     call.recorder.responseStarted = true
     call.responseWriter.writeHead(status, headers)
-    attempt.pipeTo(this)
+    if (whole === null) return attempt.pipeTo(this)
+    if (whole.length > 0) call.responseWriter.write(whole)
+    this.end()
   }
 
   push(part: Uint8Array): boolean {

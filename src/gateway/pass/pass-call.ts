@@ -1,4 +1,5 @@
 import type { IncomingRequest, RequestBody } from '../../core/http-exchange.ts'
+import type { JsonObject } from '../../core/json.ts'
 import type { HttpMethod } from '../../core/pass-through.ts'
 import type { Instance } from '../../core/provider.ts'
 import type { Candidate } from '../../core/target.ts'
@@ -12,6 +13,8 @@ export type PassCall = {
   readonly address: PassAddress
   readonly candidate: Candidate
   readonly received: IncomingRequest<RequestBody>
+  /** Of a body of JSON; empty where it is none. */
+  readonly members: JsonObject
   readonly format: KnownFormat | null
   readonly headers: Readonly<Record<string, string>>
 }

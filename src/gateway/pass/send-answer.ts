@@ -11,11 +11,16 @@ import { redactKey, redactSecrets } from '../upstream/redact.ts'
 import type { AnsweredPass } from './call-provider.ts'
 import { PassedAnswer } from './pass-answer.ts'
 import type { PassCall } from './pass-call.ts'
+import type { CallObjects } from './pass-objects.ts'
 
-type AnswerToSend = AnsweredPass & { readonly prepared: PassCall; readonly call: RunningCall }
+type AnswerToSend = AnsweredPass & {
+  readonly prepared: PassCall
+  readonly call: RunningCall
+  readonly objects: CallObjects
+}
 
 /** Sends it, or begins to. Undefined: it has been sent. */
-export const sendAnswer = (gateway: ModelCallDeps, answer: AnswerToSend): OngoingAnswer | undefined => {
+export const sendAnswer = async (gateway: ModelCallDeps, answer: AnswerToSend): Promise<OngoingAnswer | undefined> => {
   const { prepared, call, attempt, usage, number, target, permit, outcome } = answer
   const { recorder } = call
   const { settings } = gateway.config()
@@ -41,6 +46,12 @@ export const sendAnswer = (gateway: ModelCallDeps, answer: AnswerToSend): Ongoin
     call.responseWriter.end(redacted(text, answer))
     return void recorder.end('refused', status, problem)
   }
+  const checked = outcome.whole && (await answer.objects.checked(outcome.whole))
+  if (checked && !checked.ok) {
+    // It may have made an object, which no client reaches then.
+    settleFailed(gateway, answer, checked.failure)
+    return void writeAndRecordError(call, checked.failure, null)
+  }
   recorder.note({ type: 'committed', at: gateway.world.now(), attempt: number, status })
   const passed = new PassedAnswer({
     call,
@@ -52,6 +63,7 @@ export const sendAnswer = (gateway: ModelCallDeps, answer: AnswerToSend): Ongoin
     status,
     headers: { ...recorder.headers(), ...own, ...streamHeaders(headers) },
     clientWrite: settings.timeout.clientWrite,
+    whole: checked?.value ?? null,
   })
   passed.begin()
   return passed

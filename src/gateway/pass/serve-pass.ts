@@ -7,6 +7,7 @@ import { textOf } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { IncomingRequest, RequestBody, ResponseWriter } from '../../core/http-exchange.ts'
 import { isObject, type JsonObject, readJson, text } from '../../core/json.ts'
+import type { PassObjects } from '../../core/pass-objects.ts'
 import { type HttpMethod, PASS } from '../../core/pass-through.ts'
 import type { Instance } from '../../core/provider.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
@@ -25,6 +26,7 @@ import { type ModelCallDeps, requireOf } from '../routing/planner.ts'
 import { formatAt, type KnownFormat } from './answer-usage.ts'
 import { callProvider } from './call-provider.ts'
 import type { PassCall } from './pass-call.ts'
+import { objectsOf } from './pass-objects.ts'
 import { sendAnswer } from './send-answer.ts'
 
 /** A call for the provider. `path`: that at the gateway, as it was sent. */
@@ -39,8 +41,10 @@ export const splitPath = (path: string): readonly [instance: string, rest: strin
   return slash === -1 ? [path.slice(1), ''] : [path.slice(1, slash), path.slice(slash)]
 }
 
+type PassingDeps = ModelCallDeps & { readonly passObjects?: PassObjects }
+
 /** Serves one call. */
-export const servePass = (deps: ModelCallDeps, { received, responseWriter }: ReceivedPass): Promise<void> => {
+export const servePass = (deps: PassingDeps, { received, responseWriter }: ReceivedPass): Promise<void> => {
   const [name] = splitPath(received.path)
   const instance = deps.config().instances.find(({ id }) => id === name)
   const protocol = protocols[protocolNameOf(instance)]
@@ -100,6 +104,7 @@ const prepare = (
     candidate,
     received,
     format: known,
+    members,
     headers: received.body instanceof Uint8Array ? plain : passed,
   }
 }
@@ -167,7 +172,7 @@ const guardRefusal = (
 }
 
 const serve = async (
-  gateway: ModelCallDeps,
+  gateway: PassingDeps,
   prepared: PassCall,
   call: RunningCall,
   // biome-ignore lint/suspicious/noConfusingVoidType: a call that has ended returns nothing
@@ -176,12 +181,18 @@ const serve = async (
   gateway.activeCalls.startDeadline(gateway.world, call.cancellation, settings.timeout.request)
   let isOngoing = false
   try {
-    const answered = await callProvider(gateway, prepared, call)
+    const objects = objectsOf(gateway.passObjects, prepared)
+    const why = 'kind' in objects ? objects : await objects.refusal()
+    if (why || 'kind' in objects) {
+      prepared.received.upload?.drop()
+      return writeAndRecordError(call, why ?? UNKNOWN_INSTANCE, null)
+    }
+    const answered = await callProvider(gateway, { prepared, objects }, call)
     if (!answered.ok) {
       prepared.received.upload?.drop()
       return writeAndRecordError(call, answered.failure, answered.availableIn)
     }
-    const ongoing = sendAnswer(gateway, { prepared, call, ...answered })
+    const ongoing = await sendAnswer(gateway, { prepared, call, objects, ...answered })
     isOngoing = ongoing !== undefined
     return ongoing
   } finally {

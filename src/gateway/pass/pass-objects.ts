@@ -1,0 +1,98 @@
+/** Separates clients that use one account of a provider: whose the objects are that a call names, makes and lists. */
+import { textOf } from '../../core/encoded-text.ts'
+import { type Failure, fail, good, type Outcome } from '../../core/failure.ts'
+import { isObject, type JsonObject, readJson } from '../../core/json.ts'
+import type { PassObjects, PassOwner } from '../../core/pass-objects.ts'
+import type { PassThrough } from '../../core/pass-through.ts'
+import {
+  filteredList,
+  idsInPath,
+  isOwn,
+  listIn,
+  listsAll,
+  MAX_IDS,
+  madeObjects,
+  namedObjects,
+} from '../../policy/pass/objects.ts'
+import type { PassHead } from './pass-attempt.ts'
+import type { PassCall } from './pass-call.ts'
+
+const UNKNOWN = fail('not_found', 'The object does not exist.')
+const TOO_MANY = fail('invalid_request', `The call names more than ${MAX_IDS} objects.`)
+const UNAVAILABLE = fail('storage', 'The owners of objects are not known, so clients cannot be separated.')
+
+/** The objects of one call. */
+export class CallObjects {
+  readonly #call: PassCall
+  readonly #store: PassObjects
+  readonly #isolate: PassThrough['isolate']
+  readonly #own: PassOwner
+
+  constructor(call: PassCall, store: PassObjects, isolate: PassThrough['isolate']) {
+    this.#call = call
+    this.#store = store
+    this.#isolate = isolate
+    const { client } = call.received
+    this.#own = { team: client.team.id, key: client.id }
+  }
+
+  /** Why the call may not be made, or null. An object of others is as one that does not exist. */
+  async refusal(): Promise<Failure | null> {
+    if (this.#isolate === 'none') return null
+    const { method, address, received, members, instance } = this.#call
+    const { certain, possible } = namedObjects({ method, path: address.path, query: received.query }, members)
+    if (certain.size + possible.size > MAX_IDS) return TOO_MANY
+    const found = await this.#store.owners(instance.id, [...certain, ...possible])
+    if (!found.ok) return found.failure
+    const isForeign = (id: string) => found.value.has(id) && !this.#isOwn(found.value, id)
+    if ([...certain].some((id) => !this.#isOwn(found.value, id)) || [...possible].some(isForeign)) return UNKNOWN
+    return null
+  }
+
+  /** Whether the answer must be read before it is sent: it may name objects. Contents of files are none. */
+  isKept({ status, headers }: PassHead): boolean {
+    const { method, address, received } = this.#call
+    if (this.#isolate === 'none' || status >= 300 || !/[/+]json/.test(headers('content-type') ?? '')) return false
+    return (
+      method !== 'GET' ||
+      (!/\/(?:content|results)$|:download$/.test(address.path) && !/(?:^|&)alt=media/.test(received.query))
+    )
+  }
+
+  /** The answer as its client may see it, after the objects in it have been stored as its own. */
+  async checked(body: Uint8Array): Promise<Outcome<Uint8Array | string>> {
+    const answer = readJson(textOf(body))
+    if (!isObject(answer)) return good(body)
+    const { method, address } = this.#call
+    if (listsAll(method, address.path)) return this.#filtered(answer, body)
+    const failure = await this.#store.keep(this.#call.instance.id, this.#made(answer), this.#own)
+    return failure ? { ok: false, failure } : good(body)
+  }
+
+  /** Those of a call that reads belong to the object that it names, which is the client's. */
+  #made(answer: JsonObject): readonly string[] {
+    const { method, address } = this.#call
+    const isShared = /\/models\/[^/]+$/.test(address.path) && idsInPath(method, address.path).length === 0
+    return isShared ? [] : madeObjects(answer)
+  }
+
+  async #filtered(answer: JsonObject, body: Uint8Array): Promise<Outcome<Uint8Array | string>> {
+    const list = listIn(answer)
+    if (!list) return good(body)
+    const found = await this.#store.owners(this.#call.instance.id, list.ids)
+    if (!found.ok) return found
+    return good(JSON.stringify(filteredList(answer, list, (id) => this.#isOwn(found.value, id))))
+  }
+
+  #isOwn(owners: ReadonlyMap<string, PassOwner>, id: string): boolean {
+    return isOwn(owners.get(id), this.#own, this.#isolate)
+  }
+}
+
+/** A failure: the clients cannot be separated. */
+export const objectsOf = (store: PassObjects | undefined, call: PassCall): CallObjects | Failure => {
+  const isolate = call.instance.passThrough?.isolate ?? 'team'
+  return store || isolate === 'none' ? new CallObjects(call, store ?? NO_STORE, isolate) : UNAVAILABLE
+}
+
+const NO_STORE: PassObjects = { keep: async () => null, owners: async () => good(new Map()), close: async () => {} }

@@ -1,0 +1,68 @@
+/** The objects of passed calls for the event loop. The thread that has the database starts with the first call. */
+import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
+import type { PassObjects, PassOwner } from '../../core/pass-objects.ts'
+import type { SharedDatabase } from '../sql/shared-database.ts'
+import { ThreadClient } from '../thread/connect-thread.ts'
+import { POSTGRES_THREAD } from '../thread/thread-part.ts'
+import type { ThreadResult } from '../thread/thread-program.ts'
+import type { PassLimits, program } from './pass-thread.ts'
+
+export type PassStoreOptions = {
+  readonly folder: string
+  readonly database: SharedDatabase | null
+  /** ms since 1970. */
+  readonly date: () => number
+  readonly limits?: PassLimits
+}
+
+const PROGRAM = new URL('./pass-thread.ts', import.meta.url)
+const MEMORY = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 4 }
+const WITHIN = { limit: 10_000 }
+const LIMITS: PassLimits = { rows: 1_000_000, age: 400 * 86_400_000 }
+const QUEUE = {
+  calls: 2_000,
+  weight: Number.POSITIVE_INFINITY,
+  problem: (calls: number) => `it is too slow: ${calls} operations wait for it`,
+}
+
+export class PassStore implements PassObjects {
+  readonly #date: () => number
+  readonly #thread: ThreadClient<typeof program>
+
+  constructor({ folder, database, date, limits = LIMITS }: PassStoreOptions) {
+    this.#date = date
+    this.#thread = new ThreadClient({
+      program: PROGRAM,
+      memory: MEMORY,
+      shared: database ? POSTGRES_THREAD : undefined,
+      data: () => ({ folder, database, limits }),
+      restart: 'when called',
+      queue: QUEUE,
+    })
+  }
+
+  async keep(instance: string, ids: readonly string[], { team, key }: PassOwner): Promise<Failure | null> {
+    if (ids.length === 0) return null
+    const kept = answerOf(await this.#thread.call('keep', { instance, ids, team, key, at: this.#date() }, WITHIN))
+    return kept.ok ? null : kept.failure
+  }
+
+  async owners(instance: string, ids: readonly string[]): Promise<Outcome<ReadonlyMap<string, PassOwner>>> {
+    if (ids.length === 0) return good(new Map())
+    const found = answerOf(await this.#thread.call('owners', { instance, ids }, WITHIN))
+    return found.ok ? good(new Map(found.value.map(({ id, team, key }) => [id, { team, key }]))) : found
+  }
+
+  close(): Promise<void> {
+    return this.#thread.close(2_000)
+  }
+}
+
+const answerOf = <Value>(result: ThreadResult<Value>): Outcome<Value> =>
+  'value' in result
+    ? good(result.value)
+    : bad(
+        fail('storage', `The owners of objects cannot be stored or read: ${result.problem}. Retry later.`, {
+          retryAfter: 5_000,
+        }),
+      )

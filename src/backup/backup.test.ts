@@ -99,11 +99,11 @@ test('without usage neither ledger nor journal are in the backup', () =>
     const from = { data: folder, journal: join(folder, 'journal'), isShared: false }
     mkdirSync(from.journal)
     writeFileSync(join(from.journal, SEGMENT), '{}\n')
-    for (const name of ['control.db', 'usage.db']) new DatabaseSync(join(folder, name)).close()
+    for (const name of ['control.db', 'usage.db', 'pass.db']) new DatabaseSync(join(folder, name)).close()
     const { files } = await writeBackup(join(folder, 'b.tar.gz'), from, { usage: false, version: '1.2.3' })
     assert.deepEqual(
       files.map(({ name }) => name),
-      ['control.db'],
+      ['control.db', 'pass.db'],
     )
   }))
 
@@ -117,7 +117,7 @@ test('with a shared database, the files that are not used are not part of it', (
   inFolder(async (folder) => {
     const from = { data: join(folder, 'from'), journal: join(folder, 'from', 'journal'), isShared: true }
     mkdirSync(from.journal, { recursive: true })
-    for (const name of ['control.db', 'usage.db', 'responses.db']) {
+    for (const name of ['control.db', 'usage.db', 'responses.db', 'pass.db']) {
       const database = new DatabaseSync(join(from.data, name))
       database.exec('CREATE TABLE t (x)')
       database.close()

@@ -17,6 +17,7 @@ export const DATABASES: readonly {
   { file: 'control.db', newest: CONTROL_MIGRATIONS.length, isShared: true },
   { file: 'usage.db', newest: USAGE_SCHEMA.migrations.length, isShared: true },
   { file: 'responses.db', newest: null, isShared: false },
+  { file: 'pass.db', newest: null, isShared: true },
 ]
 
 /** What an archive of a gateway with DATABASE_URL lacks. */

@@ -1,7 +1,9 @@
 /** `headgate doctor`: checks this machine, the configuration, the data folder and the provider keys. */
+
 import { chmodSync, existsSync, readdirSync, statfsSync, statSync } from 'node:fs'
 import { access, constants } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { DATABASES } from '../../backup/data-files.ts'
 import { schemaStates } from '../../backup/schemas.ts'
 import { openCatalogue } from '../../config/catalogue/catalogue.ts'
 import { problemLine } from '../../config/problem.ts'
@@ -126,18 +128,17 @@ const fileModes: Check = (local, cli, fix) => {
   })
 }
 
-/** Databases of the data folder. */
-const DATABASES = ['responses.db', 'control.db', 'usage.db']
-
 const databases: Check = ({ dataDir }) =>
-  DATABASES.filter((name) => existsSync(join(dataDir, name))).map((name) => {
-    try {
-      const version = schemaVersionOf(join(dataDir, name))
-      return finding('database', 'ok', version === null ? name : `${name}, schema version ${version}`)
-    } catch (error) {
-      return finding('database', 'failed', `${name}: ${error instanceof Error ? error.message : 'cannot be opened'}`)
-    }
-  })
+  DATABASES.map(({ file }) => file)
+    .filter((name) => existsSync(join(dataDir, name)))
+    .map((name) => {
+      try {
+        const version = schemaVersionOf(join(dataDir, name))
+        return finding('database', 'ok', version === null ? name : `${name}, schema version ${version}`)
+      } catch (error) {
+        return finding('database', 'failed', `${name}: ${error instanceof Error ? error.message : 'cannot be opened'}`)
+      }
+    })
 
 const sharedSchemas: Check = async (local) => {
   const shared = sharedIn(local)

@@ -17,6 +17,10 @@ export type Deployment = {
   readonly weight: number
   /** Smaller comes first; targets of a larger one are fallbacks. */
   readonly order: number
+  /** Further members of its target. */
+  readonly settings?: SourceMembers
+  /** Conditions of which one must hold: its target is written once for each. Absent: there is none. */
+  readonly conditions?: readonly SourceMembers[]
 }
 
 type KeyUse = { readonly path: SourcePath | null; readonly literal: boolean; readonly weights: Set<number> }
@@ -32,7 +36,12 @@ export type ProviderDraft = {
   hasWildcard: boolean
 }
 
-type DraftTarget = { readonly provider: string; readonly model: string; readonly weight: number }
+type DraftTarget = {
+  readonly provider: string
+  readonly model: string
+  readonly weight: number
+  readonly settings: SourceMembers
+}
 export type RouteDraft = { readonly targets: readonly DraftTarget[]; readonly fallback: readonly DraftTarget[] }
 
 const MAX_NAME = 48
@@ -129,11 +138,13 @@ const providerEntry = (draft: ProviderDraft): SourceMembers => {
   }
 }
 
-/** Joins targets of one provider and model; their weights are added. */
+const targetKey = ({ provider, model, settings }: DraftTarget): string => JSON.stringify([provider, model, settings])
+
+/** Joins targets of one provider and model with equal settings; their weights are added. */
 const joined = (targets: readonly DraftTarget[]): readonly DraftTarget[] => {
   const found = new Map<string, DraftTarget>()
   for (const target of targets) {
-    const name = `${target.provider}/${target.model}`
+    const name = targetKey(target)
     found.set(name, { ...target, weight: target.weight + (found.get(name)?.weight ?? 0) })
   }
   return [...found.values()]
@@ -142,10 +153,11 @@ const joined = (targets: readonly DraftTarget[]): readonly DraftTarget[] => {
 /** The routes by name: deployments of the lowest order are targets, the others follow as fallbacks. */
 export const draftRoutes = (drafts: ReadonlyMap<Deployment, ProviderDraft>): ReadonlyMap<string, RouteDraft> => {
   const groups = new Map<string, { readonly order: number; readonly target: DraftTarget }[]>()
-  for (const [{ route, model, weight, order }, { name }] of drafts) {
+  for (const [{ route, model, weight, order, settings = {}, conditions }, { name }] of drafts) {
     if (route === null || model === null) continue
     const group = groups.get(route) ?? []
-    group.push({ order, target: { provider: name, model, weight } })
+    for (const more of conditions?.map((when) => ({ when, ...settings })) ?? [settings])
+      group.push({ order, target: { provider: name, model, weight, settings: more } })
     groups.set(route, group)
   }
   const routes = [...groups].map(([name, group]): readonly [string, RouteDraft] => {
@@ -158,14 +170,16 @@ export const draftRoutes = (drafts: ReadonlyMap<Deployment, ProviderDraft>): Rea
 }
 
 /** A target as `headgate.yaml` has it. */
-const targetEntry = ({ provider, model, weight }: DraftTarget, weighted: boolean): unknown =>
-  weighted && weight !== 1 ? { provider, model, weight } : `${provider}/${model}`
+const targetEntry = ({ provider, model, weight, settings }: DraftTarget, weighted: boolean): unknown => {
+  const more = { ...(weighted && weight !== 1 && { weight }), ...settings }
+  return Object.keys(more).length > 0 ? { provider, model, ...more } : `${provider}/${model}`
+}
 
 /** Adds the targets of other routes to the fallbacks of a route. */
 export const withFallbacks = (route: RouteDraft, others: readonly RouteDraft[]): RouteDraft => {
-  const own = new Set(route.targets.map(({ provider, model }) => `${provider}/${model}`))
+  const own = new Set(route.targets.map(targetKey))
   const added = others.flatMap(({ targets, fallback }) => [...targets, ...fallback])
-  const further = added.filter(({ provider, model }) => !own.has(`${provider}/${model}`))
+  const further = added.filter((target) => !own.has(targetKey(target)))
   return { ...route, fallback: joined([...route.fallback, ...further]) }
 }
 

@@ -10,7 +10,9 @@ import {
   SERVED,
   SERVED_MODES,
 } from './litellm-names.ts'
+import { type GroupTags, readTags, readTargetSettings, TARGET_MEMBERS, tagsByName } from './litellm-targets.ts'
 import { isMembers, listOf, membersOf, type SourceMembers, type SourcePath } from './source.ts'
+import { noteSettings } from './target-settings.ts'
 
 /** What an entry of the list can have, for "did you mean …?". */
 export const ENTRY_MEMBERS = ['model_name', 'litellm_params', 'model_info']
@@ -20,6 +22,7 @@ export const PARAM_MEMBERS = [
   ...['aws_region_name', 'vertex_project', 'vertex_location', 'vertex_ai_project', 'vertex_ai_location', 'region_name'],
   ...['litellm_credential_name', 'input_cost_per_token', 'output_cost_per_token', 'cache_read_input_token_cost'],
   'cache_creation_input_token_cost',
+  ...TARGET_MEMBERS,
   ...Object.keys(LEFT_OUT.litellm_params ?? {}),
 ]
 
@@ -44,6 +47,7 @@ type EntryTools = {
   readonly secrets: LiteralSecrets
   readonly credentials: ReadonlyMap<unknown, Credential>
   readonly usesRates: boolean
+  readonly tags: GroupTags
 }
 
 /** The provider and the model of `litellm_params.model`; a text: why there is none. */
@@ -172,6 +176,8 @@ const leaveOutKnown = (section: string, value: unknown, path: SourcePath, rows: 
     if (isMembers(value) && Object.hasOwn(value, name)) rows.leaveOut([...path, name], why)
 }
 
+const NO_ROUTE = 'settings belong to targets of routes, and names with * have none'
+
 const nullIfWildcard = (model: string): string | null => (model.includes('*') ? null : model)
 
 /** Records where the name and the model of an entry go. */
@@ -244,16 +250,21 @@ const readEntry = (entry: SourceMembers, path: SourcePath, tools: EntryTools): L
     ...pricesOf(params, inner, rows),
     ...pricesOf(isMembers(info) ? info : {}, [...path, 'model_info'], rows),
   }
+  const target = nullIfWildcard(model)
+  const targetPlace = { at, kind, tags: tools.tags, rows }
+  const settings = readTargetSettings(params, targetPlace)
+  const conditions = readTags(params, targetPlace, target !== null)
+  noteSettings(settings, target === null ? NO_ROUTE : null, rows)
   leaveOutKnown('litellm_params', own, inner, rows)
   if (credential) {
     rows.taken([...inner, 'litellm_credential_name'], 'keys and address of the provider')
     leaveOutKnown('litellm_params', credential.values, credential.path, rows)
   }
   leaveOutKnown('model_info', info, [...path, 'model_info'], rows)
-  const target = nullIfWildcard(model)
   const route = target === null ? null : name
   const place = { kind, baseUrl, variables, ...(region !== undefined && { region }) }
-  return { path, prices, deployment: { ...place, route, key, model: target, weight, order } }
+  const more = { settings: settings.members, ...(conditions && { conditions }) }
+  return { path, prices, deployment: { ...place, route, key, model: target, weight, order, ...more } }
 }
 
 /** The entries of `credential_list` by name. */
@@ -276,8 +287,14 @@ export const leaveOutCredentials = (list: unknown, rows: RowCollector): void => 
 }
 
 /** Maps the entries of `model_list`. */
-export const readModelList = (list: unknown, tools: Omit<EntryTools, 'usesRates'>, strategy: unknown) => {
+export const readModelList = (
+  list: unknown,
+  tools: Omit<EntryTools, 'usesRates' | 'tags'>,
+  router: SourceMembers,
+): readonly LitellmEntry[] => {
+  const { routing_strategy: strategy } = router
   const entries = listOf(list)
+  const groupTags = tagsByName(entries, router)
   const shuffles = strategy === undefined || strategy === 'simple-shuffle'
   const weighted = new Set<unknown>()
   for (const entry of entries)
@@ -291,6 +308,7 @@ export const readModelList = (list: unknown, tools: Omit<EntryTools, 'usesRates'
       return []
     }
     const usesRates = shuffles && !weighted.has(entry.model_name)
-    return [readEntry(entry, path, { ...tools, usesRates }) ?? []].flat()
+    const tags = groupTags.get(entry.model_name)
+    return [readEntry(entry, path, { ...tools, usesRates, tags }) ?? []].flat()
   })
 }

@@ -129,6 +129,11 @@ const RULES: { readonly [section in keyof SettingSections]: Readonly<Record<stri
     stream_timeout: seconds('timeout', 'firstContent', 'until the first content, also of whole answers'),
     allowed_fails: fails,
     cooldown_time: cooldown,
+    enable_tag_filtering: (value, path, { rows }) => {
+      rows.taken(path, value === true ? 'when of the targets' : 'off')
+      return {}
+    },
+    tag_filtering_match_any: always(true, 'when of the targets', 'requests need all tags in LiteLLM: write `when`'),
     enable_pre_call_checks: always(true, 'always', 'requests too long for a model are always sent to another one'),
   },
   litellm_settings: {

@@ -16,6 +16,9 @@ const two = `model_list:
   - { model_name: fast, litellm_params: { model: openai/gpt-5-mini } }
   - { model_name: large, litellm_params: { model: anthropic/claude-opus-4-5 } }`
 
+/** The condition of requests with the tag `free`. */
+const FREE = { header: { 'x-litellm-tags': ['free', 'free,*', '*,free', '*, free', '*,free,*', '*, free,*'] } }
+
 const CONFIGS: readonly ImportCase[] = [
   [
     'one model',
@@ -321,8 +324,118 @@ credential_list:
   [
     'parameters of requests',
     'model_list: [{ model_name: a, litellm_params: { model: openai/x, temperature: 0.2, max_tokens: 100, timeout: 30 } }]',
+    {
+      routes: {
+        a: {
+          targets: [
+            {
+              provider: 'openai',
+              model: 'x',
+              timeout: { request: 30_000 },
+              default: { temperature: 0.2, maxOutputTokens: 100 },
+            },
+          ],
+        },
+      },
+    },
+    ['taken model_list[0].litellm_params.temperature', 'taken model_list[0].litellm_params.timeout'],
+  ],
+  [
+    'times, attempts and cache breakpoints of deployments',
+    `model_list:
+  - { model_name: a, litellm_params: { model: anthropic/c, stream_timeout: 1.5, num_retries: 7, max_retries: 2, cache_control_injection_points: [{ location: message, role: system }] } }
+  - { model_name: a, litellm_params: { model: openai/x, max_retries: 0, cache_control_injection_points: [{ location: message, index: -1 }] } }
+  - { model_name: b, litellm_params: { model: openai/x, timeout: 0, num_retries: 1.5, temperature: 3, stop: STOP } }
+  - { model_name: "groq/*", litellm_params: { model: "groq/*", timeout: 30 } }`,
+    {
+      routes: {
+        a: {
+          targets: [
+            {
+              provider: 'anthropic',
+              model: 'c',
+              timeout: { firstContent: 1_500 },
+              retries: 5,
+              cacheBreakpoints: 'auto',
+            },
+            { provider: 'openai', model: 'x', retries: 0 },
+          ],
+        },
+        b: { targets: [{ provider: 'openai', model: 'x', default: { stop: ['STOP'] } }] },
+      },
+    },
+    [
+      'changed model_list[0].litellm_params.stream_timeout',
+      'changed model_list[0].litellm_params.num_retries',
+      'left out model_list[0].litellm_params.max_retries',
+      'changed model_list[0].litellm_params.cache_control_injection_points',
+      'left out model_list[1].litellm_params.cache_control_injection_points',
+      'left out model_list[2].litellm_params.timeout',
+      'left out model_list[2].litellm_params.num_retries',
+      'left out model_list[2].litellm_params.temperature',
+      'left out model_list[3].litellm_params.timeout',
+    ],
+  ],
+  [
+    'settings of a fallback',
+    `model_list:
+  - { model_name: a, litellm_params: { model: openai/x, timeout: 5 } }
+  - { model_name: a, litellm_params: { model: openai/x, timeout: 60, order: 2 } }`,
+    {
+      routes: {
+        a: {
+          targets: [{ provider: 'openai', model: 'x', timeout: { request: 5_000 } }],
+          fallback: [{ provider: 'openai', model: 'x', timeout: { request: 60_000 } }],
+        },
+      },
+    },
+    ['taken model_list[1].litellm_params.timeout'],
+  ],
+  [
+    'tags, of which one is the default',
+    `model_list:
+  - { model_name: a, litellm_params: { model: openai/free, tags: [free] } }
+  - { model_name: a, litellm_params: { model: openai/other, tags: [default] } }
+  - { model_name: b, litellm_params: { model: openai/b } }
+router_settings: { enable_tag_filtering: true }`,
+    {
+      routes: {
+        a: {
+          targets: [
+            { provider: 'openai', model: 'free', when: FREE },
+            {
+              provider: 'openai',
+              model: 'other',
+              when: { header: { 'x-litellm-tags': FREE.header['x-litellm-tags'].map((pattern) => `!${pattern}`) } },
+            },
+          ],
+        },
+        b: { targets: ['openai/b'] },
+      },
+    },
+    ['changed model_list[0].litellm_params.tags', 'taken router_settings.enable_tag_filtering'],
+  ],
+  [
+    'tags that cannot be conditions, or select nothing',
+    `model_list:
+  - { model_name: a, litellm_params: { model: openai/x, tags: ["eu*"] } }
+  - { model_name: b, litellm_params: { model: openai/y, tags: [default] } }
+  - { model_name: "groq/*", litellm_params: { model: "groq/*", tags: [free] } }
+router_settings: { enable_tag_filtering: true, tag_filtering_match_any: true }`,
+    { routes: { a: { targets: ['openai/x'] }, b: { targets: ['openai/y'] } } },
+    [
+      'left out model_list[0].litellm_params.tags',
+      'taken model_list[1].litellm_params.tags',
+      'left out model_list[2].litellm_params.tags',
+      'taken router_settings.tag_filtering_match_any',
+    ],
+  ],
+  [
+    'tags without a filter, or of which all must match',
+    `model_list: [{ model_name: a, litellm_params: { model: openai/x, tags: [free] } }]
+router_settings: { enable_tag_filtering: true, tag_filtering_match_any: false }`,
     { routes: { a: { targets: ['openai/x'] } } },
-    ['left out model_list[0].litellm_params.temperature', 'left out model_list[0].litellm_params.timeout'],
+    ['left out model_list[0].litellm_params.tags', 'changed router_settings.tag_filtering_match_any'],
   ],
   [
     'fallbacks',
@@ -661,11 +774,20 @@ guardrails:
   [
     'access groups, tags and team settings',
     `model_list: [{ model_name: a, litellm_params: { model: openai/x, tags: [free] }, model_info: { id: m1, access_groups: [beta] } }]\nlitellm_settings: { default_team_settings: [{ team_id: t }] }\nrouter_settings: { enable_tag_filtering: true }`,
-    { routes: { a: { targets: ['openai/x'] } } },
+    {
+      routes: {
+        a: {
+          targets: [
+            { provider: 'openai', model: 'x', when: FREE },
+            { provider: 'openai', model: 'x', when: { header: { 'x-litellm-tags': ['!*'] } } },
+          ],
+        },
+      },
+    },
     [
-      'left out model_list[0].litellm_params.tags',
+      'changed model_list[0].litellm_params.tags',
       'left out model_list[0].model_info.access_groups',
-      'left out router_settings.enable_tag_filtering',
+      'taken router_settings.enable_tag_filtering',
     ],
   ],
   [

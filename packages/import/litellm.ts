@@ -133,7 +133,7 @@ export const importLitellm = (source: ImportSource, reserved: ReadonlySet<string
     general_settings: sectionOf(root, 'general_settings'),
   }
   const credentials = readCredentials(root.credential_list, rows)
-  const entries = readModelList(root.model_list, { rows, secrets, credentials }, router.routing_strategy)
+  const entries = readModelList(root.model_list, { rows, secrets, credentials }, router)
   const drafts = draftProviders(
     entries.map(({ deployment }) => deployment),
     reserved,

@@ -25,7 +25,9 @@ type Reached = readonly [
   sent: string,
   key: string | undefined,
   /** Members of the body, by default those of the chat API. */
-  body?: JsonObject,
+  body?: JsonObject | undefined,
+  /** Headers of the client. */
+  headers?: Readonly<Record<string, string>>,
 ]
 type Case = readonly [name: string, source: string | object, reached: readonly Reached[], more?: JsonObject]
 
@@ -169,6 +171,23 @@ const LITELLM: readonly Case[] = [
     ],
   ],
   [
+    'tags in a header, and defaults of requests',
+    `${list(
+      entry('m', `model: openai/free, api_base: ONE/v1, ${A}, tags: [free], temperature: 0.5, timeout: 20`),
+      entry('m', `model: openai/paid, api_base: TWO/v1, ${B}, tags: [paid]`),
+      entry('m', `model: openai/rest, api_base: TWO/v1, ${B}, tags: [default]`),
+      entry('n', `model: openai/tagged, api_base: ONE/v1, ${A}, tags: [beta]`),
+    )}router_settings: { enable_tag_filtering: true }\n`,
+    [
+      ['m', 'ONE', CHAT, 'free', 'key-a', { temperature: 0.5 }, { 'x-litellm-tags': 'ci, free' }],
+      ['m', 'TWO', CHAT, 'paid', 'key-b', undefined, { 'x-litellm-tags': 'paid' }],
+      ['m', 'TWO', CHAT, 'rest', 'key-b', undefined, { 'x-litellm-tags': 'freer' }],
+      ['m', 'TWO', CHAT, 'rest', 'key-b'],
+      ['n', 'ONE', CHAT, 'tagged', 'key-a', undefined, { 'x-litellm-tags': 'beta,x' }],
+      ['n', 'ONE', CHAT, 'tagged', 'key-a'],
+    ],
+  ],
+  [
     'a key that is a literal',
     list(entry('m', 'model: openai/x, api_base: ONE/v1, api_key: literal-key-0123')),
     [['m', 'ONE', CHAT, 'x', 'literal-key-0123']],
@@ -265,10 +284,10 @@ const check = async (imported: Imported | undefined, [, , reached, more]: Case, 
   const files = { 'headgate.yaml': stringify(imported.config) }
   const variables = { ...KEYS, ONE_BASE: `${upstreams.ONE.url}/v1`, TWO_BASE: `${upstreams.TWO.url}/v1` }
   await using gateway = await start({ env: { ...variables, ...env, ...Object.fromEntries(imported.literals) }, files })
-  for (const [model, name, path, sent, key, body] of reached) {
+  for (const [model, name, path, sent, key, body, headers] of reached) {
     const calls = () => upstreams[name].requests.filter(({ method }) => method === 'POST')
     const count = calls().length
-    const answer = await post(`${gateway.base}/chat/completions`, { model, messages: MESSAGES, ...more })
+    const answer = await post(`${gateway.base}/chat/completions`, { model, messages: MESSAGES, ...more }, headers)
     assert.equal(answer.status, 200, `${model}: ${answer.text}`)
     assert.equal(calls().length, count + 1, `${model} reached ${name}`)
     const request = calls()[count]

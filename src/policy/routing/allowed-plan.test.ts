@@ -11,11 +11,11 @@ import type { PlanDraft } from './plan.ts'
 
 const instance = (id: string): Instance => ({
   id,
-  provider: { name: id, title: id, order: 1, speaks: [], auth: 'none' },
+  provider: { name: id, title: id, order: 1, speaks: [{ protocol: 'openai-chat' }], auth: 'none' },
   baseUrl: `http://${id}.example`,
   keys: [],
   models: [],
-  speaks: [],
+  speaks: [{ protocol: 'openai-chat' }],
   variables: {},
 })
 const at = (provider: string, model: string): Candidate => ({

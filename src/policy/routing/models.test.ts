@@ -9,7 +9,7 @@ const provider: Provider = {
   name: 'openai',
   title: 'OpenAI',
   order: 1,
-  speaks: [],
+  speaks: [{ protocol: 'openai-chat' }],
   auth: 'none',
   defaultModel: 'by-default',
   knownModels: ['built-in'],
@@ -20,7 +20,7 @@ const instance: Instance = {
   baseUrl: 'https://east.example/v1',
   keys: [],
   models: ['configured'],
-  speaks: [],
+  speaks: [{ protocol: 'openai-chat' }],
   variables: {},
 }
 const to = (model: string) => ({ provider: 'east', model, weight: 1 })

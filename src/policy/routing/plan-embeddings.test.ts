@@ -13,7 +13,7 @@ const provider = (name: string, embeds: readonly string[] | null, more: Partial<
   name,
   title: name,
   order: 0,
-  speaks: [],
+  speaks: [{ protocol: 'openai-chat' }],
   auth: 'none',
   defaultModel: 'a-model-that-writes',
   ...(embeds && { embeds: { protocol: 'openai-embeddings', models: embeds } }),
@@ -25,7 +25,7 @@ const instance = (id: string, kind: Provider, models: readonly string[] = []): I
   baseUrl: `http://${id}.example`,
   keys: [],
   models,
-  speaks: [],
+  speaks: [{ protocol: 'openai-chat' }],
   variables: {},
 })
 

@@ -16,7 +16,7 @@ const provider = (name: string, more: Partial<Provider> = {}): Provider => ({
   name,
   title: name,
   order: 0,
-  speaks: [],
+  speaks: [{ protocol: 'openai-chat' }],
   auth: 'none',
   ...more,
 })
@@ -26,7 +26,7 @@ const instance = (id: string, models: readonly string[] = [], kind = provider(id
   baseUrl: `http://${id}.example`,
   keys: [],
   models,
-  speaks: [],
+  speaks: [{ protocol: 'openai-chat' }],
   variables: {},
 })
 
@@ -36,6 +36,9 @@ const gemini = instance('gemini', [], provider('gemini', { aliases: ['google'], 
 const router = instance('openrouter', [], provider('openrouter', { defaultModel: 'openrouter/best' }))
 const local = instance('my-llm', [], provider('openai-compatible', { generic: true }))
 const demo = instance('demo', ['echo', 'flaky'], provider('demo', { builtin: true }))
+
+/** It has embeddings only. */
+const vectors: Instance = { ...instance('vectors', ['embed-1']), speaks: [] }
 
 const prices: Record<string, ModelFacts> = {
   'openai gpt-5-mini': { prices: { input: 250, output: 2_000 }, contextWindow: 400_000 },
@@ -495,4 +498,20 @@ test('models: the first candidate of a listed name is its owner', () => {
     else assert.equal(made.value.candidates[0]?.instance.id, owner, id)
     assert.notEqual(made.value.by, 'default', id)
   }
+})
+
+test('plan: providers that generate no text are in no plan', () => {
+  const given = { instances: [vectors, openai, gemini] }
+  for (const model of ['auto', 'embed-1', 'gpt-5']) assert.doesNotMatch(inShort(model, given), /vectors/)
+  assert.equal(inShort('vectors/embed-1', given), 'unsupported')
+  assert.equal(inShort('auto', { instances: [vectors] }), 'unsupported')
+  const made = planFor('mixed', {
+    ...given,
+    routes: [route('mixed', [target('vectors/embed-1'), target('openai/gpt-5')])],
+  })
+  assert.deepEqual(made.ok && made.value.skipped[0], {
+    provider: 'vectors',
+    model: 'embed-1',
+    why: 'it generates no text',
+  })
 })

@@ -81,8 +81,11 @@ export type CandidateGroup = {
 /** Drafts the plan for a model name. Fails with `unconfigured` or `unknown_model`. */
 export const draftPlan = (input: PlanInput): Outcome<PlanDraft> => {
   const { config, model } = input
-  const instances = usableInstances(config)
-  if (instances.length === 0) return bad(unconfigured())
+  const all = usableInstances(config)
+  if (all.length === 0) return bad(unconfigured())
+  const instances = all.filter(isGenerating)
+  const wrong = notGenerating(input, all)
+  if (wrong) return bad(wrong)
   const resolved = resolveName(input, instances)
   if (!resolved) return bad(unknown(input))
   const { groups, skipped } = withFallback(input, instances, resolved)
@@ -95,6 +98,22 @@ export const draftPlan = (input: PlanInput): Outcome<PlanDraft> => {
     route,
     ...(stickiness && { stickiness }),
     ...(Number.isFinite(until) && { until }),
+  })
+}
+
+/** Whether it generates text. Some providers have embeddings and relayed endpoints only. */
+const isGenerating = ({ speaks }: Instance): boolean => speaks.length > 0
+
+/** Why no text is generated: the name begins with a provider that has none, or no other is configured. */
+const notGenerating = ({ config, model }: PlanInput, all: readonly Instance[]): Failure | undefined => {
+  if (all.every(isGenerating)) return undefined
+  const head = routeNamed(config, model.trim()) ? undefined : prefixOf(model.trim())
+  const named = head === undefined ? [] : instancesNamed(all, head)
+  const asked = named.length > 0 ? named : all
+  if (asked.some(isGenerating)) return undefined
+  const names = asked.map(({ id }) => quoted(id)).join(', ')
+  return fail('unsupported', `${names} cannot generate text. Name a model of another provider, or add one.`, {
+    param: 'model',
   })
 }
 
@@ -212,8 +231,11 @@ const byRoute = (input: PlanInput, instances: readonly Instance[], route: Route)
   let until = Number.POSITIVE_INFINITY
   const resolve = (target: RouteTarget, because: string): readonly Candidate[] => {
     const found = instancesNamed(instances, target.provider)
-    if (found.length === 0)
-      skipped.push({ provider: target.provider, model: target.model ?? '', why: 'this provider is not configured' })
+    if (found.length === 0) {
+      const isConfigured = instancesNamed(usableInstances(input.config), target.provider).length > 0
+      const why = isConfigured ? 'it generates no text' : 'this provider is not configured'
+      skipped.push({ provider: target.provider, model: target.model ?? '', why })
+    }
     return found.flatMap((instance) => {
       const model = target.model ?? usualModel(input, instance)
       if (route.onRetired === undefined) return routeCandidate({ instance, model, because }, target, route)

@@ -19,11 +19,11 @@ import { preferredDraft } from './preferred-plan.ts'
 
 const instance = (id: string, more: Partial<Provider> = {}, rest: Partial<Instance> = {}): Instance => ({
   id,
-  provider: { name: id, title: id, order: 0, speaks: [], auth: 'none', ...more },
+  provider: { name: id, title: id, order: 0, speaks: [{ protocol: 'openai-chat' }], auth: 'none', ...more },
   baseUrl: `http://${id}.example`,
   keys: [],
   models: [],
-  speaks: [],
+  speaks: [{ protocol: 'openai-chat' }],
   variables: {},
   ...rest,
 })

@@ -17,6 +17,7 @@ const SOURCE_NAMES: { readonly [theirs: string]: string } = {
   github: 'github-models',
   'x-ai': 'xai',
   moonshotai: 'moonshot',
+  jina_ai: 'jina',
 }
 
 /** Maps a source's provider name to the catalogue's; undefined for unknown providers and local servers. */

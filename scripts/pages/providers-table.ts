@@ -149,7 +149,7 @@ In the tables:
 - **styles**: a request in one of these API styles passes through unchanged. A request in another style is
   translated to the first of them, or to another one if the first cannot express a part of the request.
 - **on request**: further styles of the provider, which support fewer features, or are not known to support all. Enable them with \`<NAME>_STYLES\`.
-- **relayed**: [endpoints](endpoints.md) that are routed and not translated.
+- **relayed**: [endpoints](endpoints.md) that are routed and not translated. A provider without styles generates no text.
 - **models in the catalogue**: known models, and how many of them support tools, structured output (schemas), images and
   reasoning. A number alone: capabilities unknown. Other models work too.
 
@@ -185,6 +185,11 @@ x-headgate-dropped: reasoning_effort
 | thinking, while a tool call is forced | DeepSeek V4, Qwen at Alibaba, Kimi K2.5 and K2.6 | thinking is disabled; named is the member that controls it, or \`tool_choice\` if there is none |
 | thinking in whole answers | the open Qwen3 at Alibaba | thinking is disabled |
 | a JSON schema | DeepSeek | a request to its responses API |
+| \`dimensions\` of embeddings | Mistral, Voyage | \`output_dimension\`; the meaning is the same, so it is not named |
+| \`encoding_format\` of embeddings | Jina; Voyage if it is \`float\` | nothing, and the answer has the encoding that was requested |
+| other members of embeddings that the vendor lacks | Mistral, Voyage, Jina | nothing |
+| \`input_type\` of embeddings, other than \`query\` and \`document\` | Voyage | nothing |
+| tokens as input of embeddings | Mistral, Voyage, Jina | another target |
 | JSON output together with tools | Groq | another target |
 
 A refusal that is not known beforehand is not final either: see [errors](errors.md).

@@ -1,9 +1,8 @@
 import type { ErrorTable } from '../core/error-table.ts'
-import { type Json, type JsonObject, list, object } from '../core/json.ts'
-import { withoutMember } from '../core/json-edit.ts'
-import type { Provider } from '../core/provider.ts'
+import { object } from '../core/json.ts'
+import type { Embeds, Provider } from '../core/provider.ts'
+import { onlyMembers, withOutputDimension } from './quirks/embedding-members.ts'
 import { idsWhere } from './quirks/model-list.ts'
-import type { RequestQuirk } from './quirks/request.ts'
 
 const errors: ErrorTable = {
   checked: '2026-11-21',
@@ -17,23 +16,13 @@ const errors: ErrorTable = {
   ],
 }
 
-const EMBEDDINGS = new Set(['model', 'metadata', 'input', 'output_dimension', 'output_dtype', 'encoding_format'])
-
-const hasEffect = (value: Json | undefined): boolean =>
-  value !== undefined && value !== null && value !== false && !(Array.isArray(value) && value.length === 0)
+const known = onlyMembers(
+  new Set(['model', 'metadata', 'input', 'output_dimension', 'output_dtype', 'encoding_format']),
+)
 
 /** Its embeddings schema has another name for `dimensions`, no other members, and does not accept token input. */
-const embeddingMembers = (
-  { dimensions, ...body }: JsonObject,
-  _model: string,
-  lost: Parameters<RequestQuirk>[2],
-): JsonObject => {
-  if (list(body.input).some((entry) => typeof entry !== 'string')) lost('input', true)
-  const named = dimensions === undefined || dimensions === null ? body : { ...body, output_dimension: dimensions }
-  const unknown = Object.keys(named).filter((name) => !EMBEDDINGS.has(name))
-  for (const name of unknown) if (hasEffect(named[name])) lost(name)
-  return withoutMember(named, ...unknown)
-}
+const embeddingMembers: NonNullable<Embeds['requestBody']> = (body, model, lost) =>
+  known(withOutputDimension(body), model, lost)
 
 /** Its model list states which models support chat. */
 const chatting = idsWhere((entry) => object(entry.capabilities)?.completion_chat !== false)

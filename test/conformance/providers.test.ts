@@ -17,7 +17,7 @@ import { defaultSettings } from '../support/settings.ts'
 import { isRedundant, isReported, membersOf, pathExists, withoutIndices } from './request-members.ts'
 import { Tally } from './tally.ts'
 
-const providers = [...(await loadProviders()).values()]
+const providers = [...(await loadProviders()).values()].filter(({ speaks }) => speaks.length > 0)
 
 // ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -117,7 +117,7 @@ const expectedOf = ({ name }: Provider): Expected => ({ ...USUAL, ...OWN[name] }
 /** The credential, as each header carries it. */
 const credential = (auth: string) => (auth === 'authorization' ? `Bearer ${KEY}` : KEY)
 
-const providers = [...(await loadProviders()).values()].filter(({ builtin }) => !builtin)
+const providers = [...(await loadProviders()).values()].filter(({ builtin, speaks }) => !builtin && speaks.length > 0)
 
 /** The `.env` of a user with only this provider. */
 const dotenv = (provider: Provider, upstream: Upstream): string => {

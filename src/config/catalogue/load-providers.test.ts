@@ -53,7 +53,7 @@ for (const provider of all) {
     for (const alias of aliases) assert.match(alias, /^[a-z][a-z0-9-]*$/)
     assert.ok(title.length > 1)
     assert.ok(Number.isInteger(provider.order))
-    assert.ok(speaks.length > 0)
+    assert.ok(speaks.length > 0 || provider.embeds || provider.relays)
     const wires = [...speaks, ...(provider.alsoSpeaks ?? [])]
     for (const { protocol, path, atHost, stateless } of wires) {
       assert.ok(Object.hasOwn(styleNames, protocol))

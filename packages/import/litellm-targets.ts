@@ -106,7 +106,7 @@ export const readTargetSettings = (params: SourceMembers, place: TargetPlace): T
     if (params[name] !== undefined) settings.retries(at(name), params[name])
   const pointsAt = at('cache_control_injection_points')
   if (listOf(points).length > 0 && TAKES_BREAKPOINTS.includes(kind))
-    settings.add(pointsAt, ['cacheBreakpoints', 'auto'], 'after the instructions and the last message, for Claude')
+    settings.breakpoints(pointsAt, 'after the instructions and the last message, for Claude')
   else if (listOf(points).length > 0)
     rows.leaveOut(pointsAt, 'only Claude at Anthropic, Bedrock and Vertex AI needs them')
   for (const name of PARAMETER_NAMES)

@@ -74,7 +74,7 @@ export const LEFT_OUT: Reasons = {
 
 export const STRATEGY_LEFT_OUT: Reasons = {
   on_status_codes: STATUS,
-  sticky: 'there are no sticky targets; `keyStrategy: sticky` keeps a conversation at one key',
+  sticky: '`stickiness` of the route keeps a conversation at one provider or key',
 }
 
 export const RETRY_LEFT_OUT: Reasons = { on_status_codes: STATUS }

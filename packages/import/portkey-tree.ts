@@ -2,8 +2,9 @@
 import { nearest } from '../../src/core/nearest.ts'
 import { type Deployment, isAddress, kindAt } from './deployments.ts'
 import { configText, type LiteralSecrets, type RowCollector } from './imported.ts'
-import { LEFT_OUT, PORTKEY_PROVIDERS, SLUG_WORDS, STRATEGY_LEFT_OUT } from './portkey-names.ts'
+import { LEFT_OUT, PORTKEY_PROVIDERS, RETRY_LEFT_OUT, SLUG_WORDS, STRATEGY_LEFT_OUT } from './portkey-names.ts'
 import { listOf, membersOf, type SourcePath } from './source.ts'
+import { SettingCollector, type TargetSettings } from './target-settings.ts'
 
 type TreeMember = { readonly value: unknown; readonly path: SourcePath }
 
@@ -17,6 +18,7 @@ export type Leaf = {
   readonly deployment: Deployment
   readonly modelPath: SourcePath | null
   readonly weightPath: SourcePath | null
+  readonly settings: TargetSettings
 }
 
 export const treeNode = (value: unknown, path: SourcePath): TreeNode => ({
@@ -155,6 +157,20 @@ const keyOf = (named: Exclude<Named, string>, kind: string, node: TreeNode, { ro
 /** The model of a target, without Portkey's name of the provider. */
 const modelIn = (value: unknown): string | undefined => configText(value)?.replace(/^@[^/]+\//, '')
 
+/** Settings of a target. Those of the file itself are settings of the gateway, except for its parameters. */
+const settingsOf = (node: TreeNode, { rows }: TreeTools): TargetSettings => {
+  const settings = new SettingCollector(rows)
+  for (const [name, { path, value }] of innerNode(node, 'override_params').members)
+    if (name !== 'model') settings.parameter(path, 'set', [name, value])
+  if (node.path.length === 0) return settings
+  const timeout = node.members.get('request_timeout')
+  if (timeout) settings.time(timeout.path, timeout.value, { name: 'request', unitMs: 1, why: null })
+  for (const [name, { path, value }] of innerNode(node, 'retry').members)
+    if (name === 'attempts') settings.retries(path, value)
+    else rows.leaveOut(path, RETRY_LEFT_OUT[name] ?? '`Retry-After` is always obeyed')
+  return settings
+}
+
 const readLeaf = (node: TreeNode, inherited: Inherited, tools: TreeTools): readonly Leaf[] => {
   const { rows } = tools
   const refuse = (why: string): readonly Leaf[] => {
@@ -186,6 +202,7 @@ const readLeaf = (node: TreeNode, inherited: Inherited, tools: TreeTools): reado
   }
   if (provider) rows.taken(provider.path, `kind: ${kind}`)
   const deployed = textOf(node, ['deployment_id', 'azure_deployment_id'], 'model of the target', tools)
+  const settings = settingsOf(node, tools)
   const deployment: Deployment = {
     route: null,
     kind,
@@ -195,8 +212,9 @@ const readLeaf = (node: TreeNode, inherited: Inherited, tools: TreeTools): reado
     model: deployed ?? modelIn(model?.value) ?? null,
     weight: share,
     order: 0,
+    settings: settings.members,
   }
-  return [{ deployment, modelPath: written?.path ?? null, weightPath: weight?.path ?? null }]
+  return [{ deployment, modelPath: written?.path ?? null, weightPath: weight?.path ?? null, settings }]
 }
 
 const withPlace = (leaf: Leaf, place: { readonly weight?: number; readonly order?: number }): Leaf => ({
@@ -205,7 +223,7 @@ const withPlace = (leaf: Leaf, place: { readonly weight?: number; readonly order
 })
 
 /** Fallbacks of fallbacks follow each other: each target begins where the one before it ends. */
-const oneAfterAnother = (groups: readonly (readonly Leaf[])[]): readonly Leaf[] => {
+export const oneAfterAnother = (groups: readonly (readonly Leaf[])[]): readonly Leaf[] => {
   let next = 0
   return groups.flatMap((group) => {
     const base = next
@@ -225,20 +243,20 @@ const divided = (group: readonly Leaf[], share: number): readonly Leaf[] => {
 
 /** Rows of all members without a counterpart, and of those that have one only at the root. */
 export const noteNode = (node: TreeNode, { rows }: TreeTools): void => {
+  const isGroup = node.members.has('targets')
   for (const [name, { path, value }] of node.members) {
     if (LEFT_OUT[name] !== undefined) rows.leaveOut(path, LEFT_OUT[name])
     else if (name === 'name') rows.taken(path, 'names of targets are not needed')
-    else if (node.path.length > 0 && name === 'request_timeout')
-      rows.leaveOut(path, 'not imported: write `timeout: { firstByte: … }` (ms) at the target')
-    else if (node.path.length > 0 && name === 'retry')
-      rows.leaveOut(path, 'not imported: write `retries: …` at the target')
+    else if (isGroup && node.path.length > 0 && (name === 'request_timeout' || name === 'retry'))
+      rows.leaveOut(path, 'not imported: write it at each of the targets')
     else if (node.path.length > 0 && name === 'cache') rows.leaveOut(path, 'the cache is set for a whole route')
     else if (name === 'targets' && !Array.isArray(value)) rows.leaveOut(path, 'not a list of targets')
   }
   for (const [name, { path }] of innerNode(node, 'strategy').members)
     if (STRATEGY_LEFT_OUT[name] !== undefined) rows.leaveOut(path, STRATEGY_LEFT_OUT[name])
+  if (!isGroup) return
   for (const [name, { path }] of innerNode(node, 'override_params').members)
-    if (name !== 'model') rows.leaveOut(path, 'parameters of requests are set by the client')
+    if (name !== 'model') rows.leaveOut(path, 'not imported: write `set` at each of the targets')
 }
 
 const inheritedBy = (node: TreeNode, inherited: Inherited, { rows }: TreeTools): Inherited => {

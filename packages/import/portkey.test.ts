@@ -16,6 +16,8 @@ const openai = target('openai', 'gpt-5')
 const claude = target('anthropic', 'claude-x')
 const [OPENAI, ANTHROPIC] = ['${IMPORTED_OPENAI_KEY_1}', '${IMPORTED_ANTHROPIC_KEY_2}']
 
+const PAID = { tag: { plan: ['paid'] }, user: ['!bob'] }
+
 /** The source as an object. */
 const CASES: readonly (readonly [string, object, ImportCase[2], ImportCase[3]])[] = [
   [
@@ -184,15 +186,127 @@ const CASES: readonly (readonly [string, object, ImportCase[2], ImportCase[3]])[
         fast: { targets: ['openai/gpt-5'] },
         good: { targets: ['anthropic/claude-x'] },
         best: { targets: ['anthropic/claude-x'] },
-        default: { targets: ['openai/gpt-5'] },
+        default: {
+          targets: [{ provider: 'groq', model: 'llama', when: { tag: { plan: ['paid'] } } }],
+          fallback: ['openai/gpt-5'],
+        },
       },
     },
     [
       'taken strategy.conditions[0]',
-      'left out strategy.conditions[2]',
+      'changed strategy.conditions[2]',
       'left out strategy.conditions[3]',
-      'left out targets[2]',
       'taken strategy.default',
+    ],
+  ],
+  [
+    'conditions on metadata, paths and effort',
+    {
+      strategy: {
+        mode: 'conditional',
+        conditions: [
+          { query: { 'metadata.plan': { $eq: 'paid' }, 'metadata._user': { $nin: ['bob'] } }, then: 'large' },
+          {
+            query: { $or: [{ 'url.pathname': '/v1/messages' }, { 'params.reasoning_effort': { $in: ['high'] } }] },
+            then: 'fast',
+          },
+          { query: { $and: [{ 'params.model': 'x' }, { 'metadata.plan': { $ne: 'free' } }] }, then: 'large' },
+          { query: { 'params.max_tokens': { $gt: 100 } }, then: 'large' },
+          { query: { 'metadata.plan': { $regex: '^p' } }, then: 'large' },
+          { query: { $and: [{ 'metadata.plan': 'a' }, { 'metadata.plan': 'b' }] }, then: 'large' },
+          { query: {}, then: 'large' },
+        ],
+        default: 'small',
+      },
+      targets: [
+        { name: 'small', ...openai },
+        { name: 'large', ...claude },
+        { name: 'fast', ...target('groq', 'llama') },
+      ],
+    },
+    {
+      routes: {
+        x: {
+          targets: [{ provider: 'anthropic', model: 'claude-x', when: PAID }],
+          fallback: [
+            { provider: 'groq', model: 'llama', when: { style: ['messages'] } },
+            { provider: 'groq', model: 'llama', when: { effort: ['high'] } },
+            { provider: 'anthropic', model: 'claude-x', when: { tag: { plan: ['!free'] } } },
+            'openai/gpt-5',
+          ],
+        },
+        default: {
+          targets: [{ provider: 'anthropic', model: 'claude-x', when: PAID }],
+          fallback: [
+            { provider: 'groq', model: 'llama', when: { style: ['messages'] } },
+            { provider: 'groq', model: 'llama', when: { effort: ['high'] } },
+            'openai/gpt-5',
+          ],
+        },
+      },
+    },
+    [
+      'changed strategy.conditions[0]',
+      'changed strategy.conditions[1]',
+      'changed strategy.conditions[2]',
+      'left out strategy.conditions[3]',
+      'left out strategy.conditions[4]',
+      'left out strategy.conditions[5]',
+      'left out strategy.conditions[6]',
+    ],
+  ],
+  [
+    'conditions without a route',
+    {
+      strategy: {
+        mode: 'conditional',
+        conditions: [{ query: { 'metadata.plan': 'paid' }, then: 'large' }],
+        default: 'small',
+      },
+      targets: [
+        { name: 'small', provider: 'openai', api_key: 'canary' },
+        { name: 'large', ...claude },
+      ],
+    },
+    { routes: undefined },
+    ['left out strategy.conditions[0]'],
+  ],
+  [
+    'settings of targets',
+    {
+      strategy: { mode: 'fallback' },
+      targets: [
+        {
+          ...openai,
+          override_params: { model: 'gpt-5', temperature: 0, max_tokens: 50, tools: [] },
+          request_timeout: 9_000,
+          retry: { attempts: 2, on_status_codes: [429] },
+        },
+        claude,
+      ],
+    },
+    {
+      routes: {
+        default: {
+          targets: [
+            {
+              provider: 'openai',
+              model: 'gpt-5',
+              set: { temperature: 0, maxOutputTokens: 50 },
+              timeout: { request: 9_000 },
+              retries: 2,
+            },
+          ],
+          fallback: ['anthropic/claude-x'],
+        },
+      },
+    },
+    [
+      'taken targets[0].override_params.temperature',
+      'left out targets[0].override_params.tools',
+      'taken targets[0].request_timeout',
+      'changed targets[0].retry.attempts',
+      'left out targets[0].retry.on_status_codes',
     ],
   ],
   [
@@ -287,7 +401,7 @@ const CASES: readonly (readonly [string, object, ImportCase[2], ImportCase[3]])[
         },
       },
     },
-    ['taken customHost', 'left out overrideParams.temperature'],
+    ['taken customHost', 'taken overrideParams.temperature'],
   ],
   [
     'members that targets inherit',
@@ -343,8 +457,8 @@ const CASES: readonly (readonly [string, object, ImportCase[2], ImportCase[3]])[
       'changed retry.attempts',
       'left out retry.on_status_codes',
       'changed request_timeout',
-      'left out targets[0].retry',
-      'left out targets[0].request_timeout',
+      'changed targets[0].retry.attempts',
+      'taken targets[0].request_timeout',
       'left out strategy.cb_config.failure_status_codes',
     ],
   ],

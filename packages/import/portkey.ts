@@ -9,6 +9,7 @@ import {
   routeEntries,
 } from './deployments.ts'
 import { type Imported, LiteralSecrets, RowCollector } from './imported.ts'
+import { type Condition, readQuery } from './portkey-conditions.ts'
 import { NODE_MEMBERS, RETRY_LEFT_OUT, STRATEGY_LEFT_OUT } from './portkey-names.ts'
 import {
   IDENTITY,
@@ -17,12 +18,14 @@ import {
   leavesIn,
   modeOf,
   noteNode,
+  oneAfterAnother,
   type TreeNode,
   type TreeTools,
   targetsOf,
   treeNode,
 } from './portkey-tree.ts'
-import { type ImportSource, isMembers, listOf, membersOf, type SourceMembers, type SourcePath } from './source.ts'
+import { type ImportSource, isMembers, listOf, type SourceMembers, type SourcePath } from './source.ts'
+import { noteSettings } from './target-settings.ts'
 
 /** The route of a configuration, which has no name of its own. */
 export const ROUTE = 'default'
@@ -39,14 +42,8 @@ const knownIn = (parent: SourcePath): readonly string[] => {
   return name === 'cache' ? ['mode', 'max_age'] : name === 'override_params' ? ['model'] : []
 }
 
-/** The model names that a condition selects; undefined if it depends on something else. */
-const namesOf = (query: unknown): readonly string[] | undefined => {
-  const [only, more] = membersOf(query)
-  if (!only || more || only[0] !== 'params.model') return undefined
-  const value = isMembers(only[1]) && Object.keys(only[1]).length === 1 ? (only[1].$eq ?? only[1].$in) : only[1]
-  const names = Array.isArray(value) ? value : [value]
-  return names.every((one) => typeof one === 'string' && one !== '') ? names : undefined
-}
+const WHEN_DIFFERENCE =
+  'metadata are tags of client keys and teams, not of requests; after a failure the targets that follow are tried'
 
 /** Leaves with the name that clients send. A target without a model of its own receives that name. */
 const onRoute = (leaves: readonly Leaf[], route: string): readonly Leaf[] =>
@@ -55,45 +52,85 @@ const onRoute = (leaves: readonly Leaf[], route: string): readonly Leaf[] =>
     deployment: { ...leaf.deployment, route, model: leaf.deployment.model ?? route },
   }))
 
-/** Routes of a strategy that selects by model name, and the leaves of its default target. */
+type Selection = { readonly alternatives: readonly Condition[]; readonly leaves: readonly Leaf[] }
+
+/** Leaves that a request reaches only if one of the conditions holds; null: always. */
+const onCondition = (leaves: readonly Leaf[], conditions: readonly (SourceMembers | null)[]): readonly Leaf[] => {
+  const all = conditions.filter((one) => one !== null)
+  if (all.length < conditions.length) return leaves
+  return leaves.map((leaf) => ({ ...leaf, deployment: { ...leaf.deployment, conditions: all } }))
+}
+
+/** The leaves of a route: those of the first conditions that may hold, and the default, each after the one before. */
+const selected = (
+  selections: readonly Selection[],
+  other: readonly Leaf[],
+  isFor: (names: Condition['names']) => boolean,
+): readonly Leaf[] => {
+  const groups: (readonly Leaf[])[] = []
+  for (const { alternatives, leaves } of selections) {
+    const conditions = alternatives.filter(({ names }) => isFor(names)).map(({ when }) => when)
+    if (conditions.length > 0) groups.push(onCondition(leaves, conditions))
+    if (conditions.includes(null)) return oneAfterAnother(groups)
+  }
+  return oneAfterAnother([...groups, other])
+}
+
+const NEEDS_ROUTE = 'a condition needs a route: name the models of all targets'
+
+/** Routes of a strategy with conditions, and the leaves of the route for all other names. */
 const readConditions = (
   root: TreeNode,
   tools: TreeTools,
 ): { readonly named: readonly Leaf[]; readonly main: readonly Leaf[] } => {
   const { rows } = tools
   const strategy = innerNode(root, 'strategy')
-  const conditions = strategy.members.get('conditions')
+  const list = strategy.members.get('conditions')
   const other = strategy.members.get('default')
-  const targets = new Map(targetsOf(root).map((target) => [target.members.get('name')?.value, target]))
+  const conditions = listOf(list?.value).map((one, index) => {
+    const { query, then } = isMembers(one) ? one : {}
+    return { path: [...(list?.path ?? []), index], alternatives: readQuery(query), then }
+  })
   const used = new Set([
     other?.value,
-    ...listOf(conditions?.value).map((one) => isMembers(one) && namesOf(one.query) && one.then),
+    ...conditions.map(({ alternatives, then }) => (typeof alternatives === 'string' ? undefined : then)),
   ])
-  for (const [name, { path }] of targets)
-    if (!used.has(name)) rows.leaveOut(path, 'no condition that is taken selects it')
-  const read = new Map(
-    [...targets].filter(([name]) => used.has(name)).map(([name, target]) => [name, leavesIn(target, {}, tools)]),
-  )
-  const taken = new Set<string>()
-  const named = listOf(conditions?.value).flatMap((condition, index) => {
-    const path = [...(conditions?.path ?? []), index]
-    const { query, then } = isMembers(condition) ? condition : {}
-    const names = namesOf(query)?.filter((name) => !taken.has(name))
-    const leaves = read.get(then)
-    if (!names) rows.leaveOut(path, 'only the name of the model selects a route')
-    else if (!leaves || leaves.length === 0) rows.leaveOut(path, 'there is no such target')
-    else {
-      rows.taken(path, names.map((name) => `routes.${name}`).join(', '))
-      for (const name of names) taken.add(name)
-      return names.flatMap((name) => onRoute(leaves, name))
+  const read = new Map<unknown, readonly Leaf[]>()
+  for (const target of targetsOf(root)) {
+    const name = target.members.get('name')?.value
+    if (used.has(name)) read.set(name, leavesIn(target, {}, tools))
+    else rows.leaveOut(target.path, 'no condition that is taken selects it')
+  }
+  const main = read.get(other?.value) ?? []
+  const lacksModel = (leaves: readonly Leaf[]) => leaves.some(({ deployment }) => deployment.model === null)
+  const selections = conditions.flatMap(({ path, alternatives, then }): readonly Selection[] => {
+    const leaves = read.get(then) ?? []
+    const refuse = (why: string) => {
+      rows.leaveOut(path, why)
+      return []
     }
-    return []
+    if (typeof alternatives === 'string') return refuse(alternatives)
+    if (leaves.length === 0) return refuse('there is no such target')
+    if (alternatives.some(({ names }) => !names) && (lacksModel(leaves) || lacksModel(main))) return refuse(NEEDS_ROUTE)
+    const names = [...new Set(alternatives.flatMap((one) => one.names ?? [ROUTE]))]
+    const to = names.map((name) => `routes.${name}`).join(', ')
+    if (alternatives.every(({ when }) => when === null)) rows.taken(path, to)
+    else rows.changed(path, `${to}: when`, WHEN_DIFFERENCE)
+    return [{ alternatives, leaves }]
   })
   const mode = strategy.members.get('mode')
-  if (mode) rows.taken(mode.path, 'routes by name')
-  const main = read.get(other?.value)
-  if (other && main) rows.taken(other.path, `routes.${ROUTE}`)
-  return { named, main: main ?? [] }
+  if (mode) rows.taken(mode.path, 'routes by name, and conditions of targets')
+  if (other && main.length > 0) rows.taken(other.path, `routes.${ROUTE}`)
+  const names = new Set(selections.flatMap(({ alternatives }) => alternatives.flatMap((one) => one.names ?? [])))
+  return {
+    named: [...names].flatMap((name) =>
+      onRoute(
+        selected(selections, main, (only) => only === null || only.includes(name)),
+        name,
+      ),
+    ),
+    main: selected(selections, main, (only) => only === null),
+  }
 }
 
 const whole = (value: unknown, most: number): number | undefined =>
@@ -167,7 +204,8 @@ const noteLeaves = (
   drafts: ReadonlyMap<Deployment, ProviderDraft>,
   { rows }: TreeTools,
 ): void => {
-  for (const { deployment, modelPath, weightPath } of leaves) {
+  for (const { deployment, modelPath, weightPath, settings } of leaves) {
+    noteSettings(settings, isOpen ? 'settings of a target need a route: name the models of all targets' : null, rows)
     const draft = drafts.get(deployment)
     const to = `providers.${draft?.name}`
     if (modelPath && isOpen && draft?.hasWildcard)

@@ -50,7 +50,13 @@ export const PARAMETER_NAMES = Object.keys(PARAMETERS)
 
 /** Collects the settings of one target. A value that cannot be used is left out at once. */
 export class SettingCollector implements TargetSettings {
-  readonly members: Record<string, unknown> = {}
+  readonly members: {
+    timeout?: Readonly<Record<string, number>>
+    retries?: number
+    set?: SourceMembers
+    default?: SourceMembers
+    cacheBreakpoints?: 'auto'
+  } = {}
   readonly notes: SettingNote[] = []
   readonly #rows: RowCollector
 
@@ -58,16 +64,16 @@ export class SettingCollector implements TargetSettings {
     this.#rows = rows
   }
 
-  add(path: SourcePath, [name, value]: readonly [name: string, value: unknown], why: string | null): void {
-    this.members[name] = value
-    this.notes.push({ path, to: `${name} of the target`, why })
+  breakpoints(path: SourcePath, why: string): void {
+    this.members.cacheBreakpoints = 'auto'
+    this.notes.push({ path, to: 'cacheBreakpoints: auto of the target', why })
   }
 
-  /** `value`: a time in units of `unitMs`. A time that is set already stays. */
+  /** `value`: a time in units of `unitMs`. */
   time(path: SourcePath, value: unknown, { name, unitMs, why }: { name: string; unitMs: number; why: string | null }) {
     const ms = typeof value === 'number' ? Math.round(value * unitMs) : Number.NaN
     if (!(ms > 0 && ms <= LONGEST)) return this.#rows.leaveOut(path, 'not a time above 0, up to a day')
-    this.members.timeout = { ...(this.members.timeout as object | undefined), [name]: ms }
+    this.members.timeout = { ...this.members.timeout, [name]: ms }
     this.notes.push({ path, to: `timeout.${name}: ${ms} of the target`, why })
   }
 
@@ -84,7 +90,7 @@ export class SettingCollector implements TargetSettings {
   parameter(path: SourcePath, section: 'set' | 'default', [name, value]: readonly [string, unknown]): void {
     const [to, accepted] = (Object.hasOwn(PARAMETERS, name) && PARAMETERS[name]) || []
     const usable = accepted?.(value)
-    const before = this.members[section] as SourceMembers | undefined
+    const before = this.members[section]
     if (to === undefined) this.#rows.leaveOut(path, 'not a setting of a target; clients set it')
     else if (usable === undefined) this.#rows.leaveOut(path, 'a value that cannot be used')
     else if (before && to in before) this.#rows.leaveOut(path, 'another member has it already')

@@ -194,7 +194,34 @@ const LITELLM: readonly Case[] = [
   ],
 ]
 
+/** A condition that holds for each request of these tests, after one that does not. */
+const CONDITIONAL = {
+  strategy: {
+    mode: 'conditional',
+    conditions: [
+      { query: { 'params.reasoning_effort': { $in: ['high'] } }, then: 'never' },
+      { query: { 'url.pathname': { $eq: '/v1/chat/completions' }, 'metadata.plan': { $ne: 'free' } }, then: 'chat' },
+    ],
+    default: 'never',
+  },
+  targets: [
+    { name: 'never', provider: 'openai', api_key: 'key-a', custom_host: 'ONE/v1', override_params: { model: 'a' } },
+    {
+      name: 'chat',
+      provider: 'openai',
+      api_key: 'key-b',
+      custom_host: 'TWO/v1',
+      override_params: { model: 'b', temperature: 0.25 },
+    },
+  ],
+}
+
 const PORTKEY: readonly Case[] = [
+  [
+    'conditions, and parameters of a target',
+    CONDITIONAL,
+    [['default', 'TWO', CHAT, 'b', 'key-b', { temperature: 0.25 }]],
+  ],
   [
     'a fallback after a target that is down',
     {

@@ -86,6 +86,7 @@ const unreachable = (local: Local): CliError => {
  */
 const atConfiguredPort = async ({ loaded }: Local): Promise<Address | null> => {
   const { port = 0, host } = loaded.launch ?? {}
+  // A socket has port 0.
   if (port === 0) return null
   const { basePath, tls } = loaded.ok ? loaded.config.settings : { basePath: '', tls: { cert: [] } }
   const url = urlOf({ host: host ?? '', port, basePath, secure: tls.cert.length > 0 })
@@ -151,6 +152,9 @@ const openClient = async (
   const token = givenToken ?? signedIn ?? undefined
   const key = givenKey ?? signedIn ?? undefined
   const send = async (path: string, { method = 'GET', body, headers, timeout = TIMEOUT, signal }: Call = {}) => {
+    // The URL of a socket is one of a host named `unix`, too.
+    if (/^https?:\/\/unix:\//.test(url))
+      throw new CliError(EXIT.unreachable, `Commands do not reach the Unix socket ${url}. Pass --url of its proxy.`)
     const limit = AbortSignal.timeout(timeout)
     try {
       return await fetch((path.startsWith('/health') ? probes : url) + path, {

@@ -13,10 +13,18 @@ export const launchSchema = z.strictObject({
   port: z.int().min(0).max(65_535).default(3000).describe('port to listen on; 0 picks a free one'),
   host: z
     .string()
-    .regex(/^[A-Za-z0-9_.:%-]+$/)
+    .regex(/^(?:[A-Za-z0-9_.:%-]+|unix:\/[A-Za-z0-9_.@%+,=/-]{1,99})$/)
     .optional()
-    .describe('address to listen on; unset: 127.0.0.1, in production all interfaces')
-    .meta({ allowed: 'a host name or an address, without port' }),
+    .describe(
+      'address to listen on, `::` for IPv6 and IPv4, or `unix:` and the path of a socket; unset: 127.0.0.1, in production all interfaces',
+    )
+    .meta({ allowed: 'a host name or an address, without port, or unix:/path of at most 100 bytes' }),
+  socketMode: z
+    .string()
+    .regex(/^0?[0-7]{3}$/)
+    .default('0660')
+    .describe('permissions of the socket of `HOST=unix:/path`, octal')
+    .meta({ allowed: 'three octal digits, such as 0660' }),
   nodeEnv: z
     .string()
     .optional()

@@ -65,8 +65,10 @@ export const settingsFrom = (env: Env) => read(env, settingRows, settingsSchema)
 
 export type Launch = {
   readonly port: number
-  /** Undefined: all interfaces. */
+  /** Undefined: all interfaces. `unix:/path`: a socket, which has port 0. */
   readonly host: string | undefined
+  /** Set if `host` is a socket. */
+  readonly socket: { readonly path: string; readonly mode: number } | undefined
   readonly production: boolean
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error'
   /** Undefined: `pretty` on a terminal, else `json`. */
@@ -79,17 +81,26 @@ export type Launch = {
   readonly configPath: string | undefined
 }
 
+/** The beginning of a HOST that is a path. */
+const SOCKET = 'unix:'
+const ONE_ON_A_SOCKET = '1, because processes cannot share the socket of HOST=unix:/path; use a port for several'
+
 export const launchFrom = (
   env: Env,
 ): { readonly launch: Launch | undefined; readonly problems: readonly Problem[] } => {
   const { values, problems } = read(env, launchRows, launchSchema)
   if (problems.length > 0) return { launch: undefined, problems }
+  const parsed = launchSchema.parse(values)
   const { port, host, nodeEnv, logLevel, logFormat, httpClient, httpServer, heapTuning, workers, headgateConfig } =
-    launchSchema.parse(values)
+    parsed
   const production = nodeEnv === 'production'
+  const path = host?.startsWith(SOCKET) ? host.slice(SOCKET.length) : undefined
+  if (path !== undefined && workers > 1)
+    return { launch: undefined, problems: [{ where: 'WORKERS', found: `${workers}`, allowed: ONE_ON_A_SOCKET }] }
   return {
     launch: {
-      port,
+      port: path === undefined ? port : 0,
+      socket: path === undefined ? undefined : { path, mode: Number.parseInt(parsed.socketMode, 8) },
       host: host ?? (production ? undefined : '127.0.0.1'),
       production,
       logLevel,

@@ -1,6 +1,7 @@
 /** Checks of settings that a schema cannot express. */
 
 import type { Settings } from '../core/settings.ts'
+import { UNIX_PEER } from '../policy/accounts/client-address.ts'
 import { parseIpRange } from '../policy/accounts/ip-range.ts'
 import { isTimezone } from '../policy/accounts/period.ts'
 import { allowedBy, settingAt } from './definition.ts'
@@ -12,7 +13,7 @@ import { settingRows } from './rows.ts'
 /** Whether a text, or an entry of a list, is allowed. By setting. */
 const CHECKS: { readonly [name: string]: (text: string) => boolean } = {
   'usage.timezone': isTimezone,
-  trustedProxies: (range) => parseIpRange(range) !== undefined,
+  trustedProxies: (range) => range === UNIX_PEER || parseIpRange(range) !== undefined,
 }
 
 /** `locate`: the location of a setting, or of an entry of its list, and its name unless the location is its variable. */

@@ -408,7 +408,7 @@ for (const zone of ['Europe/Berln', 'CET+1', '+01:00', 'Europe'])
 
 for (const range of ['10.0.0.0/33', 'proxy.example', '010.0.0.1', '*'])
   test(`the trusted proxy ${range} is refused`, () => {
-    const problem = `found "${range}"; allowed: an IP address or a CIDR range, such as 10.0.0.0/8`
+    const problem = `found "${range}"; allowed: an IP address or a CIDR range, such as 10.0.0.0/8, or unix`
     assert.deepEqual(
       [lines({ env: { TRUSTED_PROXIES: `::1,${range}` } }), lines({ env: {}, yaml: `trustedProxies: ["${range}"]` })],
       [[`TRUSTED_PROXIES: ${problem}`], [`headgate.yaml:1:18: trustedProxies.0: ${problem}`]],
@@ -439,6 +439,10 @@ const launches = [
     { PORT: '65535', HOST: '::1' },
     { port: 65535, host: '::1' },
   ],
+  [
+    { PORT: '4000', HOST: 'unix:/run/a.sock', SOCKET_MODE: '600' },
+    { port: 0, host: 'unix:/run/a.sock', socket: { path: '/run/a.sock', mode: 0o600 } },
+  ],
   [{ NODE_ENV: 'production' }, { production: true, host: undefined, logFormat: 'json' }],
   [
     { NODE_ENV: 'production', HOST: '127.0.0.1', LOG_FORMAT: 'pretty' },
@@ -460,13 +464,17 @@ for (const [env, expected] of launches)
     assert.deepEqual({ ...launch, ...expected }, launch)
   })
 
+const HOST = 'a host name or an address, without port, or unix:/path of at most 100 bytes'
 const refusedLaunches = [
   ['PORT', '65536', 'a whole number from 0 to 65535'],
   ['PORT', '-1', 'a whole number from 0 to 65535'],
   ['PORT', 'tcp://10.0.0.1:3000', 'a whole number from 0 to 65535'],
   ['PORT', '3000.5', 'a whole number from 0 to 65535'],
-  ['HOST', 'http://x', 'a host name or an address, without port'],
-  ['HOST', 'a b', 'a host name or an address, without port'],
+  ['HOST', 'http://x', HOST],
+  ['HOST', 'a b', HOST],
+  ['HOST', 'unix:a.sock:b/c', HOST],
+  ['HOST', 'unix:/with"quote', HOST],
+  ['SOCKET_MODE', '0668', 'three octal digits, such as 0660'],
   ['WORKERS', '0', 'a whole number from 1 to 64'],
   ['WORKERS', '65', 'a whole number from 1 to 64'],
   ['WORKERS', 'auto', 'a whole number from 1 to 64'],

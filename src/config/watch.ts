@@ -72,6 +72,7 @@ const LAUNCH = [
 /** Changes that need a restart: launch values, and where data is stored. */
 const launchChanges = (began: Running, now: Running): readonly string[] => {
   const changed: string[] = LAUNCH.filter((name) => began.launch[name] !== now.launch[name])
+  if (began.launch.socket?.mode !== now.launch.socket?.mode) changed.push('socketMode')
   const [before, after] = [began.config.settings, now.config.settings]
   if (before.basePath !== after.basePath) changed.push('basePath')
   if (before.proxyProtocol !== after.proxyProtocol) changed.push('proxyProtocol')

@@ -676,12 +676,12 @@ export const settingsSchema = z.strictObject({
     })
     .prefault({}),
   trustedProxies: z
-    .array(z.string().min(1).meta({ allowed: 'an IP address or a CIDR range, such as 10.0.0.0/8' }))
+    .array(z.string().min(1).meta({ allowed: 'an IP address or a CIDR range, such as 10.0.0.0/8, or unix' }))
     .default([])
     .describe(
-      'proxies whose `X-Forwarded-For` states the address of the client, as IP addresses or CIDR ranges. Without them, the address of the connection counts',
+      'proxies whose `X-Forwarded-For` states the address of the client, as IP addresses or CIDR ranges; `unix`: those that connect to the socket of `HOST=unix:/path`. Without them, the address of the connection counts',
     )
-    .meta({ allowed: 'a list of IP addresses or CIDR ranges, such as 10.0.0.0/8' }),
+    .meta({ allowed: 'a list of IP addresses or CIDR ranges, such as 10.0.0.0/8, or unix' }),
   proxyProtocol: z
     .enum(['off', 'required'])
     .default('off')

@@ -37,8 +37,12 @@ const MAX_LINES = 20
 const ANY = new Set(['0.0.0.0', '::', ''])
 const LOOPBACK = /^(?:127\.|::1$|localhost$)/
 
-/** A URL that works from this machine, also for wildcard addresses. */
+/** The path of a socket to listen on. */
+const SOCKET = /^unix:(\/.*)$/
+
+/** A URL that works from this machine, also for wildcard addresses. Of a socket: as nginx writes it, `http://unix:/path:/`. */
 export const urlOf = ({ host, port, basePath = '', secure = false }: ListenAddress): string => {
+  if (SOCKET.test(host)) return `${secure ? 'https' : 'http'}://${host}:${basePath}`
   const name = ANY.has(host) ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host
   return `${secure ? 'https' : 'http'}://${name}:${port}${basePath}`
 }
@@ -110,7 +114,11 @@ export const curlLine = (facts: Facts): string => {
   const model = first && isDemo(first) ? `${first.id}/${defaultModel(first)}` : 'auto'
   const body = `{"model":"${model}","messages":[{"role":"user","content":"hello"}]}`
   const key = keyed ? " -H 'authorization: Bearer YOUR_CLIENT_KEY'" : ''
-  return `curl ${urlOf(address)}/v1/chat/completions -H 'content-type: application/json'${key} -d '${body}'`
+  const [, socket] = SOCKET.exec(address.host) ?? []
+  const url = socket
+    ? `--unix-socket ${socket} ${address.secure ? 'https' : 'http'}://localhost${address.basePath ?? ''}`
+    : urlOf(address)
+  return `curl ${url}/v1/chat/completions -H 'content-type: application/json'${key} -d '${body}'`
 }
 
 const block = (title: string, lines: readonly string[], paint: Paint): readonly string[] =>

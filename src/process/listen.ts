@@ -4,7 +4,7 @@ import type { HeaderLookup } from '../core/headers.ts'
 import { memoizeLast } from '../core/memoize-last.ts'
 import { createResponse } from '../gateway/responses/create-response.ts'
 import { READING } from '../limits/restored-budgets.ts'
-import { isTrusted, proxyRanges } from '../policy/accounts/client-address.ts'
+import { isTrusted, proxyRanges, UNIX_PEER } from '../policy/accounts/client-address.ts'
 import { hasPassThrough } from '../policy/pass/access.ts'
 import { firstKnown } from '../policy/routing/models.ts'
 import { untilFree } from '../runtime/free-port.ts'
@@ -27,8 +27,8 @@ const PORT_PATIENCE = 10_000
  * supervisor was killed. Any other program that uses the port is not waited for.
  */
 const untilPortIsLeft = async ({ loaded, current, worker }: Runtime): Promise<void> => {
-  const { port, host } = loaded.launch
-  if (worker?.first === false || readRunFile(current.config.settings.data.dir)?.port !== port) return
+  const { port, host, socket } = loaded.launch
+  if (socket || worker?.first === false || readRunFile(current.config.settings.data.dir)?.port !== port) return
   await untilFree({ port, host, ms: PORT_PATIENCE }, () =>
     process.stderr.write(
       `headgate: Port ${port} is in use by processes of the gateway before this one. Waiting up to ${PORT_PATIENCE / 1000} s.\n`,
@@ -52,9 +52,19 @@ const REFUSED_PAUSE = 10_000
 const UNTRUSTED =
   'proxyProtocol (PROXY_PROTOCOL) is required without trustedProxies: no connection would be accepted. Set TRUSTED_PROXIES to the addresses of the balancers.'
 
+const PROXY_ON_SOCKET =
+  'proxyProtocol (PROXY_PROTOCOL) is not read on a Unix socket. Use a port, or let the proxy send X-Forwarded-For and set TRUSTED_PROXIES=unix.'
+
 /** How connections are accepted; undefined: over plain TCP. */
 const openListener = async ({ current, loaded, log }: Runtime): Promise<OpenListener | undefined> => {
   const tls = current.tls?.open
+  if (loaded.launch.socket) {
+    if (current.config.settings.proxyProtocol === 'required') return refuseToStart([PROXY_ON_SOCKET])
+    if (loaded.launch.httpServer !== 'own')
+      return refuseToStart(['HOST=unix:/path needs the built-in HTTP server. Remove HTTP_SERVER.'])
+    const { socketListener } = await import('../transport/server/unix-socket.ts')
+    return socketListener(UNIX_PEER, tls)
+  }
   if (current.config.settings.proxyProtocol === 'off') return tls
   if (loaded.launch.httpServer !== 'own')
     return refuseToStart(['proxyProtocol needs the built-in HTTP server. Remove HTTP_SERVER.'])
@@ -82,7 +92,8 @@ export const listen = async (runtime: Runtime): Promise<Server> => {
   const { launch } = loaded
   const { host } = launch
   const { basePath, tls, proxyProtocol } = runtime.current.config.settings
-  const refuseToListen = (error: NodeJS.ErrnoException) => refuseToStart([notListening(error, launch.port, host)])
+  const refuseToListen = (error: NodeJS.ErrnoException) =>
+    refuseToStart([launch.socket ? `HOST=${host}: ${error.message}` : notListening(error, launch.port, host)])
   await openTls(runtime)
   await untilPortIsLeft(runtime)
   const port = worker ? await worker.claim(launch.port, host).catch(refuseToListen) : launch.port
@@ -104,10 +115,11 @@ export const listen = async (runtime: Runtime): Promise<Server> => {
   const server: Server = await startServer({
     port,
     host,
+    socket: launch.socket,
     basePath,
     listener: await openListener(runtime),
     secure: runtime.current.tls !== undefined,
-    healthPort: runtime.current.tls || proxyProtocol === 'required' ? tls.healthPort : undefined,
+    healthPort: launch.socket || runtime.current.tls || proxyProtocol === 'required' ? tls.healthPort : undefined,
     reusePort: worker !== undefined,
     httpServer: launch.httpServer,
     settings: () => runtime.current.config.settings,

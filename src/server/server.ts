@@ -5,6 +5,7 @@ import type { Settings } from '../core/settings.ts'
 import { type LoadMeter, measureLoad } from '../runtime/load.ts'
 import type { OpenHttpServer, OpenListener, ServerHandler, ServerTiming } from '../transport/server/http-server.ts'
 import { http1Server } from '../transport/server/http1-server.ts'
+import type { SocketFile } from '../transport/server/unix-socket.ts'
 import type { KeySource } from './access-rules.ts'
 import type { AdminApi } from './admin-request.ts'
 import { isProbe } from './base-path.ts'
@@ -23,6 +24,8 @@ export type ServerOptions = {
   readonly port: number
   /** Absent: every interface. */
   readonly host: string | undefined
+  /** A Unix socket to listen on, instead of the port. */
+  readonly socket?: SocketFile | undefined
   /** Several processes listen on the port; the system gives each connection to one. Rejects with `ENOTSUP` where unsupported. */
   readonly reusePort?: boolean
   /** Accepts connections otherwise than over plain TCP. */
@@ -173,12 +176,17 @@ export const startServer = async (options: ServerOptions): Promise<Server> => {
   const limits = { timing, headBytes: REQUEST_LIMITS.headBytes, requestsPerSocket: REQUESTS_PER_SOCKET }
   const server = openServer<ConnectionContext>(handler, { ...limits, listener: options.listener })
 
-  const port = await server.listen({ port: asked, host, reusePort: options.reusePort ?? false })
+  const reusePort = options.reusePort ?? false
+  const { socket } = options
+  const port = socket
+    ? await (await import('../transport/server/unix-socket.ts')).listenOnSocket(server, socket)
+    : await server.listen({ port: asked, host, reusePort })
   admission.listensOn(port)
   server.limitConnections(admission.mostConnections)
   const { healthPort } = options
   const probes = healthPort ? http1Server(probesOf(handler), limits) : null
-  await probes?.listen({ port: healthPort, host, reusePort: options.reusePort ?? false })
+  const loopback = production ? undefined : '127.0.0.1'
+  await probes?.listen({ port: healthPort, host: socket ? loopback : host, reusePort })
 
   const shutdown = new Shutdown({
     server,

@@ -68,6 +68,7 @@ const port: Check = async (local) => {
   if (running) return [finding('port', 'ok', `a gateway of this folder serves ${running.url}`)]
   const { launch } = local.loaded
   if (!launch) return [finding('port', 'skipped', 'the configuration is invalid')]
+  if (launch.socket) return [finding('port', 'skipped', `${launch.host} is a Unix socket, which the start checks`)]
   const problem = await portProblem(launch.port, launch.host)
   const choice = `choose another: headgate start --port ${launch.port + 1}`
   return [

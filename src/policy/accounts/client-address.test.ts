@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { clientAddress, isForwardedHttps, proxyRanges } from './client-address.ts'
+import { clientAddress, isForwardedHttps, proxyRanges, UNIX_PEER } from './client-address.ts'
 
 const cases: readonly (readonly [name: string, peer: string, forwarded: string | undefined, address: string])[] = [
   ['no header', '10.0.0.1', undefined, '10.0.0.1'],
@@ -38,3 +38,13 @@ for (const [forwarded, is] of [
 
 test('client address: without trusted proxies the peer counts', () =>
   assert.equal(clientAddress('10.0.0.1', '198.51.100.1', proxyRanges([])), '10.0.0.1'))
+
+for (const [peer, forwarded, proxies, address] of [
+  [UNIX_PEER, '198.51.100.1', ['unix'], '198.51.100.1'],
+  [UNIX_PEER, '203.0.113.9, unix', ['unix'], UNIX_PEER],
+  [UNIX_PEER, '198.51.100.1', ['0.0.0.0/0', '::/0'], UNIX_PEER],
+  ['192.0.2.9', '198.51.100.1', ['unix'], '192.0.2.9'],
+  ['', '198.51.100.1', ['unix'], ''],
+] as const)
+  test(`client address: ${forwarded} from "${peer}" with ${proxies} is "${address}"`, () =>
+    assert.equal(clientAddress(peer, forwarded, proxyRanges(proxies)), address))

@@ -5,9 +5,16 @@ import { contains, type IpRange, parseIp, parseIpRange } from './ip-range.ts'
 /** Addresses in `X-Forwarded-For` that are looked at, from its end. */
 const MAX_HOPS = 32
 
+/** The address of every peer of a Unix socket, and its name in `trustedProxies`. */
+export const UNIX_PEER = 'unix'
+/** An address without groups, which equals no address of IP. */
+const UNIX_RANGE: IpRange = { address: [], bits: 0 }
+
 /** Parses `trustedProxies`. Entries that are no ranges are left out: the configuration has refused them. */
 export const proxyRanges = (proxies: readonly string[]): readonly IpRange[] =>
-  proxies.map(parseIpRange).filter((range) => range !== undefined)
+  proxies
+    .map((proxy) => (proxy === UNIX_PEER ? UNIX_RANGE : parseIpRange(proxy)))
+    .filter((range) => range !== undefined)
 
 /**
  * The last address that is not a trusted proxy: first the peer of the connection, then `X-Forwarded-For` from its end, to
@@ -41,7 +48,7 @@ export const usesHttps = (headers: HeaderLookup): boolean =>
 
 /** Whether an address is that of a trusted proxy. */
 export const isTrusted = (address: string, proxies: readonly IpRange[]): boolean => {
-  const ip = parseIp(address)
+  const ip = address === UNIX_PEER ? UNIX_RANGE.address : parseIp(address)
   return ip !== undefined && proxies.some((range) => contains(range, ip))
 }
 

@@ -10,3 +10,14 @@ export const mergePatch = (target: JsonObject, patch: JsonObject): JsonObject =>
   }
   return merged
 }
+
+/** The merge patch that makes `before` the same as `after`: members that `after` lacks are null. */
+export const patchBetween = (before: JsonObject, after: JsonObject): JsonObject => ({
+  ...Object.fromEntries(Object.keys(before).map((name) => [name, null])),
+  ...Object.fromEntries(
+    Object.entries(after).map(([name, value]) => {
+      const old = before[name]
+      return [name, isObject(value) && isObject(old) ? patchBetween(old, value) : value]
+    }),
+  ),
+})

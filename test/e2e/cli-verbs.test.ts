@@ -109,6 +109,21 @@ const ROWS: readonly Row[] = [
   ['identities list', '', 0, 'object'],
   ['identities block', 'none alice', 6, 'object'],
   ['identities unblock', 'none alice', 6, 'object'],
+  ['routes list', '--team search', 0, 'object'],
+  ['routes show', 'fast', 0, 'object'],
+  ['routes show', 'none', 6, 'object'],
+  ['routes create', 'r$n spec.yaml --team search', 0, 'object'],
+  ['routes create', 'fast spec.yaml --team search', 6, 'object'],
+  ['routes create', 'wrong spec.yaml --team none', 2, 'object'],
+  ['routes create', 'wrong missing.yaml', 2, 'object'],
+  ['routes edit', 'edited spec.yaml', 0, 'object'],
+  ['routes edit', 'fast spec.yaml --rev 99', 6, 'object'],
+  ['routes edit', 'fast', 2, 'object'],
+  ['routes test', 'spec.yaml --team search', 0, 'object'],
+  ['routes test', 'openrouter.json', 2, 'object'],
+  ['routes adopt', 'fast', 0, 'object'],
+  ['routes export', '--team search', 0, 'object'],
+  ['routes delete', 'former$n', 0, 'object'],
   ['routes canary', 'none', 6, 'object'],
   ['routes canary', 'none pause', 6, 'object'],
   ['sign-ins list', '', 0, 'object'],
@@ -148,6 +163,7 @@ const TESTED_ELSEWHERE = ['start']
 const FILES: Readonly<Record<string, string>> = {
   'litellm.yaml':
     'model_list:\n  - model_name: gpt\n    litellm_params: { model: openai/gpt-5, api_key: os.environ/OPENAI_API_KEY }\n',
+  'spec.yaml': 'targets: [openai/m]\nfallback: [groq/other]\n',
   'portkey.json': '{"provider":"openai","api_key":"{{OPENAI}}"}',
   'openrouter.json': '{"model":"openai/gpt-5","messages":[]}',
   'invoice.csv': 'day,model,amount\n2026-11-22,m,1.00\n',
@@ -208,6 +224,8 @@ describe('verbs', { concurrency: 4 }, () => {
     }
     writeFileSync(join(folder, 'leak.txt'), `TOKEN=${key}\n`)
     await done('budgets create month --amount 100 --team search')
+    for (const name of ['fast', 'edited', 'formera', 'formerb'])
+      await done(`routes create ${name} spec.yaml --team search`)
     for (const n of ['a', 'b']) {
       await done(`teams create gone${n}`)
       await done(`budgets create ended${n} --amount 1 --team idle`)

@@ -1,6 +1,7 @@
 /** Routes that teams make for their own keys: who may use and change them, what they may reach, and three gateways that share them. */
 import assert from 'node:assert/strict'
-import { writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -9,6 +10,7 @@ import { answerWith } from '../support/answers.ts'
 import { skipPostgres, startPostgres } from '../support/postgres.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 import { type Started, start } from './support/process.ts'
+import { verb } from './support/verb.ts'
 
 const ADMIN = 'admin-0123456789abcdefghijkl'
 const HEALTH = 'health-key-0123456789abcdef'
@@ -303,6 +305,46 @@ describe('routes of teams', { concurrency: false }, () => {
     )
   })
 
+  test('the command line: contents that are shown are edited, by the administrator of the team', async () => {
+    const run = (words: string, role = 'search admin') =>
+      verb(words.split(' '), {
+        cwd: gateway.folder,
+        env: { HEADGATE_URL: gateway.url, HEADGATE_ADMIN_TOKEN: tokens[role] ?? '' },
+      })
+    const file = join(gateway.folder, 'edited.yaml')
+    await writeFile(file, JSON.stringify({ ...SPEC, cache: { ttl: 60, scope: 'team' }, require: { region: ['eu'] } }))
+    assert.equal((await run('routes create edited edited.yaml --team search', 'search viewer')).code, 5)
+    const planned = await run('routes test edited.yaml --team search', 'search viewer')
+    assert.match(planned.stdout, /^1 +small\/s +the route .+; when .+tools/m, planned.stderr)
+    const created = await run('routes create edited edited.yaml --team search')
+    assert.match(created.stdout, /edited +rte_\w+ +search +small\/s \(when\), large\/l +active +1$/m, created.stderr)
+
+    await writeFile(file, (await run('routes show edited --yaml')).stdout)
+    const unchanged = (await run('routes edit edited edited.yaml --rev 1 --json')).json()
+    assert.deepEqual(unchanged.spec, (await run('routes show edited --json')).json().spec)
+    // Members that the file no longer has are removed, also those of a target.
+    const shown = await readFile(file, 'utf8')
+    assert.match(shown, /strategy: priority/)
+    await writeFile(file, 'targets: [{ provider: large, model: m }]\ncache: { ttl: 30 }\n')
+    const { rev, spec } = (await run('routes edit edited edited.yaml --name renamed --json')).json()
+    assert.deepEqual(spec, {
+      targets: [{ provider: 'large', model: 'm', weight: 1 }],
+      fallback: [],
+      cache: { ttl: 30, scope: 'key', anyTemperature: false, tools: false, requestControl: true },
+    })
+    assert.equal((await call(gateway, keys.search, 'renamed')).answeredBy, 'large')
+
+    await writeFile(file, shown)
+    const late = await run(`routes edit renamed edited.yaml --rev ${rev - 1}`)
+    assert.deepEqual([late.code, late.stdout], [6, ''])
+    assert.deepEqual((await run('routes show renamed --json')).json().spec, spec)
+    assert.match((await run('routes adopt renamed')).stdout, /^routes:\n {2}renamed:\n/)
+    assert.equal((await run('routes show renamed', 'other viewer')).code, 6)
+    assert.equal((await run('routes list', 'other viewer')).stdout, 'No team has a route of its own.\n')
+    assert.equal((await run('routes delete renamed', 'search viewer')).code, 5)
+    assert.equal((await run('routes delete renamed')).code, 0)
+  })
+
   test('adopted YAML, put into the file, replaces the route, with a warning', async () => {
     const { body: route } = await api(gateway, 'POST /routes', { name: 'adopted', team: 'search', spec: SPEC })
     const { yaml } = (await api(gateway, `POST /routes/${route.id}/adopt`)).body
@@ -336,14 +378,13 @@ test('three gateways on Postgres: a change is in effect at all within 5 s', { sk
   const upstream = await startUpstream((request) => answerWith(request, { text: 'hello' }))
   const postgres = await startPostgres()
   const started: Started[] = []
+  const folder = await mkdtemp(join(tmpdir(), 'headgate-routes-'))
+  const settings = (dataDir = folder) => ({
+    env: { AUTH_ADMIN: ADMIN, DATABASE_URL: postgres.url, DATA_DIR: dataDir },
+    files: { 'headgate.yaml': configOf(upstream.url) },
+  })
   try {
-    for (let of = 0; of < 3; of++)
-      started.push(
-        await start({
-          env: { AUTH_ADMIN: ADMIN, DATABASE_URL: postgres.url },
-          files: { 'headgate.yaml': configOf(upstream.url) },
-        }),
-      )
+    for (const dataDir of ['data', 'data', folder]) started.push(await start(settings(dataDir)))
     const [first, second, third] = started
     assert.ok(first && second && third)
     await made(first, 'teams', { name: 'search' })
@@ -363,15 +404,25 @@ test('three gateways on Postgres: a change is in effect at all within 5 s', { sk
     const patched = await api(third, `PATCH /routes/${route.id}?force=true`, { spec: { targets: ['large/l'] } })
     assert.equal(patched.status, 200, JSON.stringify(patched.body))
     await answeredBy('large')
-    // A gateway whose database is gone keeps what it knows, also after a restart: the snapshot has the routes.
-    assert.equal((await api(first, `DELETE /routes/${route.id}?force=true`)).status, 200)
+    // A gateway whose database is gone serves the routes of its snapshot, also after a restart.
+    assert.equal(await third.stop(), 0)
+    await postgres.stop()
+    const restarted = await start(settings())
+    started[2] = restarted
+    assert.equal((await call(restarted, secret, 'fast')).answeredBy, 'large')
+    await postgres.start()
+    const deleting = () => api(first, `DELETE /routes/${route.id}?force=true`)
+    // 404: an attempt without an answer was carried out.
+    await until('the database is back', async () => [200, 404].includes((await deleting()).status))
+    await answeredBy(null)
     for (const gateway of started) {
       const data = list((await api(gateway, 'GET /routes')).body.data)
       assert.deepEqual(data.filter(isObject), [])
     }
   } finally {
     for (const gateway of started) await gateway.stop()
-    await postgres.stop()
+    await postgres.remove()
     await upstream.close()
+    await rm(folder, { recursive: true, force: true })
   }
 })

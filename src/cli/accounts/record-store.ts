@@ -3,10 +3,11 @@
  * have the same operations and the same shapes.
  */
 import { userInfo } from 'node:os'
-import type { z } from 'zod'
+import { z } from 'zod'
 import { nearest } from '../../core/nearest.ts'
 import { KEY } from '../../records/entities/key.ts'
 import { PRICE } from '../../records/entities/price.ts'
+import { ROUTE } from '../../records/entities/route.ts'
 import type { Shown } from '../../records/entities/shown.ts'
 import { TEAM } from '../../records/entities/team.ts'
 import { TOKEN } from '../../records/entities/token.ts'
@@ -32,6 +33,15 @@ export type RecordStore = {
 /** `cut`: the requests of the key that are in progress end; without a gateway there are none. */
 type RecordOperation = ControlOperation & { readonly cut?: boolean }
 
+const JSON_MEMBER = z.json()
+const LISTED_TARGET = z
+  .object({ provider: z.string(), model: z.string().optional(), when: JSON_MEMBER.optional() })
+  .catchall(JSON_MEMBER)
+/** Its contents stay as the gateway has them: one of another version may have members that are not known here. */
+const LISTED_ROUTE = ROUTE.extend({
+  spec: z.object({ targets: z.array(z.union([z.string(), LISTED_TARGET])) }).catchall(JSON_MEMBER),
+})
+
 /** The records that the command line manages. Only a running gateway knows the figures of a budget. */
 export const RECORDS = {
   team: TEAM,
@@ -39,6 +49,7 @@ export const RECORDS = {
   budget: LISTED_BUDGET.partial({ now: true }),
   price: PRICE,
   token: TOKEN,
+  route: LISTED_ROUTE,
 }
 export type RecordName = keyof typeof RECORDS
 export type Stored<Name extends RecordName> = Shown<(typeof RECORDS)[Name]>
@@ -71,6 +82,7 @@ type AdminRequestLine = {
   readonly method: string
   readonly path: string
   readonly body?: unknown
+  readonly headers?: Readonly<Record<string, string>>
   /** ms. */
   readonly timeout?: number
 }
@@ -80,7 +92,7 @@ const VERIFICATION = 600_000
 
 const placeOf = (kind: string, id: string, more = ''): string => `/${kind}s/${encodeURIComponent(id)}${more}`
 
-/** The request that runs an operation. A command changes a record whatever its revision: it was named, not edited. */
+/** The request that runs an operation. Without `rev` a record is changed whatever its revision: it was named, not edited. */
 const requestOf = (operation: RecordOperation): AdminRequestLine => {
   switch (operation.do) {
     case 'list':
@@ -89,8 +101,11 @@ const requestOf = (operation: RecordOperation): AdminRequestLine => {
       return { method: 'GET', path: placeOf(operation.kind, operation.id) }
     case 'create':
       return { method: 'POST', path: `/${operation.kind}s`, body: operation.body }
-    case 'patch':
-      return { method: 'PATCH', path: placeOf(operation.kind, operation.id, '?force=true'), body: operation.patch }
+    case 'patch': {
+      const { kind, id, patch, rev } = operation
+      const line = { method: 'PATCH', path: placeOf(kind, id, rev === null ? '?force=true' : ''), body: patch }
+      return rev === null ? line : { ...line, headers: { 'if-match': `"${rev}"` } }
+    }
     case 'delete': {
       const keys = operation.keys === undefined ? '' : `&keys=${operation.keys}`
       const cut = operation.cut ? '&cut=true' : ''
@@ -197,7 +212,7 @@ export const pagesOf = async <Entry>(
   return found
 }
 
-const ID = /^(?:key|team|bud|prc|adm)_[a-z]+$/
+const ID = /^(?:key|team|bud|prc|adm|rte)_[a-z]+$/
 
 /** Whether a text has the form of an ID. */
 export const isRecordId = (text: string): boolean => ID.test(text)

@@ -1,67 +1,19 @@
 /** `headgate explain`: what happened to a request, or the plan for a model name. */
-import type { Shown } from '../../records/entities/shown.ts'
-import { EXPLANATION } from '../../server/answers/explain.ts'
 import { REQUESTS_PAGE } from '../../server/answers/requests.ts'
 import { FOUND_SESSION } from '../../server/answers/sessions.ts'
 import { idOf, throughGateway } from '../accounts/record-store.ts'
 import { readAnswer } from '../answer.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { type GatewayClient, gatewayOf } from '../gateway-client.ts'
+import { type ExplainedPlan, PLAN, planLines } from '../plan-lines.ts'
 import { requestLine, SHOWN_REQUEST, type ShownRequest, waterfall } from '../request-lines.ts'
-import { moneyText, table } from '../table.ts'
+import { moneyText } from '../table.ts'
 
 type ExplainOptions = {
   readonly model?: string
   readonly as?: string
   readonly key?: string
   readonly session?: string
-}
-
-/** Without `as` and `refused` it is the answer of `/v1/route`. */
-const PLAN = EXPLANATION.partial({ as: true, refused: true })
-type ShownPlan = Shown<typeof PLAN>
-type ShownTarget = ShownPlan['targets'][number]
-
-const stateOf = ({ fit, keys = [] }: ShownTarget): string => {
-  if (fit === false) return 'does not fit'
-  const blocked = keys.find((key) => !key.may_be_tried)
-  if (blocked && keys.every((key) => !key.may_be_tried))
-    return `not now: ${blocked.because ?? ''} until ${blocked.until ?? 'unknown'}`
-  return 'ready'
-}
-
-/** The limit, budget or state of the key that refuses every request now. */
-const refusedLines = ({ refused }: ShownPlan, paint: Cli['paint']): readonly string[] =>
-  refused ? [paint.bad(`refused now: ${refused.code}: ${refused.message}`)] : []
-
-/** How requests choose among the first targets, which the order below cannot show. */
-const ORDERS: { readonly [strategy: string]: string } = {
-  weighted: ', by weight: each request draws its order',
-  latency: ', the fastest first: concurrent requests are spread',
-  cost: ', the cheapest first',
-}
-
-const shareText = ({ share }: ShownTarget): string =>
-  share === undefined ? 'failover' : `${Math.round(share * 100)} %`
-
-const planLines = (plan: ShownPlan, cli: Cli): readonly string[] => {
-  const hasShares = plan.targets.some(({ share }) => share !== undefined)
-  return [
-    `${cli.paint.bold(plan.model)}: chosen by ${plan.by}${ORDERS[plan.strategy ?? ''] ?? ''}`,
-    ...refusedLines(plan, cli.paint),
-    ...table(
-      ['#', 'TARGET', ...(hasShares ? ['FIRST FOR'] : []), 'BECAUSE', 'STATE'],
-      plan.targets.map((target, at) => [
-        String(at + 1),
-        `${target.provider}/${target.model}`,
-        ...(hasShares ? [shareText(target)] : []),
-        target.because,
-        stateOf(target),
-      ]),
-      cli,
-    ),
-    ...plan.skipped.map((skipped) => `skipped ${Object.values(skipped).map(String).join(': ')}`),
-  ]
 }
 
 /** The newest request with an ID that is also the name of a list, such as `running`. */
@@ -103,7 +55,7 @@ const explainModel = async (
   gateway: GatewayClient,
   { model, as }: ExplainOptions,
   key: string | undefined,
-): Promise<ShownPlan> => {
+): Promise<ExplainedPlan> => {
   const request = { model: model ?? '', messages: [{ role: 'user', content: 'x' }] }
   const asAdmin = async (client: { readonly as?: string }) =>
     gateway.read(PLAN, '/admin/api/v1/explain', { method: 'POST', body: { request, style: 'chat', ...client } })

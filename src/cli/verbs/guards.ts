@@ -1,13 +1,11 @@
 /** `headgate guards`: the guards of a running gateway, and what they find in a text. */
-import { readFile } from 'node:fs/promises'
-import { resolve } from 'node:path'
-import { text as textOf } from 'node:stream/consumers'
 import { GUARD_PHASES } from '../../core/guard-verdict.ts'
 import type { Shown } from '../../records/entities/shown.ts'
 import { type GUARD, GUARD_TEST, GUARDS } from '../../server/answers/guards.ts'
 import { choice } from '../arguments.ts'
-import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
+import { type Cli, type DefineVerb, EXIT } from '../cli.ts'
 import { gatewayOf } from '../gateway-client.ts'
+import { readGiven } from '../given-file.ts'
 import { answerList, type ListingOptions, withListing } from '../listing.ts'
 import type { Cell } from '../table.ts'
 
@@ -49,10 +47,7 @@ const list = async (cli: Cli, options: ListingOptions): Promise<void> => {
 type TestOptions = { readonly guard?: string; readonly team?: string; readonly phase: string }
 
 const test = async (cli: Cli, file: string, { guard, team, phase }: TestOptions): Promise<void> => {
-  const reading = file === '-' ? textOf(process.stdin) : readFile(resolve(cli.host.folder, file), 'utf8')
-  const text = await reading.catch((error: NodeJS.ErrnoException) => {
-    throw new CliError(EXIT.usage, `${file} cannot be read: ${error.code ?? error.message}.`)
-  })
+  const text = await readGiven(cli, file)
   const body = { text, phase, ...(guard !== undefined && { guard }), ...(team !== undefined && { team }) }
   const found = await (await gatewayOf(cli)).read(GUARD_TEST, '/admin/api/v1/guards/test', { method: 'POST', body })
   cli.answer(found, () => [

@@ -1,0 +1,57 @@
+/** Plans as text: where a request would be sent. */
+import type { Shown } from '../records/entities/shown.ts'
+import { EXPLANATION } from '../server/answers/explain.ts'
+import type { Cli } from './cli.ts'
+import { table } from './table.ts'
+
+/** Without `as` and `refused` it is the answer of `/v1/route`. */
+export const PLAN = EXPLANATION.partial({ as: true, refused: true })
+export type ExplainedPlan = Shown<typeof PLAN>
+type ShownTarget = ExplainedPlan['targets'][number]
+
+const stateOf = ({ fit, keys = [] }: ShownTarget): string => {
+  if (fit === false) return 'does not fit'
+  const blocked = keys.find((key) => !key.may_be_tried)
+  if (blocked && keys.every((key) => !key.may_be_tried))
+    return `not now: ${blocked.because ?? ''} until ${blocked.until ?? 'unknown'}`
+  return 'ready'
+}
+
+/** The limit, budget or state of the key that refuses every request now. */
+const refusedLines = ({ refused }: ExplainedPlan, paint: Cli['paint']): readonly string[] =>
+  refused ? [paint.bad(`refused now: ${refused.code}: ${refused.message}`)] : []
+
+/** How requests choose among the first targets, which the order below cannot show. */
+const ORDERS: { readonly [strategy: string]: string } = {
+  weighted: ', by weight: each request draws its order',
+  latency: ', the fastest first: concurrent requests are spread',
+  cost: ', the cheapest first',
+}
+
+/** Why a target is in the plan, with the condition that the request meets and the changes of the request. */
+const reasonOf = ({ because, when, override }: ShownTarget): string =>
+  [because, ...(when === undefined ? [] : [`when ${when}`]), ...(override === undefined ? [] : [override])].join('; ')
+
+const shareText = ({ share }: ShownTarget): string =>
+  share === undefined ? 'failover' : `${Math.round(share * 100)} %`
+
+/** The targets of a plan in their order, with their states. */
+export const planLines = (plan: ExplainedPlan, cli: Cli): readonly string[] => {
+  const hasShares = plan.targets.some(({ share }) => share !== undefined)
+  return [
+    `${cli.paint.bold(plan.model)}: chosen by ${plan.by}${ORDERS[plan.strategy ?? ''] ?? ''}`,
+    ...refusedLines(plan, cli.paint),
+    ...table(
+      ['#', 'TARGET', ...(hasShares ? ['FIRST FOR'] : []), 'BECAUSE', 'STATE'],
+      plan.targets.map((target, at) => [
+        String(at + 1),
+        `${target.provider}/${target.model}`,
+        ...(hasShares ? [shareText(target)] : []),
+        reasonOf(target),
+        stateOf(target),
+      ]),
+      cli,
+    ),
+    ...plan.skipped.map((skipped) => `skipped ${Object.values(skipped).map(String).join(': ')}`),
+  ]
+}

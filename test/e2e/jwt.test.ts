@@ -113,6 +113,26 @@ auth:
     ])
   })
 
+  test('signed tokens: the routes of the team of a token are used and explained, and those of others are unknown', async () => {
+    const spec = { targets: ['demo/slow'] }
+    const made = await post(`${gateway.url}/admin/api/v1/routes`, { name: 'fast', team: 'people', spec })
+    assert.equal(made.status, 201, made.text)
+    const asked = { ...BODY, model: 'fast' }
+    const [own, other] = [person(), signToken(githubKey, GITHUB_CLAIMS)].map((token) => `Bearer ${token}`)
+    const answer = await post(`${gateway.base}/chat/completions`, asked, { authorization: own ?? '' })
+    assert.deepEqual([answer.status, answer.headers.get('x-headgate-model')], [200, 'slow'], answer.text)
+    const plans = await Promise.all(
+      [own, other].map((authorization = '') => post(`${gateway.base}/route`, asked, { authorization })),
+    )
+    assert.deepEqual(
+      plans.map(({ text }) => JSON.parse(text)).map(({ by, targets = [] }) => [by, targets[0]?.model]),
+      [
+        ['route', 'slow'],
+        ['default', 'echo'],
+      ],
+    )
+  })
+
   test('signed tokens: refusals have one text, and the log has the reason', async () => {
     const expired = await ask(person({ iat: now - 900, exp: now - 300 }))
     const forged = await ask(`${person().slice(0, -8)}AAAAAAAA`)

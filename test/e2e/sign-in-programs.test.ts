@@ -123,6 +123,17 @@ describe('programs sign in', { concurrency: false }, () => {
     })
   })
 
+  test('the routes of the team that pays for a person are used, and explained', async () => {
+    const { access_token } = await signInProgram(url)
+    const body = JSON.stringify({ name: 'fast', team: 'search', spec: { targets: ['demo/echo'] } })
+    assert.equal((await admin('/routes', ADMIN, { method: 'POST', body })).status, 201)
+    const authorization = `Bearer ${access_token}`
+    const answer = await post(`${url}/v1/chat/completions`, { ...BODY, model: 'fast' }, { authorization })
+    assert.deepEqual([answer.status, answer.headers.get('x-headgate-model')], [200, 'echo'], answer.text)
+    const plan = await post(`${url}/v1/route`, { ...BODY, model: 'fast' }, { authorization })
+    assert.deepEqual([plan.status, JSON.parse(plan.text).by], [200, 'route'], plan.text)
+  })
+
   test('a person without a role and a team is refused, and a refused program receives nothing', async () => {
     corp.signedIn = 'guest'
     const first = await beginDevice(url)

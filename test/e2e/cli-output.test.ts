@@ -34,12 +34,14 @@ const VERBS: readonly string[] = [
   'usage --by team,model',
   'explain $request',
   'explain -m m',
+  'routes list',
+  'routes show fast',
 ]
 
 /** What differs in each run, in texts. */
 const CHANGING: readonly (readonly [RegExp, string])[] = [
   [/http:\/\/127\.0\.0\.1:\d+/g, 'URL'],
-  [/\b(req|key|team|bud|adj|prc)_(?!default\b)[a-z0-9]{8,}/g, '$1_ID'],
+  [/\b(req|key|team|bud|adj|prc|rte)_(?!default\b)[a-z0-9]{8,}/g, '$1_ID'],
   [/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, 'TIME'],
   [/\b\d{4}-\d\d-\d\d\b/g, 'DATE'],
   [/\b\d\d:\d\d:\d\d\b/g, 'TIME'],
@@ -109,6 +111,8 @@ test('the output of verbs is as in cli-output.txt', async () => {
       if (JSON.parse(stdout).data[0].last_used_at !== null) break
       assert.ok(performance.now() < end, stdout)
     }
+    writeFileSync(join(folder, 'fast.yaml'), 'targets: [{ provider: openai, model: m, when: { tools: false } }]\n')
+    assert.equal((await run('routes create fast fast.yaml --team search')).code, 0)
     const sections: string[] = []
     for (const words of VERBS) {
       const filled = words.replace('$request', request)

@@ -1,10 +1,12 @@
 /** Who may use a pass-through. It is off twice: the instance needs it, and the team and the key. */
+
 import type { Access, Client } from '../../core/accounts.ts'
 import type { Config } from '../../core/config.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import { memoizeLast } from '../../core/memoize-last.ts'
 import { type HttpMethod, PASS } from '../../core/pass-through.ts'
 import type { Instance } from '../../core/provider.ts'
+import { withoutSlashes } from '../../core/trailing-slashes.ts'
 import { allowsName, restrictionsOf } from '../accounts/key-access.ts'
 import { styleNotAllowed } from '../routing/allowed-plan.ts'
 import { matchesPath, type PathGlob, parsePathGlob } from './path-globs.ts'
@@ -15,7 +17,7 @@ type Grant = { readonly instance: string; readonly globs: readonly PathGlob[] | 
 const parseGrant = (text: string): Grant => {
   const colon = text.indexOf(':')
   if (colon === -1) return { instance: text.toLowerCase(), globs: null }
-  const path = text.slice(colon + 1).replace(/\/+$/, '')
+  const path = withoutSlashes(text.slice(colon + 1))
   return {
     instance: text.slice(0, colon).toLowerCase(),
     globs: [path, `${path}/**`].map(parsePathGlob),

@@ -2,8 +2,10 @@
  * The address of a passed call. A path is refused before anything in it is decoded if two readers of it could disagree, since one of
  * them is the provider, which has the key (GHSA of many proxies: BerriAI/litellm#26467, Portkey-AI/gateway#1718).
  */
+
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import type { Instance } from '../../core/provider.ts'
+import { withoutSlashes } from '../../core/trailing-slashes.ts'
 import { trimmedQuery } from './query.ts'
 
 /** `path`: as sent, below the name of the instance. */
@@ -34,7 +36,7 @@ const invalid = (why: string): Failure =>
 /** The paths at its origin below which an instance may be called, without a slash at the end. */
 export const rootsOf = ({ baseUrl, provider }: Pick<Instance, 'baseUrl' | 'provider'>): readonly string[] => {
   const { pathname } = new URL(baseUrl)
-  return [pathname === '/' ? '' : pathname.replace(/\/+$/, ''), ...(provider.passThrough?.roots ?? [])]
+  return [pathname === '/' ? '' : withoutSlashes(pathname), ...(provider.passThrough?.roots ?? [])]
 }
 
 const isBelow = (path: string, root: string): boolean => path === root || path.startsWith(`${root}/`)

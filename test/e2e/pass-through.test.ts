@@ -57,13 +57,15 @@ budgets: { small: { amount: "1", period: day, mode: hard, appliesTo: { keys: [po
     Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${gateway.child.pid}/status`, 'latin1'))?.[1] ?? 0) / 1024
 
   const part = Buffer.alloc(64 * 1024, 'headgate')
-  const PARTS = 1_600
+  const PARTS = 3_000
+  /** MB of read buffers that wait for the garbage collector on a busy machine; a body that is kept takes 190. */
+  const FLAT = 130
   const digest = createHash('sha256')
   for (let at = 0; at < PARTS; at++) digest.update(part)
   const expected = digest.digest('hex')
 
   for (const chunked of [false, true])
-    test(`100 MB to a slow provider${chunked ? ', in chunks' : ''}: the same bytes, and flat memory`, async () => {
+    test(`190 MB to a slow provider${chunked ? ', in chunks' : ''}: the same bytes, and flat memory`, async () => {
       let received = ''
       serve = async (req, res) => {
         const hash = createHash('sha256')
@@ -98,10 +100,10 @@ budgets: { small: { amount: "1", period: day, mode: hard, appliesTo: { keys: [po
       clearInterval(watch)
       assert.equal(response.statusCode, 200)
       assert.equal(received, `${chunked ? 'chunked' : PARTS * part.length} ${expected}`)
-      assert.ok(most - before < 60, `${before.toFixed(0)} MB, then ${most.toFixed(0)} MB`)
+      assert.ok(most - before < FLAT, `${before.toFixed(0)} MB, then ${most.toFixed(0)} MB`)
     })
 
-  test('100 MB to a slow client: the same bytes, and flat memory', async () => {
+  test('190 MB to a slow client: the same bytes, and flat memory', async () => {
     serve = async (_req, res) => {
       res.writeHead(200, { 'content-type': 'application/octet-stream', 'content-length': PARTS * part.length })
       for (let at = 0; at < PARTS; at++) if (!res.write(part)) await once(res, 'drain')
@@ -120,7 +122,7 @@ budgets: { small: { amount: "1", period: day, mode: hard, appliesTo: { keys: [po
       }
     }
     assert.equal(hash.digest('hex'), expected)
-    assert.ok(most - before < 60, `${before.toFixed(0)} MB, then ${most.toFixed(0)} MB`)
+    assert.ok(most - before < FLAT, `${before.toFixed(0)} MB, then ${most.toFixed(0)} MB`)
   })
 
   for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'])

@@ -85,7 +85,7 @@ export class ClientStream implements Sink<readonly StreamStep[]>, TimerClient {
       headers,
       timeout: clientWrite,
       onDrain: () => this.#answer?.answerStream.resume(),
-      onTimeout: () => this.abandon(fail('client_gone', `The client read nothing for ${clientWrite} ms.`)),
+      onTimeout: (failure) => this.abandon(failure),
     })
     const { interval } = settings.keepAlive
     if (interval > 0) this.#schedule(Math.min(interval, LONG_LIVED))

@@ -2,7 +2,8 @@
 import type { TextOrBytes } from '../../core/encoded-text.ts'
 import type { ResponseWriter } from '../../core/http-exchange.ts'
 import type { StreamForm } from '../../core/protocol.ts'
-import type { Cancel, World } from '../../core/world.ts'
+import type { World } from '../../core/world.ts'
+import { ClientPace, type ClientPaceOptions } from '../call/client-pace.ts'
 
 /** Response headers of a stream of server-sent events. */
 const STREAM_HEADERS = {
@@ -22,17 +23,12 @@ export const streamHeaders = ({
 
 const NO_HEADERS = {}
 
-export type ClientWriterOptions = {
+export type ClientWriterOptions = ClientPaceOptions & {
   readonly responseWriter: ResponseWriter
   /** How the stream is sent. */
   readonly form: StreamForm
   /** Headers of a header block that is sent before a target has answered. */
   readonly headers: Readonly<Record<string, string>>
-  /** ms after which a client that reads nothing is given up; 0: never. */
-  readonly timeout: number
-  /** The client reads again. */
-  readonly onDrain: () => void
-  readonly onTimeout: () => void
 }
 
 /** ms. @google/genai 1.30 raises an error only where it is all that one read returns. */
@@ -42,24 +38,18 @@ export class ClientWriter {
   readonly #world: World
   readonly #responseWriter: ResponseWriter
   readonly #form: StreamForm
-  readonly #timeout: number
-  readonly #onDrain: () => void
-  readonly #onTimeout: () => void
+  readonly #pace: ClientPace
   /** Needed until the header block has been sent. */
   #headers: Readonly<Record<string, string>>
   #headersSent = false
   #lastWrite: number
-  /** Cancels the timeout of a client that is not reading; null while it reads. */
-  #waiting: Cancel | null = null
 
-  constructor(world: World, { responseWriter, form, headers, timeout, onDrain, onTimeout }: ClientWriterOptions) {
+  constructor(world: World, { form, headers, ...paced }: ClientWriterOptions) {
     this.#form = form
     this.#world = world
-    this.#responseWriter = responseWriter
+    this.#responseWriter = paced.responseWriter
     this.#headers = headers
-    this.#timeout = timeout
-    this.#onDrain = onDrain
-    this.#onTimeout = onTimeout
+    this.#pace = new ClientPace(world, paced)
     this.#lastWrite = world.now()
   }
 
@@ -74,7 +64,7 @@ export class ClientWriter {
 
   /** The client is not reading what was written. */
   get isFull(): boolean {
-    return this.#waiting !== null
+    return this.#pace.isWaiting
   }
 
   sendHeaders(headers = this.#headers): void {
@@ -88,14 +78,13 @@ export class ClientWriter {
     if (piece.length === 0) return true
     this.#lastWrite = this.#world.now()
     const ready = this.#responseWriter.write(piece)
-    if (!ready) this.#awaitDrain()
+    if (!ready) this.#pace.wait()
     return ready
   }
 
   /** No longer waits for the client to read. */
   stopWaiting(): void {
-    this.#waiting?.()
-    this.#waiting = null
+    this.#pace.stop()
   }
 
   /** `apart`: sent so late after the text that the client reads it by itself. */
@@ -112,14 +101,5 @@ export class ClientWriter {
 
   abort(): void {
     this.#responseWriter.abort()
-  }
-
-  #awaitDrain(): void {
-    if (this.#waiting) return
-    this.#waiting = this.#timeout > 0 ? this.#world.later(this.#timeout, this.#onTimeout) : () => {}
-    this.#responseWriter.onDrain(() => {
-      this.stopWaiting()
-      this.#onDrain()
-    })
   }
 }

@@ -12,11 +12,12 @@ import { singleFrames } from '../../protocols/framing/sse.ts'
 import { append } from '../../protocols/shared/append.ts'
 import { choicesOf } from '../../protocols/shared/choices.ts'
 import { InputCount, type TokenUsage, usageOf } from '../accounts/token-usage.ts'
-import { type CallScope, type OngoingAnswer, runCall } from '../call/call-lifecycle.ts'
+import { type OngoingAnswer, runCall } from '../call/call-lifecycle.ts'
 import type { Cancellation } from '../call/cancellation.ts'
 import { randomLetters } from '../call/ids.ts'
 import { type Recorder, recordDisconnect, writeAndRecordAnswer, writeAndRecordError } from '../call/recorder.ts'
 import { requestTimeout } from '../call/request-timeout.ts'
+import { endPermit, SettledAnswer } from '../call/settled-answer.ts'
 import { complete, discard, FollowedWriter, followed, followersOf, NO_FOLLOWERS } from '../guards/followed-answer.ts'
 import { type AnswerGuards, answerGuardsOf, pipeThrough } from '../guards/guarded-answer.ts'
 import type { AttemptPermit } from '../health/upstream-health.ts'
@@ -282,7 +283,7 @@ type StreamingState = {
 }
 
 /** A stream in progress. It holds only what its end needs: thousands may be open at once. */
-class StreamingCall implements StreamListener, OngoingAnswer {
+class StreamingCall extends SettledAnswer implements StreamListener {
   readonly #cancellation: Cancellation
   readonly #stream: ClientStream
   readonly #answerStream: AnswerStream
@@ -293,14 +294,12 @@ class StreamingCall implements StreamListener, OngoingAnswer {
   readonly #followers: readonly AnswerFollower[]
   readonly #mediaType: string | undefined
   readonly #remember: StreamingState['remember']
-  #scope: CallScope | null = null
-  /** How it ended; undefined: it is in progress. */
-  #failure: Failure | null | undefined
 
   constructor(
     { answerStream, permit }: Routed,
     { continued, stream, cancellation, inputCount, recorder, followers, mediaType, remember }: StreamingState,
   ) {
+    super()
     this.#cancellation = cancellation
     this.#stream = stream
     this.#answerStream = answerStream
@@ -330,31 +329,16 @@ class StreamingCall implements StreamListener, OngoingAnswer {
     return this.#continued ?? this.#answerStream
   }
 
-  attach(scope: CallScope): void {
-    this.#scope = scope
-    const failure = this.#failure
-    if (failure !== undefined) scope.conclude(() => this.#settle(failure))
-  }
-
   longLived(): void {
     this.#inputCount.count()
   }
 
-  ended(failure: Failure | null): void {
-    this.#failure = failure
-    const scope = this.#scope
-    // Deferred: the stream that reports its end is still on the stack.
-    if (scope) void Promise.resolve().then(() => scope.conclude(() => this.#settle(failure)))
-  }
-
-  #settle(failure: Failure | null): void {
+  protected settle(failure: Failure | null): void {
     const recorder = this.#recorder
     const continued = this.#continued
     try {
       const permit = continued?.current.permit ?? this.#permit
-      if (failure && failure.kind !== 'client_gone') permit.failed(failure, recorder.id)
-      else if (failure) permit.release()
-      else permit.done()
+      endPermit(permit, failure, recorder.id)
       const used = continued?.used() ?? usageOf(this.#answerStream, this.#inputCount)
       recorder.used(used)
       const skipped = this.#answer.droppedEvents()

@@ -1,9 +1,11 @@
 /** Sends the answer of a passed call to the client, at the client's pace, and records its end. */
-import { type Failure, fail } from '../../core/failure.ts'
+import type { Failure } from '../../core/failure.ts'
 import type { Sink } from '../../core/stage.ts'
 import type { Target } from '../../core/target.ts'
-import type { Cancel, World } from '../../core/world.ts'
-import type { CallScope, OngoingAnswer, RunningCall } from '../call/call-lifecycle.ts'
+import type { World } from '../../core/world.ts'
+import type { RunningCall } from '../call/call-lifecycle.ts'
+import { ClientPace } from '../call/client-pace.ts'
+import { endPermit, SettledAnswer } from '../call/settled-answer.ts'
 import type { AttemptPermit } from '../health/upstream-health.ts'
 import type { AnswerUsage } from './answer-usage.ts'
 import type { PassAttempt } from './pass-attempt.ts'
@@ -24,17 +26,22 @@ export type BegunPass = {
   readonly clientWrite: number
 }
 
-export class PassedAnswer implements Sink<Uint8Array>, OngoingAnswer {
+export class PassedAnswer extends SettledAnswer implements Sink<Uint8Array> {
   readonly #begun: BegunPass
+  /** Pauses the upstream until the client has read what was written. */
+  readonly #pace: ClientPace
   #isOver = false
-  /** Cancels the write timeout of a client that is not reading; null: it reads. */
-  #writeTimeout: Cancel | null = null
-  #scope: CallScope | null = null
-  /** How it ended; undefined: it is in progress. */
-  #failure: Failure | null | undefined
 
   constructor(begun: BegunPass) {
+    super()
     this.#begun = begun
+    const { call, world, clientWrite, attempt } = begun
+    this.#pace = new ClientPace(world, {
+      responseWriter: call.responseWriter,
+      timeout: clientWrite,
+      onDrain: () => attempt.resume(),
+      onTimeout: (failure) => this.#abandon(failure),
+    })
   }
 
   begin(): void {
@@ -53,7 +60,7 @@ export class PassedAnswer implements Sink<Uint8Array>, OngoingAnswer {
   push(part: Uint8Array): boolean {
     if (this.#isOver) return true
     const isReady = this.#begun.call.responseWriter.write(part)
-    if (!isReady) this.#awaitDrain()
+    if (!isReady) this.#pace.wait()
     return isReady
   }
 
@@ -64,25 +71,7 @@ export class PassedAnswer implements Sink<Uint8Array>, OngoingAnswer {
     // A file that just ends would look complete.
     if (failure) responseWriter.abort()
     else responseWriter.end()
-    this.#ended(failure ?? null)
-  }
-
-  attach(scope: CallScope): void {
-    this.#scope = scope
-    const failure = this.#failure
-    if (failure !== undefined) scope.conclude(() => this.#settle(failure))
-  }
-
-  #awaitDrain(): void {
-    if (this.#writeTimeout) return
-    const { world, call, clientWrite, attempt } = this.#begun
-    const onTimeout = () => this.#abandon(fail('client_gone', `The client read nothing for ${clientWrite} ms.`))
-    this.#writeTimeout = clientWrite > 0 ? world.later(clientWrite, onTimeout) : () => {}
-    call.responseWriter.onDrain(() => {
-      this.#writeTimeout?.()
-      this.#writeTimeout = null
-      attempt.resume()
-    })
+    this.ended(failure ?? null)
   }
 
   /** The client disconnected or stopped reading. */
@@ -91,35 +80,22 @@ export class PassedAnswer implements Sink<Uint8Array>, OngoingAnswer {
     this.#stop()
     this.#begun.attempt.abort()
     this.#begun.call.responseWriter.abort()
-    this.#ended(reason)
+    this.ended(reason)
   }
 
   #stop(): void {
     this.#isOver = true
-    this.#writeTimeout?.()
-    this.#writeTimeout = null
+    this.#pace.stop()
   }
 
-  #ended(failure: Failure | null): void {
-    this.#failure = failure
-    const scope = this.#scope
-    // Deferred: the answer that reports its end is still on the stack.
-    if (scope) void Promise.resolve().then(() => scope.conclude(() => this.#settle(failure)))
-  }
-
-  #settle(failure: Failure | null): void {
+  protected settle(failure: Failure | null): void {
     const { call, permit, usage: source, status } = this.#begun
     const { recorder, cancellation } = call
     cancellation.clearDeadline()
     const usage = source.usage()
     if (usage && !usage.units) recorder.used({ usage })
-    if (!failure) {
-      permit.done()
-      return recorder.end('answered', status)
-    }
-    const isLeft = failure.kind === 'client_gone'
-    if (isLeft) permit.release()
-    else permit.failed(failure, recorder.id)
-    recorder.end(isLeft ? 'client_gone' : 'interrupted', status, failure)
+    endPermit(permit, failure, recorder.id)
+    if (!failure) return recorder.end('answered', status)
+    recorder.end(failure.kind === 'client_gone' ? 'client_gone' : 'interrupted', status, failure)
   }
 }

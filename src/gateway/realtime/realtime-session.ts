@@ -15,7 +15,9 @@ import {
   FrameReader,
   textFrame,
 } from '../../protocols/framing/web-socket-frames.ts'
-import type { CallDeps, CallScope, OngoingAnswer, RunningCall } from '../call/call-lifecycle.ts'
+import type { CallDeps, RunningCall } from '../call/call-lifecycle.ts'
+import { ClientPace } from '../call/client-pace.ts'
+import { SettledAnswer } from '../call/settled-answer.ts'
 import type { Routed } from '../routing/router.ts'
 import { SWITCHED } from '../upstream/body-reader.ts'
 import type { PreparedRealtime } from './realtime-attempts.ts'
@@ -39,11 +41,13 @@ export type OpenedSession = OpenedResponses & {
   readonly clientWrite: number
 }
 
-export class RealtimeSession implements Sink<readonly StreamStep[]>, OngoingAnswer {
+export class RealtimeSession extends SettledAnswer implements Sink<readonly StreamStep[]> {
   readonly #opened: OpenedSession
   readonly #fromClient = new FrameReader(true, MAX_MESSAGE, null)
   readonly #fromUpstream: FrameReader
   readonly #responses: SessionResponses
+  /** Pauses the upstream until the client has read what was written. */
+  readonly #pace: ClientPace
   /** The client has received whole messages, so that one of the gateway may follow. */
   #isBetween = true
   /** Bytes of the upstream are being read, and not written yet. */
@@ -53,16 +57,19 @@ export class RealtimeSession implements Sink<readonly StreamStep[]>, OngoingAnsw
   /** Why the session ends at the end of the current message; null: it does not. */
   #ending: SessionEnd | null = null
   #isOver = false
-  /** Cancels the time of a client that does not read; null: it reads. */
-  #writeTimeout: Cancel | null = null
   /** Cancels the time of a peer to answer a close frame, or to complete a message before the end. */
   #closeTimeout: Cancel | null = null
-  #scope: CallScope | null = null
-  /** How it ended; undefined: it is open. */
-  #failure: Failure | null | undefined
 
   constructor(opened: OpenedSession) {
+    super()
     this.#opened = opened
+    const { gateway, socket, clientWrite, routed } = opened
+    this.#pace = new ClientPace(gateway.world, {
+      responseWriter: socket,
+      timeout: clientWrite,
+      onDrain: () => routed.answerStream.resume(),
+      onTimeout: (failure) => this.#end({ failure }),
+    })
     this.#responses = new SessionResponses(opened, (failure) => this.#end({ failure }))
     this.#fromUpstream = new FrameReader(false, MAX_MESSAGE, new RealtimeEvents(this.#responses))
   }
@@ -118,7 +125,7 @@ export class RealtimeSession implements Sink<readonly StreamStep[]>, OngoingAnsw
       return true
     }
     const hasRoom = this.#opened.socket.write(bytes)
-    if (!hasRoom) this.#awaitDrain()
+    if (!hasRoom) this.#pace.wait()
     this.#isBetween = this.#fromUpstream.isBetween
     if (this.#fromUpstream.isClosed) this.#awaitClose()
     else if (this.#ending) this.#end(this.#ending)
@@ -131,20 +138,6 @@ export class RealtimeSession implements Sink<readonly StreamStep[]>, OngoingAnsw
     if (this.#isOver) return
     if (this.#fromUpstream.isClosed) return this.#close(null)
     this.#cut(failure.kind === 'stalled' ? { failure } : { failure: { ...failure, kind: 'truncated' } })
-  }
-
-  /** Pauses the upstream until the client has read what was written, or the write timeout has passed. */
-  #awaitDrain(): void {
-    if (this.#writeTimeout) return
-    const { gateway, socket, clientWrite, routed } = this.#opened
-    const onTimeout = () =>
-      this.#end({ failure: fail('client_gone', `The client read nothing for ${clientWrite} ms.`) })
-    this.#writeTimeout = clientWrite > 0 ? gateway.world.later(clientWrite, onTimeout) : () => {}
-    socket.onDrain(() => {
-      this.#writeTimeout?.()
-      this.#writeTimeout = null
-      routed.answerStream.resume()
-    })
   }
 
   // ── The end ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -189,24 +182,15 @@ export class RealtimeSession implements Sink<readonly StreamStep[]>, OngoingAnsw
   #close(failure: Failure | null): void {
     if (this.#isOver) return
     this.#isOver = true
-    this.#writeTimeout?.()
+    this.#pace.stop()
     this.#closeTimeout?.()
     this.#opened.routed.answerStream.abort()
     this.#opened.socket.end()
     this.#responses.close(failure ?? GONE)
-    this.#failure = failure
-    const scope = this.#scope
-    // Deferred: the stream that reports its end is still on the stack.
-    if (scope) void Promise.resolve().then(() => scope.conclude(() => this.#settle(failure)))
+    this.ended(failure)
   }
 
-  attach(scope: CallScope): void {
-    this.#scope = scope
-    const failure = this.#failure
-    if (failure !== undefined) scope.conclude(() => this.#settle(failure))
-  }
-
-  #settle(failure: Failure | null): void {
+  protected settle(failure: Failure | null): void {
     const { call, routed } = this.#opened
     const { recorder, cancellation } = call
     cancellation.clearDeadline()

@@ -1,12 +1,14 @@
 /** Forwards the answer of a relayed endpoint to the client as it arrives, at the client's pace, and records its end. */
 import type { TextOrBytes } from '../../core/encoded-text.ts'
-import { type Failure, fail } from '../../core/failure.ts'
+import type { Failure } from '../../core/failure.ts'
 import type { StreamStep } from '../../core/protocol.ts'
 import type { RelayRow } from '../../core/relay.ts'
 import type { Sink } from '../../core/stage.ts'
-import type { Cancel, World } from '../../core/world.ts'
+import type { World } from '../../core/world.ts'
 import { passFrame, writeFrame } from '../../protocols/framing/sse.ts'
-import type { CallScope, OngoingAnswer, RunningCall } from '../call/call-lifecycle.ts'
+import type { RunningCall } from '../call/call-lifecycle.ts'
+import { ClientPace } from '../call/client-pace.ts'
+import { endPermit, SettledAnswer } from '../call/settled-answer.ts'
 import type { AnswerGuards } from '../guards/guarded-answer.ts'
 import type { Routed } from '../routing/router.ts'
 import { HeldEvents } from './guarded-relay.ts'
@@ -30,17 +32,22 @@ export type RelayedAnswer = {
   readonly tokens: RelayRequest['tokens']
 }
 
-export class RelayedStream implements Sink<readonly StreamStep[]>, OngoingAnswer {
+export class RelayedStream extends SettledAnswer implements Sink<readonly StreamStep[]> {
   readonly #answer: RelayedAnswer
+  /** Pauses the upstream until the client has read what was written. */
+  readonly #pace: ClientPace
   #isOver = false
-  /** Cancels the write timeout of a client that is not reading; null: it reads. */
-  #writeTimeout: Cancel | null = null
-  #scope: CallScope | null = null
-  /** How it ended; undefined: it is in progress. */
-  #failure: Failure | null | undefined
 
   constructor(answer: RelayedAnswer) {
+    super()
     this.#answer = answer
+    const { call, world, clientWrite, routed } = answer
+    this.#pace = new ClientPace(world, {
+      responseWriter: call.responseWriter,
+      timeout: clientWrite,
+      onDrain: () => routed.answerStream.resume(),
+      onTimeout: (failure) => this.#abandon(failure),
+    })
   }
 
   begin(): void {
@@ -83,13 +90,7 @@ export class RelayedStream implements Sink<readonly StreamStep[]>, OngoingAnswer
     // A file that just ends would look complete.
     else if (!isEvents) call.responseWriter.abort()
     else call.responseWriter.end(writeFrame(undefined, JSON.stringify(this.#errorOf(failure))))
-    this.#ended(failure ?? null)
-  }
-
-  attach(scope: CallScope): void {
-    this.#scope = scope
-    const failure = this.#failure
-    if (failure !== undefined) scope.conclude(() => this.#settle(failure))
+    this.ended(failure ?? null)
   }
 
   #errorOf(failure: Failure): object {
@@ -100,21 +101,8 @@ export class RelayedStream implements Sink<readonly StreamStep[]>, OngoingAnswer
   #write(piece: TextOrBytes): boolean {
     if (piece.length === 0) return true
     const isReady = this.#answer.call.responseWriter.write(piece)
-    if (!isReady) this.#awaitDrain()
+    if (!isReady) this.#pace.wait()
     return isReady
-  }
-
-  /** Pauses the upstream until the client has read what was written, or the write timeout has passed. */
-  #awaitDrain(): void {
-    if (this.#writeTimeout) return
-    const { world, call, clientWrite, routed } = this.#answer
-    const onTimeout = () => this.#abandon(fail('client_gone', `The client read nothing for ${clientWrite} ms.`))
-    this.#writeTimeout = clientWrite > 0 ? world.later(clientWrite, onTimeout) : () => {}
-    call.responseWriter.onDrain(() => {
-      this.#writeTimeout?.()
-      this.#writeTimeout = null
-      routed.answerStream.resume()
-    })
   }
 
   /** The client disconnected or stopped reading. */
@@ -123,30 +111,20 @@ export class RelayedStream implements Sink<readonly StreamStep[]>, OngoingAnswer
     this.#stop()
     this.#answer.routed.answerStream.abort()
     this.#answer.call.responseWriter.abort()
-    this.#ended(reason)
+    this.ended(reason)
   }
 
   #stop(): void {
     this.#isOver = true
-    this.#writeTimeout?.()
-    this.#writeTimeout = null
+    this.#pace.stop()
   }
 
-  #ended(failure: Failure | null): void {
-    this.#failure = failure
-    const scope = this.#scope
-    // Deferred: the stream that reports its end is still on the stack.
-    if (scope) void Promise.resolve().then(() => scope.conclude(() => this.#settle(failure)))
-  }
-
-  #settle(failure: Failure | null): void {
+  protected settle(failure: Failure | null): void {
     const { call, routed, tokens } = this.#answer
     const { recorder, cancellation } = call
     const { permit, answerStream } = routed
     cancellation.clearDeadline()
-    if (!failure) permit.done()
-    else if (failure.kind === 'client_gone') permit.release()
-    else permit.failed(failure, recorder.id)
+    endPermit(permit, failure, recorder.id)
     recorder.used(relayUsage(answerStream.usage(), tokens))
     if (!failure) return recorder.end('answered', 200)
     const isLeft = failure.kind === 'client_gone'

@@ -4,10 +4,11 @@
  */
 import type { ChatEvent } from '../../core/chat.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
-import { isList, isObject, type Json, type JsonObject, readJson } from '../../core/json.ts'
+import { isObject, type Json, type JsonObject, readJson } from '../../core/json.ts'
 import type { Frame, StreamStep } from '../../core/protocol.ts'
 import type { RelayRow } from '../../core/relay.ts'
 import type { Sink } from '../../core/stage.ts'
+import { changedObject } from '../../policy/guards/answer-values.ts'
 import { singleFrames } from '../../protocols/framing/sse.ts'
 import { type AnswerGuards, pipeThrough } from '../guards/guarded-answer.ts'
 
@@ -110,19 +111,8 @@ const withTexts = (body: JsonObject, texts: readonly string[]): JsonObject => {
   return changed(body, (text) => texts[at++] ?? text)
 }
 
-const changed = (object: JsonObject, text: (text: string) => string): JsonObject =>
-  Object.fromEntries(
-    Object.entries(object).map(([name, value]) => [
-      name,
-      value === undefined || NO_TEXT.test(name) ? value : changedValue(value, text),
-    ]),
-  )
-
-const changedValue = (value: Json, text: (text: string) => string): Json => {
-  if (typeof value === 'string') return text(value)
-  if (isList(value)) return value.map((item) => changedValue(item, text))
-  return isObject(value) ? changed(value, text) : value
-}
+const changed = (body: JsonObject, text: (text: string) => string): JsonObject =>
+  changedObject(body, { text, offset: (offset) => offset, kept: NO_TEXT })
 
 // ── Events ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -12,6 +12,8 @@ export type AnswerChange = {
   readonly offset: (offset: number) => number
   /** The client has chosen the names of members, so that each string is a text, as are the digits of an integer, and no number is an offset. */
   readonly isFree?: true
+  /** Members with these names keep their strings; absent: those that providers have signed or encrypted, or that are names. */
+  readonly kept?: RegExp
 }
 
 /** The offsets in a text of which parts become longer or shorter. */
@@ -59,9 +61,9 @@ export const changedObject = (object: JsonObject, change: AnswerChange): JsonObj
 /** A value with other strings. What providers have signed or encrypted stays. */
 export const changedValue = (value: Json, change: AnswerChange, name = ''): Json => {
   // Arguments of a hosted tool are JSON within JSON.
-  const { isFree } = change
+  const { isFree, kept = SEALED } = change
   if (typeof value === 'string')
-    return !isFree && SEALED.test(name) ? value : change.text(value, name === 'arguments' ? 'json' : 'plain')
+    return !isFree && kept.test(name) ? value : change.text(value, name === 'arguments' ? 'json' : 'plain')
   if (isFree) {
     const digits = digitsOf(value)
     const after = digits === undefined ? digits : change.text(digits, 'plain')

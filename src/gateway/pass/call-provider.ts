@@ -23,7 +23,7 @@ export type AnsweredPass = {
   readonly permit: AttemptPermit
   readonly outcome: Extract<PassOutcome, { ok: true }>
 }
-type Unanswered = { readonly ok: false; readonly failure: Failure; readonly availableIn: number | null }
+type Unanswered = { readonly ok: false; readonly failure: Failure }
 
 const UNRECORDED = fail('storage', 'The usage of this request cannot be recorded at the moment. Retry later.', {
   retryAfter: 2_000,
@@ -68,7 +68,7 @@ export const callProvider = async (
   return unanswered(own ?? withBudget(finalError(failures, skipped), admission.budgetRefusal))
 }
 
-const unanswered = (failure: Failure): Unanswered => ({ ok: false, failure, availableIn: null })
+const unanswered = (failure: Failure): Unanswered => ({ ok: false, failure })
 
 /** The keys in the order of this team: the same each time. */
 const keysOf = ({ world }: ModelCallDeps, { instance, received }: PassCall) =>
@@ -97,7 +97,7 @@ const tryTarget = async (
   gateway: ModelCallDeps,
   { prepared, objects, target, permit, number }: Trying,
   { recorder, cancellation }: RunningCall,
-): Promise<AnsweredPass | { readonly ok: false; readonly failure: Failure }> => {
+): Promise<AnsweredPass | Unanswered> => {
   const { world } = gateway
   const { settings } = gateway.config()
   const { instance, method, address, received, format, headers } = prepared
@@ -135,7 +135,7 @@ const tryTarget = async (
   if (cancellation.reason) permit.release()
   else permit.failed(failure, recorder.id)
   recorder.note({ type: 'failed', at: world.now(), attempt: number, failure })
-  return { ok: false, failure }
+  return unanswered(failure)
 }
 
 /** A request without a body states none. */

@@ -52,12 +52,14 @@ export const servePass = (deps: PassingDeps, { received, responseWriter }: Recei
   const { bodies: _, ...gateway } = deps
   return runCall({ gateway, protocol, style: PASS, received, responseWriter }, async (call) => {
     const prepared = instance ? prepare(gateway, { instance, received }, call) : UNKNOWN_INSTANCE
-    if ('kind' in prepared) {
-      received.upload?.drop()
-      return writeAndRecordError(call, prepared, null)
-    }
-    return serve(gateway, prepared, call)
+    return 'kind' in prepared ? refuse(call, received, prepared) : serve(gateway, prepared, call)
   })
+}
+
+/** Answers with an error; what is left of the body is not read. */
+const refuse = (call: RunningCall, { upload }: IncomingRequest<RequestBody>, failure: Failure): void => {
+  upload?.drop()
+  writeAndRecordError(call, failure, null)
 }
 
 const UNKNOWN_INSTANCE = fail('unknown_url', 'No provider of this name has a pass-through.')
@@ -181,17 +183,13 @@ const serve = async (
   gateway.activeCalls.startDeadline(gateway.world, call.cancellation, settings.timeout.request)
   let isOngoing = false
   try {
+    const { received } = prepared
     const objects = objectsOf(gateway.passObjects, prepared)
-    const why = 'kind' in objects ? objects : await objects.refusal()
-    if (why || 'kind' in objects) {
-      prepared.received.upload?.drop()
-      return writeAndRecordError(call, why ?? UNKNOWN_INSTANCE, null)
-    }
+    if ('kind' in objects) return refuse(call, received, objects)
+    const foreign = await objects.refusal()
+    if (foreign) return refuse(call, received, foreign)
     const answered = await callProvider(gateway, { prepared, objects }, call)
-    if (!answered.ok) {
-      prepared.received.upload?.drop()
-      return writeAndRecordError(call, answered.failure, answered.availableIn)
-    }
+    if (!answered.ok) return refuse(call, received, answered.failure)
     const ongoing = await sendAnswer(gateway, { prepared, call, objects, ...answered })
     isOngoing = ongoing !== undefined
     return ongoing

@@ -1,6 +1,7 @@
 /** One call of a provider's own API: sends the request, and passes on the answer as it arrives, or keeps it until it is complete. */
 import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
+import { joinedBytes } from '../../core/joined-bytes.ts'
 import type { Settings } from '../../core/settings.ts'
 import { NEVER, type SharedTimer, type TimerClient } from '../../core/shared-timer.ts'
 import type { Sink } from '../../core/stage.ts'
@@ -138,7 +139,8 @@ export class PassAttempt implements UpstreamListener {
     this.#sink = null
     if (sink) return sink.end(failure ?? undefined)
     if (failure && (this.#isKept || !this.#head)) return this.#settle({ ok: false, failure })
-    if (this.#isKept && this.#head) this.#settle({ ok: true, head: this.#head, whole: joined(this.#parts, this.#size) })
+    if (this.#isKept && this.#head)
+      this.#settle({ ok: true, head: this.#head, whole: joinedBytes(this.#parts, this.#size) })
   }
 
   #stop(): void {
@@ -148,16 +150,6 @@ export class PassAttempt implements UpstreamListener {
     // Undefined while `dial` runs.
     this.#call?.abort()
   }
-}
-
-const joined = (parts: readonly Uint8Array[], size: number): Uint8Array => {
-  const whole = new Uint8Array(size)
-  let at = 0
-  for (const part of parts) {
-    whole.set(part, at)
-    at += part.length
-  }
-  return whole
 }
 
 /** The timeouts of a call: until the answer, and between its parts. */

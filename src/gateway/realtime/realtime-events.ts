@@ -3,6 +3,7 @@
  * (openai-node 7.55.0, `resources/realtime/realtime.d.ts`). All other events are recognised by their first bytes and not parsed.
  */
 import type { Usage } from '../../core/chat.ts'
+import { joinedBytes } from '../../core/joined-bytes.ts'
 import { type Json, type JsonObject, object, readJson, text } from '../../core/json.ts'
 import { decodeUtf8, latin1Of } from '../../protocols/framing/utf8.ts'
 import type { MessageSink } from '../../protocols/framing/web-socket-frames.ts'
@@ -66,13 +67,7 @@ export class RealtimeEvents implements MessageSink {
   #joined(): Uint8Array {
     const [first] = this.#parts
     if (first && this.#parts.length === 1) return first
-    const all = new Uint8Array(this.#size)
-    let at = 0
-    for (const part of this.#parts) {
-      all.set(part, at)
-      at += part.length
-    }
-    return all
+    return joinedBytes(this.#parts, this.#size)
   }
 
   #clear(): void {

@@ -3,6 +3,7 @@
  * (`policy/routing/plan-embeddings.ts`). The answer must have exactly one vector per input, in the same order.
  */
 
+import type { Config } from '../../core/config.ts'
 import type {
   EmbeddingInput,
   EmbeddingsAnswer,
@@ -69,7 +70,7 @@ export const serveEmbeddings = (
 ): Promise<void> =>
   runCall({ gateway, protocol, style: EMBEDDINGS, received, responseWriter }, async (call) => {
     const { cancellation, recorder } = call
-    const config = gateway.config()
+    const config = configFor(gateway, gateway.config(), received.client)
     const parsed = await parseEmbeddingsInTurns(shape, received, config.settings.limit, gateway.world.turn)
     if (!parsed.ok) return writeAndRecordError(call, parsed.failure, null)
     const { request } = parsed.value
@@ -100,7 +101,7 @@ export const serveEmbeddings = (
         output: 'none',
       }),
     )
-    const guards = guardsOf(gateway, { received, call, plan: plan.value, parsed: parsed.value })
+    const guards = guardsOf(gateway, { received, call, config, plan: plan.value, parsed: parsed.value })
     const sent =
       guards.length === 0 ? parsed.value : await guarded(gateway, { received, call, guards, parsed: parsed.value })
     if (!sent) return
@@ -142,16 +143,20 @@ export const serveEmbeddings = (
 type PlannedEmbeddings = {
   readonly received: IncomingRequest
   readonly call: RunningCall
+  readonly config: Config
   readonly plan: Plan
   readonly parsed: ParsedEmbeddings
 }
 
-const guardsOf = (gateway: EmbeddingsDeps, { received, call, plan, parsed }: PlannedEmbeddings): readonly Guard[] => {
+const guardsOf = (
+  gateway: EmbeddingsDeps,
+  { received, call, config, plan, parsed }: PlannedEmbeddings,
+): readonly Guard[] => {
   const chosen = guardsFor(gateway, { received, plan, style: EMBEDDINGS, recorder: call.recorder })
   const own = { source: parsed.source.text, body: parsed.body }
   const cache = cacheGuard(gateway, {
     received,
-    config: configFor(gateway, gateway.config(), received.client),
+    config,
     plan,
     style: EMBEDDINGS,
     facts: NO_FACTS,

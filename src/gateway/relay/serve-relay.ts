@@ -1,4 +1,5 @@
 /** Serves the endpoints that are routed and not translated (`core/relay.ts`): parse, plan, route, answer, record. */
+import type { Config } from '../../core/config.ts'
 import { good } from '../../core/failure.ts'
 import type { Guard } from '../../core/guard.ts'
 import { type IncomingRequest, isTextBody, type ResponseWriter } from '../../core/http-exchange.ts'
@@ -53,7 +54,7 @@ const serve = async (
 ): Promise<OngoingAnswer | void> => {
   const { cancellation, recorder } = call
   const row: RelayRow = RELAYS[name]
-  const config = gateway.config()
+  const config = configFor(gateway, gateway.config(), received.client)
   const { settings } = config
   const parsed = await parseRelay(row, received.body, settings.limit, gateway.world.turn)
   if (!parsed.ok) return writeAndRecordError(call, parsed.failure, null)
@@ -73,7 +74,7 @@ const serve = async (
   if (!plan.ok) return writeAndRecordError(call, plan.failure, null)
   announceRetirement(gateway, plan.value, recorder)
   recorder.account.describe(relayDemand({ members, model, plan: plan.value, units, ...tokens }))
-  const planned = { name, received, call, plan: plan.value, parsed: parsed.value }
+  const planned = { name, received, call, config, plan: plan.value, parsed: parsed.value }
   const guards = guardsOf(gateway, planned)
   const request = guards.length === 0 ? parsed.value : await guarded(guards, planned)
   if (!request) return
@@ -120,11 +121,15 @@ type GuardableRelay = {
   readonly name: RelayName
   readonly received: IncomingRequest<RelayBody>
   readonly call: RunningCall
+  readonly config: Config
   readonly plan: Plan
   readonly parsed: RelayRequest
 }
 
-const guardsOf = (gateway: RelayDeps, { name, received, call, plan, parsed }: GuardableRelay): readonly Guard[] => {
+const guardsOf = (
+  gateway: RelayDeps,
+  { name, received, call, config, plan, parsed }: GuardableRelay,
+): readonly Guard[] => {
   const { recorder } = call
   const row: RelayRow = RELAYS[name]
   const chosen = guardsFor(gateway, { received, plan, style: name, recorder })
@@ -132,7 +137,7 @@ const guardsOf = (gateway: RelayDeps, { name, received, call, plan, parsed }: Gu
   const own = { source: parsed.source.text, body: parsed.body }
   const cache = cacheGuard(gateway, {
     received: { ...received, body: received.body },
-    config: configFor(gateway, gateway.config(), received.client),
+    config,
     plan,
     style: name,
     facts: NO_FACTS,

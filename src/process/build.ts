@@ -8,7 +8,7 @@ import { canaryStateOf, canaryStateText } from '../core/canary.ts'
 import type { Config } from '../core/config.ts'
 import { memoizeLast } from '../core/memoize-last.ts'
 import type { PassObjects } from '../core/pass-objects.ts'
-import { summaryOf, type TraceSummary } from '../core/trace-summary.ts'
+import { summaryOf } from '../core/trace-summary.ts'
 import type { World } from '../core/world.ts'
 import { demoUpstream } from '../demo/demo.ts'
 import { Accounts, type AccountsOptions } from '../gateway/accounts/accounts.ts'
@@ -117,7 +117,8 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
       (event) => transitions.observe(event),
       (event) => incidents.observe(event),
       (event) => event.event === 'request' && clients.ended(summaryOf(event.trace)),
-      (event) => event.event === 'request' && observeRequest({ current, gateway, minutes }, summaryOf(event.trace)),
+      (event) => event.event === 'request' && minutes.record(summaryOf(event.trace)),
+      (event) => event.event === 'request' && gateway.health.canaries.observe(current.config, summaryOf(event.trace)),
     ],
     reportUnlogged,
   )
@@ -558,16 +559,7 @@ const metricReadings = ({
       ]),
 ]
 
-/** Stops using the keys that an operator has disabled, and the providers that rest. */
-const observeRequest = (
-  { current, gateway, minutes }: Pick<Runtime, 'current' | 'gateway' | 'minutes'>,
-  summary: TraceSummary,
-): void => {
-  minutes.record(summary)
-  gateway.health.canaries.observe(current.config, summary)
-}
-
-/** Decisions of operators, and those of this process about canaries. */
+/** Stops using the keys that an operator has disabled, and the providers that rest. Decisions about canaries go both ways. */
 const applyDecisions = ({ health, world }: Gateway, keys: KeyStore): void => {
   health.canaries.onDecision = (id, state) => {
     const decision = { do: 'decide', kind: 'canary', id, until: null, reason: state.reason } as const

@@ -7,6 +7,7 @@ import type { IncomingRequest, RequestBody } from '../core/http-exchange.ts'
 import type { Settings } from '../core/settings.ts'
 import { type AccessPolicy, corsHeaders, preflightHeaders } from '../policy/access.ts'
 import { type ShedReason, shedFailure } from '../policy/health/shed.ts'
+import { isUploadedContent } from '../policy/pass/headers.ts'
 import { statusOf } from '../policy/reply/final-error.ts'
 import { errorText } from '../transport/server/error-text.ts'
 import type { HttpExchange, RequestProblem, ResponseHeaders } from '../transport/server/http-server.ts'
@@ -391,7 +392,7 @@ const routeFor = (handler: RequestHandler): { readonly route: ApiRoute; readonly
   const found = claude ?? findRoute(path, (unknown) => access.shownPath(settings, unknown, false))
   if ('kind' in found) {
     if (handler.sent.isPassed && !/websocket/i.test(headers('upgrade') ?? ''))
-      return { route: passRoute(exchange), rest: '' }
+      return { route: passRoute(path, headers), rest: '' }
     handler.refuse(found)
     return null
   }
@@ -417,8 +418,10 @@ const routeFor = (handler: RequestHandler): { readonly route: ApiRoute; readonly
 }
 
 /** JSON is read whole, because it names models and objects. */
-const passRoute = ({ headers }: HttpExchange): ApiRoute =>
-  headers('content-type') === undefined || typeProblem(headers, 'json') ? PASS_ROUTES.stream : PASS_ROUTES.json
+const passRoute = (path: string, headers: HeaderLookup): ApiRoute =>
+  headers('content-type') === undefined || typeProblem(headers, 'json') || isUploadedContent(path, headers)
+    ? PASS_ROUTES.stream
+    : PASS_ROUTES.json
 
 /** Body and headers as the route takes them. */
 const ownRequestOf = (

@@ -4,6 +4,7 @@ import { type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import { isObject, type JsonObject, readJson } from '../../core/json.ts'
 import type { PassObjects, PassOwner } from '../../core/pass-objects.ts'
 import type { PassThrough } from '../../core/pass-through.ts'
+import { LOCATIONS } from '../../policy/pass/headers.ts'
 import {
   filteredList,
   idsInPath,
@@ -13,6 +14,7 @@ import {
   MAX_IDS,
   madeObjects,
   namedObjects,
+  objectsInAddress,
 } from '../../policy/pass/objects.ts'
 import type { PassHead } from './pass-attempt.ts'
 import type { PassCall } from './pass-call.ts'
@@ -67,6 +69,14 @@ export class CallObjects {
     if (listsAll(method, address.path)) return this.#filtered(answer, body)
     const failure = await this.#store.keep(this.#call.instance.id, this.#made(answer), this.#own)
     return failure ? { ok: false, failure } : good(body)
+  }
+
+  /** Stores what the addresses in an answer name as the client's own: its next call must name it. Returns why it cannot be stored. */
+  async keepAddressed({ headers }: PassHead): Promise<Failure | null> {
+    const { method, instance } = this.#call
+    if (this.#isolate === 'none' || method === 'GET' || method === 'HEAD') return null
+    const made = LOCATIONS.flatMap((name) => objectsInAddress(headers(name) ?? ''))
+    return made.length === 0 ? null : this.#store.keep(instance.id, made, this.#own)
   }
 
   /** Those of a call that reads belong to the object that it names, which is the client's. */

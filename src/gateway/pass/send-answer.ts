@@ -47,10 +47,12 @@ export const sendAnswer = async (gateway: ModelCallDeps, answer: AnswerToSend): 
     return void recorder.end('refused', status, problem)
   }
   const checked = outcome.whole && (await answer.objects.checked(outcome.whole))
-  if (checked && !checked.ok) {
+  const unkept = checked && !checked.ok ? checked.failure : await answer.objects.keepAddressed(outcome.head)
+  if (unkept) {
     // It may have made an object, which no client reaches then.
-    settleFailed(gateway, answer, checked.failure)
-    return void writeAndRecordError(call, checked.failure, null)
+    attempt.abort()
+    settleFailed(gateway, answer, unkept)
+    return void writeAndRecordError(call, unkept, null)
   }
   recorder.note({ type: 'committed', at: gateway.world.now(), attempt: number, status })
   const passed = new PassedAnswer({
@@ -63,7 +65,7 @@ export const sendAnswer = async (gateway: ModelCallDeps, answer: AnswerToSend): 
     status,
     headers: { ...recorder.headers(), ...own, ...streamHeaders(headers) },
     clientWrite: settings.timeout.clientWrite,
-    whole: checked?.value ?? null,
+    whole: checked?.ok ? checked.value : null,
   })
   passed.begin()
   return passed

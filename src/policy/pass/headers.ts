@@ -34,6 +34,13 @@ const VALUE = /^[\x20-\x7e]{1,4096}$/
 export const passedRequestHeaders = (headers: HeaderLookup): Readonly<Record<string, string>> =>
   listed(REQUEST, headers)
 
+/**
+ * Whether a body is the content of an upload, whatever its type says: Google's SDKs send it as `application/json`
+ * (@google/genai 3.1.0, google-genai 3.3.0). Only below `/upload/` of a provider, where content is all that a body can be.
+ */
+export const isUploadedContent = (path: string, headers: HeaderLookup): boolean =>
+  /^\/[^/]+\/upload\//.test(path) && /\bupload\b/.test(headers('x-goog-upload-command') ?? '')
+
 const ANSWER: readonly string[] = [
   'content-type',
   'content-disposition',

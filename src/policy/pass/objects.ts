@@ -112,6 +112,15 @@ export const madeObjects = (answer: JsonObject): readonly string[] => {
   return [...found]
 }
 
+/** The IDs that the query of an address in an answer names, such as that of an upload that has begun. */
+export const objectsInAddress = (address: string): readonly string[] => {
+  const query = address.indexOf('?')
+  if (query === -1) return []
+  return [...new URLSearchParams(address.slice(query))].flatMap(([name, value]) =>
+    OBJECT_MEMBERS.has(name) && ID.test(value) ? [objectId(value)] : [],
+  )
+}
+
 /** The list of objects in an answer; null: it is none. */
 export const listIn = (answer: JsonObject): { readonly name: string; readonly ids: readonly string[] } | null => {
   for (const [name, value] of Object.entries(answer)) {

@@ -4,6 +4,7 @@ import type { Config } from '../../core/config.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { type FoundLoop, strictest } from '../../core/loops.ts'
+import { memoizeBy } from '../../core/memoize-by.ts'
 import type { GatewayEvent } from '../../core/trace.ts'
 import { type Glob, matchesGlob, parseGlob } from '../../policy/accounts/glob.ts'
 import { agentTurns } from '../../policy/sessions/agent-turns.ts'
@@ -68,11 +69,4 @@ const isPolling = (polling: readonly string[], tool: string): boolean => {
   return globsOf(polling).some((glob) => matchesGlob(glob, name))
 }
 
-const globsOf = (polling: readonly string[]): readonly Glob[] => {
-  const known = parsed.get(polling)
-  if (known) return known
-  const made = polling.map(parseGlob)
-  parsed.set(polling, made)
-  return made
-}
-const parsed = new WeakMap<readonly string[], readonly Glob[]>()
+const globsOf = memoizeBy((polling: readonly string[]): readonly Glob[] => polling.map(parseGlob))

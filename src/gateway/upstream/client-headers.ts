@@ -1,6 +1,7 @@
 /** Headers of the client that an upstream request carries. */
 import type { Config } from '../../core/config.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
+import { memoizeBy } from '../../core/memoize-by.ts'
 import type { Instance } from '../../core/provider.ts'
 import { conditionHeaders } from '../../policy/routing/when.ts'
 
@@ -73,23 +74,14 @@ export const withheldHeaders = (
 const NONE: readonly string[] = []
 const isPrintable = (value: string): boolean => VALUE.test(value)
 
-const namesIn = (config: Config): readonly string[] => [
+/** Teams with routes have configurations of their own. */
+const namesOf = memoizeBy((config: Config): readonly string[] => [
   ...new Set([
     ...OF_PROTOCOL.map(({ name }) => name),
     ...config.instances.flatMap(({ forwardHeaders = NONE }) => forwardHeaders).toSorted(),
     ...conditionHeaders(config),
   ]),
-]
-
-const namesOf = (config: Config): readonly string[] => {
-  const known = names.get(config)
-  if (known) return known
-  const found = namesIn(config)
-  names.set(config, found)
-  return found
-}
-/** Teams with routes have configurations of their own. */
-const names = new WeakMap<Config, readonly string[]>()
+])
 
 /**
  * The values of all headers that may be forwarded, or that conditions of targets read: requests that differ in one of them are not

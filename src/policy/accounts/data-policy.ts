@@ -14,6 +14,7 @@ import {
 } from '../../core/data-policy.ts'
 import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import { type JsonObject, object } from '../../core/json.ts'
+import { memoizeBy } from '../../core/memoize-by.ts'
 import { modelName, modelNames } from '../../core/model-name.ts'
 import type { Instance } from '../../core/provider.ts'
 import { type Glob, matchesGlob, parseGlob } from './glob.ts'
@@ -53,21 +54,16 @@ const NO_FACTS: readonly DataFacts[] = [{}]
 type FactsGlob = { readonly glob: Glob; readonly isName: boolean; readonly facts: DataFacts }
 
 /** The globs in the order in which they apply: names first, then the longest. */
-const globsOf = (models: NonNullable<DeclaredFacts['models']>): readonly FactsGlob[] => {
-  const known = parsedGlobs.get(models)
-  if (known) return known
-  const made = Object.entries(models)
+const globsOf = memoizeBy((models: NonNullable<DeclaredFacts['models']>): readonly FactsGlob[] =>
+  Object.entries(models)
     .map(([text, facts]) => ({
       glob: parseGlob(modelName(text)),
       isName: !text.includes('*'),
       facts,
       size: text.length,
     }))
-    .sort((a, b) => Number(b.isName) - Number(a.isName) || b.size - a.size)
-  parsedGlobs.set(models, made)
-  return made
-}
-const parsedGlobs = new WeakMap<object, readonly FactsGlob[]>()
+    .sort((a, b) => Number(b.isName) - Number(a.isName) || b.size - a.size),
+)
 
 // ── Requirements ────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,5 +1,6 @@
 /** The remaining rate limits of a key, from response headers. Pure; the caller stores the state. */
 import type { HeaderLookup, HeaderNames } from '../../core/headers.ts'
+import { memoizeBy } from '../../core/memoize-by.ts'
 import { LIMIT_HEADERS, type LimitHeaders } from '../retry/limit-headers.ts'
 import { resetIn } from '../retry/retry-after.ts'
 
@@ -33,14 +34,9 @@ export const mayHaveQuota = (headers: HeaderLookup): boolean => rowsIn(headers.n
 
 /** The known limits whose headers are present. Cached by the set of header names, because an upstream sends the same names each time. */
 const rowsIn = (names: HeaderNames | undefined): readonly LimitHeaders[] => {
-  if (!names) return LIMIT_HEADERS
-  const before = rowsByNames.get(names)
-  if (before) return before
-  const rows = LIMIT_HEADERS.filter(({ left }) => names.has(left))
-  rowsByNames.set(names, rows)
-  return rows
+  return names ? rowsWith(names) : LIMIT_HEADERS
 }
-const rowsByNames = new WeakMap<HeaderNames, readonly LimitHeaders[]>()
+const rowsWith = memoizeBy((names: HeaderNames) => LIMIT_HEADERS.filter(({ left }) => names.has(left)))
 
 /**
  * The limit with the smallest remaining share that has not reset yet; undefined: none. Of several exhausted limits, the one

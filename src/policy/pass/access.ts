@@ -3,6 +3,7 @@
 import type { Access, Client } from '../../core/accounts.ts'
 import type { Config } from '../../core/config.ts'
 import { type Failure, fail } from '../../core/failure.ts'
+import { memoizeBy } from '../../core/memoize-by.ts'
 import { memoizeLast } from '../../core/memoize-last.ts'
 import { type HttpMethod, PASS } from '../../core/pass-through.ts'
 import type { Instance } from '../../core/provider.ts'
@@ -24,23 +25,9 @@ const parseGrant = (text: string): Grant => {
   }
 }
 
-const grants = new WeakMap<Access, readonly Grant[]>()
-const grantsOf = (access: Access): readonly Grant[] => {
-  const known = grants.get(access)
-  if (known) return known
-  const made = (access.passThrough ?? []).map(parseGrant)
-  grants.set(access, made)
-  return made
-}
+const grantsOf = memoizeBy(({ passThrough }: Access): readonly Grant[] => (passThrough ?? []).map(parseGrant))
 
-const globsByInstance = new WeakMap<object, readonly PathGlob[]>()
-const globsOf = (paths: readonly string[]): readonly PathGlob[] => {
-  const known = globsByInstance.get(paths)
-  if (known) return known
-  const made = paths.map(parsePathGlob)
-  globsByInstance.set(paths, made)
-  return made
-}
+const globsOf = memoizeBy((paths: readonly string[]): readonly PathGlob[] => paths.map(parsePathGlob))
 
 /** Whether the first segment of a path is an instance with a pass-through. */
 export const hasPassThrough = (config: Config, path: string): boolean => {

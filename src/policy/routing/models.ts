@@ -2,6 +2,7 @@
 
 import { type Catalogue, type Config, factsOf, type ModelFacts } from '../../core/config.ts'
 import type { Require } from '../../core/data-policy.ts'
+import { memoizeBy } from '../../core/memoize-by.ts'
 import { modelName } from '../../core/model-name.ts'
 import type { Instance } from '../../core/provider.ts'
 import type { Route } from '../../core/route.ts'
@@ -38,13 +39,11 @@ export const modelAt = ({ lists, catalogue }: ModelSources, instance: Instance, 
 /** A model's name as a list of names has it; undefined: the list lacks it. */
 export const nameIn = (list: readonly string[] | undefined, model: string): string | undefined => {
   if (!list || list.length === 0) return undefined
-  const known = normalNames.get(list) ?? new Map(list.map((name) => [modelName(name), name]))
-  normalNames.set(list, known)
-  const found = known.get(modelName(model))
+  const found = normalNames(list).get(modelName(model))
   // Two names of the list may differ only in case.
   return found !== undefined && list.includes(model) ? model : found
 }
-const normalNames = new WeakMap<readonly string[], ReadonlyMap<string, string>>()
+const normalNames = memoizeBy((list: readonly string[]) => new Map(list.map((name) => [modelName(name), name])))
 
 /**
  * The route with this name. Of two that differ only in case, the one with exactly this name, or else the first. Then routes whose
@@ -53,12 +52,12 @@ const normalNames = new WeakMap<readonly string[], ReadonlyMap<string, string>>(
 export const routeNamed = ({ routes }: Pick<Config, 'routes'>, name: string): Route | undefined => {
   const exact = routes.get(name)
   if (exact || routes.size === 0) return exact
-  const known = normalRoutes.get(routes) ?? new Map([...routes].reverse().map(([of, route]) => [modelName(of), route]))
-  normalRoutes.set(routes, known)
   const normal = modelName(name)
-  return known.get(normal) ?? globsIn(routes).find(({ glob }) => matchesGlob(glob, normal))?.route
+  return normalRoutes(routes).get(normal) ?? globsIn(routes).find(({ glob }) => matchesGlob(glob, normal))?.route
 }
-const normalRoutes = new WeakMap<Config['routes'], ReadonlyMap<string, Route>>()
+const normalRoutes = memoizeBy(
+  (routes: Config['routes']) => new Map([...routes].reverse().map(([of, route]) => [modelName(of), route])),
+)
 
 type RouteGlob = { readonly glob: Glob; readonly route: Route }
 
@@ -66,17 +65,12 @@ type RouteGlob = { readonly glob: Glob; readonly route: Route }
 export const isGlobRoute = ({ name }: Pick<Route, 'name'>): boolean => name.includes('*')
 
 /** The routes whose names are globs, the longest first. */
-const globsIn = (routes: Config['routes']): readonly RouteGlob[] => {
-  const known = globRoutes.get(routes)
-  if (known) return known
-  const made = [...routes.values()]
+const globsIn = memoizeBy((routes: Config['routes']): readonly RouteGlob[] =>
+  [...routes.values()]
     .filter(isGlobRoute)
     .toSorted((a, b) => b.name.length - a.name.length)
-    .map((route) => ({ glob: parseGlob(modelName(route.name)), route }))
-  globRoutes.set(routes, made)
-  return made
-}
-const globRoutes = new WeakMap<Config['routes'], readonly RouteGlob[]>()
+    .map((route) => ({ glob: parseGlob(modelName(route.name)), route })),
+)
 
 /**
  * Whether a model of this provider instance is named by the configuration, the provider's own list or the catalogue.

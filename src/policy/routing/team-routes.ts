@@ -2,6 +2,7 @@
 import type { Client, Directory, Team } from '../../core/accounts.ts'
 import type { Config } from '../../core/config.ts'
 import type { FieldError } from '../../core/failure.ts'
+import { memoizeBy } from '../../core/memoize-by.ts'
 import { nearest } from '../../core/nearest.ts'
 import type { Route, TeamRoute } from '../../core/route.ts'
 import { allowsTarget, keyAccessRules } from '../accounts/key-access.ts'
@@ -48,12 +49,9 @@ const withRoutes = (config: Config, team: string, own: Own): Config => {
 }
 
 /** The routes of each team that has some. */
-export const byTeam = (routes: TeamRoutes): ReadonlyMap<string, Own> => {
-  const known = grouped.get(routes) ?? Map.groupBy(routes.values(), ({ team }) => team)
-  grouped.set(routes, known)
-  return known
-}
-const grouped = new WeakMap<TeamRoutes, ReadonlyMap<string, Own>>()
+export const byTeam = memoizeBy(
+  (routes: TeamRoutes): ReadonlyMap<string, Own> => Map.groupBy(routes.values(), ({ team }) => team),
+)
 
 /** Those whose name the configuration has too, so that they do not apply. */
 export const shadowedRoutes = (config: Pick<Config, 'routes'>, routes: TeamRoutes): Own =>

@@ -6,6 +6,7 @@ import type { Client } from '../../core/accounts.ts'
 import type { ChatRequest, Tool } from '../../core/chat.ts'
 import type { Config } from '../../core/config.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
+import { memoizeBy } from '../../core/memoize-by.ts'
 import {
   type ConditionFact,
   MEDIA_KINDS,
@@ -55,45 +56,37 @@ export const unmet = (condition: TargetCondition, facts: RequestFacts): Unmet | 
   return null
 }
 
-const testsOf = (condition: TargetCondition): readonly Test[] => {
-  const known = compiled.get(condition)
-  if (known) return known
-  const made = compile(condition)
-  compiled.set(condition, made)
-  return made
-}
-/** By the object of the configuration. */
-const compiled = new WeakMap<TargetCondition, readonly Test[]>()
-
 /** Names first, since they cost least; the estimate of tokens is last. */
-const compile = ({
-  team,
-  key,
-  user,
-  style,
-  tag = {},
-  header = {},
-  inputTokens,
-  tools,
-  media,
-  effort,
-}: TargetCondition): readonly Test[] => [
-  ...named('style', style, (facts) => [facts.style]),
-  ...named('team', team, ({ client }) => [client.team.id, client.team.name]),
-  ...named('key', key, ({ client }) => (client.id === '' ? NONE : [client.id, client.name])),
-  ...named('user', user, ({ client }) => (client.user === null ? NONE : [client.user])),
-  ...Object.entries(tag).flatMap(([name, patterns]) =>
-    named('tag', patterns, ({ client: { tags } }) => (Object.hasOwn(tags, name) ? [tags[name] ?? ''] : NONE), name),
-  ),
-  ...Object.entries(header).flatMap(([name, patterns]) => {
-    const lower = name.toLowerCase()
-    return named('header', patterns, ({ headers }) => valuesOf(headers(lower)), name)
-  }),
-  ...(effort === undefined ? [] : [effortTest(effort)]),
-  ...(tools === undefined ? [] : [toolsTest(tools)]),
-  ...(media === undefined ? [] : [mediaTest(media)]),
-  ...(inputTokens === undefined ? [] : [tokensTest(inputTokens)]),
-]
+const testsOf = memoizeBy(
+  ({
+    team,
+    key,
+    user,
+    style,
+    tag = {},
+    header = {},
+    inputTokens,
+    tools,
+    media,
+    effort,
+  }: TargetCondition): readonly Test[] => [
+    ...named('style', style, (facts) => [facts.style]),
+    ...named('team', team, ({ client }) => [client.team.id, client.team.name]),
+    ...named('key', key, ({ client }) => (client.id === '' ? NONE : [client.id, client.name])),
+    ...named('user', user, ({ client }) => (client.user === null ? NONE : [client.user])),
+    ...Object.entries(tag).flatMap(([name, patterns]) =>
+      named('tag', patterns, ({ client: { tags } }) => (Object.hasOwn(tags, name) ? [tags[name] ?? ''] : NONE), name),
+    ),
+    ...Object.entries(header).flatMap(([name, patterns]) => {
+      const lower = name.toLowerCase()
+      return named('header', patterns, ({ headers }) => valuesOf(headers(lower)), name)
+    }),
+    ...(effort === undefined ? [] : [effortTest(effort)]),
+    ...(tools === undefined ? [] : [toolsTest(tools)]),
+    ...(media === undefined ? [] : [mediaTest(media)]),
+    ...(inputTokens === undefined ? [] : [tokensTest(inputTokens)]),
+  ],
+)
 
 const NONE: readonly string[] = []
 const valuesOf = (value: string | undefined): readonly string[] => (value === undefined ? NONE : [value])

@@ -2,6 +2,7 @@
 import type { ListLimit, MemberLimits, TextLimit } from '../../core/accepts.ts'
 import { isList, isObject, type Json, type JsonObject, list } from '../../core/json.ts'
 import { mapMember } from '../../core/json-edit.ts'
+import { memoizeBy } from '../../core/memoize-by.ts'
 import { digest } from './call-ids.ts'
 
 /**
@@ -16,33 +17,23 @@ const TRANSLATED: { readonly [member: string]: TextLimit } = {
 
 /** The limits of a translated body. Returns the same object each time. */
 export const translatedLimits = (limits: MemberLimits | undefined): MemberLimits => {
-  if (!limits) return TRANSLATED
-  const known = translated.get(limits)
-  if (known) return known
-  const all = { ...TRANSLATED, ...limits }
-  translated.set(limits, all)
-  return all
+  return limits ? translated(limits) : TRANSLATED
 }
-const translated = new WeakMap<MemberLimits, MemberLimits>()
+const translated = memoizeBy((limits: MemberLimits): MemberLimits => ({ ...TRANSLATED, ...limits }))
 
 /** A limit with the steps to its members: a list is a step of its own, `each`. */
 type Rule = { readonly steps: readonly PathStep[]; readonly limit: TextLimit | ListLimit }
 type PathStep = { readonly member: string; readonly each: boolean }
 
-const rulesOf = (limits: MemberLimits): readonly Rule[] => {
-  const known = rules.get(limits)
-  if (known) return known
-  const made = Object.entries(limits).map(([path, limit]) => ({
+const rulesOf = memoizeBy((limits: MemberLimits): readonly Rule[] =>
+  Object.entries(limits).map(([path, limit]) => ({
     limit,
     steps: path.split('.').map((segment) => {
       const each = segment.endsWith('[]')
       return { member: each ? segment.slice(0, -2) : segment, each }
     }),
-  }))
-  rules.set(limits, made)
-  return made
-}
-const rules = new WeakMap<MemberLimits, readonly Rule[]>()
+  })),
+)
 
 /** The body within the limits. Reports the path of each changed member. Returns the same object if nothing changes. */
 export const withinLimits = (

@@ -20,7 +20,7 @@ export type ChartSeries = {
   /** One value for each time; null is a gap. */
   readonly values: readonly (number | null)[]
   /** Differs in every series of a chart, so that colour is not needed. */
-  readonly pattern: 'plain' | 'lines' | 'dots' | 'cross' | 'empty'
+  readonly pattern: 'plain' | 'lines' | 'back' | 'rows' | 'dots' | 'cross' | 'empty'
 }
 
 export type ChartProps = {
@@ -95,6 +95,8 @@ const DataTable = (props: ChartProps) => (
 const PATTERNS: { readonly [name in ChartSeries['pattern']]: ComponentChild } = {
   plain: <rect width="6" height="6" fill="currentColor" />,
   lines: <path d="M-1 1 1 -1M0 6 6 0M5 7 7 5" stroke="currentColor" stroke-width="2" />,
+  back: <path d="M-1 5 1 7M0 0 6 6M5 -1 7 1" stroke="currentColor" stroke-width="2" />,
+  rows: <path d="M0 1.5H6M0 4.5H6" stroke="currentColor" stroke-width="1.4" />,
   dots: <circle cx="3" cy="3" r="1.6" fill="currentColor" />,
   cross: <path d="M0 0 6 6M6 0 0 6" stroke="currentColor" stroke-width="1.4" />,
   empty: <rect width="6" height="6" fill="currentColor" opacity="0.25" />,
@@ -103,6 +105,8 @@ const PATTERNS: { readonly [name in ChartSeries['pattern']]: ComponentChild } = 
 const DASHES: { readonly [name in ChartSeries['pattern']]: string } = {
   plain: '',
   lines: '8 4',
+  back: '12 4',
+  rows: '1 2',
   dots: '2 3',
   cross: '10 3 2 3',
   empty: '4 4',

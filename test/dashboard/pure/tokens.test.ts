@@ -32,10 +32,12 @@ const contrast = (one: string, other: string): number => {
 }
 
 const GROUNDS = ['bg', 'surface', 'raised', 'selected']
+/** What became of requests that were not answered. */
+const OUTCOMES = ['failed', 'refused', 'left']
 const SERIES = [1, 2, 3, 4, 5, 6].map((n) => `series-${n}`)
 /** What is written on what, and the least contrast. */
 const PAIRS: readonly (readonly [colours: readonly string[], on: readonly string[], least: number])[] = [
-  [['text', 'text-2', 'text-3', 'accent', 'ok', 'warn', 'bad', 'probe', ...SERIES], GROUNDS, 4.5],
+  [['text', 'text-2', 'text-3', 'accent', 'ok', 'warn', 'bad', 'probe', ...OUTCOMES, ...SERIES], GROUNDS, 4.5],
   [['edge'], GROUNDS, 3],
   [['on-accent'], ['accent'], 4.5],
   ...['ok', 'warn', 'bad', 'probe'].map((tone) => [[tone, 'text'], [`${tone}-bg`], 4.5] as const),
@@ -51,6 +53,11 @@ describe('tokens', () => {
             assert.ok(found >= least, `${colour} on ${ground} has ${found.toFixed(2)}, not ${least}`)
           }
       })
+
+  test('failed, refused and left have colours of their own', () => {
+    for (const tokens of [light, dark])
+      assert.equal(new Set(OUTCOMES.map((name) => tokens[name])).size, OUTCOMES.length)
+  })
 
   test('the dark theme of the system is the chosen one', () => {
     assert.ok(Object.keys(dark).length > 20)

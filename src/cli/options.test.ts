@@ -187,6 +187,7 @@ test('a value that the gateway refuses is a usage error, a refused token is not 
 const SUMS = {
   requests: 0,
   failed: 0,
+  refused: 0,
   attempts: 0,
   input: 1,
   output: 1,

@@ -5,7 +5,10 @@ import { count, listOf, searchedUntil } from './fields.ts'
 
 const sums = {
   requests: count,
-  failed: count,
+  failed: count.describe('Not answered, save those whose client disconnected'),
+  refused: count
+    .nullable()
+    .describe('Of `failed`, those with a 4xx status, such as a limit; null: not counted in the whole range'),
   attempts: count,
   input: count,
   output: count,
@@ -60,6 +63,7 @@ export const END_USER_REPORT = z
           input: count,
           output: count,
           cost: dollars,
+          last_at: time.describe('When its last request was received'),
         })
         .meta({ id: 'EndUserUsage' }),
     ).shape,

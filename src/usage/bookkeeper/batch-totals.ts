@@ -23,6 +23,7 @@ const REQUEST = {
   client: of('client'),
   tag: of('tag'),
   outcome: of('outcome'),
+  status: of('status'),
   cache: of('cache'),
   firstContent: of('first_content_ms'),
   total: of('total_ms'),
@@ -234,6 +235,7 @@ const addRequest = (row: MutableRow<TotalCounts>, request: RecordValues, { faile
       break
     case 'refused':
       row.refused++
+      if (Number(request[REQUEST.status]) >= 500) row.server_error++
       break
     case 'interrupted':
       row.interrupted++

@@ -357,6 +357,8 @@ onEachEngine((engine) => {
     // As version 1 left it.
     reading((all) => all('DROP VIEW attempt'))
     reading((all) => all('CREATE VIEW attempt AS SELECT received FROM request'))
+    for (const table of ['usage_day', 'usage_hour'])
+      reading((all) => all(`ALTER TABLE ${table} DROP COLUMN server_error`))
     reading((all) => all('UPDATE schema_version SET version = 1'))
     write(OWN, [openedRecord(2), closedRecord(2, { units: { unit: 'seconds', count: 9 } }), endedRecord(2)])
     const second = open()
@@ -382,7 +384,7 @@ onEachEngine((engine) => {
     await second.step()
     assert.match(
       second.problem ?? '',
-      /(usage\.db|the schema headgate_usage) was written by a newer version of Headgate \(schema version 9, supported: 2\)/,
+      /(usage\.db|the schema headgate_usage) was written by a newer version of Headgate \(schema version 9, supported: 3\)/,
     )
     assert.equal(events.at(-1)?.event, 'degraded')
   })

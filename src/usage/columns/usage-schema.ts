@@ -273,6 +273,8 @@ export type TotalCounts = {
   /** Attempts whose usage is estimated, and attempts without a price. */
   readonly estimated: number
   readonly unpriced: number
+  /** Of the refused requests, those with a 5xx status. */
+  readonly server_error: number
 }
 
 export const NO_COUNTS: TotalCounts = {
@@ -297,6 +299,7 @@ export const NO_COUNTS: TotalCounts = {
   lost: 0,
   estimated: 0,
   unpriced: 0,
+  server_error: 0,
 }
 // These are the members of the object.
 export const COUNT_COLUMNS = Object.keys(NO_COUNTS) as readonly (keyof TotalCounts)[]
@@ -435,8 +438,11 @@ const requestTable = ({ text, integer }: SqlTypes, rest: string): string => `CRE
     cost ${integer}, charged ${integer} NOT NULL, attempt_list ${text},
     PRIMARY KEY (received, id)) ${rest}`
 
+/** The counts of the first version. */
+const FIRST_COUNTS = COUNT_COLUMNS.slice(0, COUNT_COLUMNS.indexOf('server_error'))
+
 const tablesOf = ({ text, integer, inKey }: SqlTypes): readonly string[] => {
-  const counts = COUNT_COLUMNS.map((column) => `${column} ${integer} NOT NULL`).join(', ')
+  const counts = FIRST_COUNTS.map((column) => `${column} ${integer} NOT NULL`).join(', ')
   return [
     // Most requests have no ID of the client, and add nothing to it.
     'CREATE INDEX request_client_id ON request (client_request_id, received) WHERE client_request_id IS NOT NULL',
@@ -525,13 +531,22 @@ const withUnits =
   (isPostgres: boolean): Migration =>
   () => ['DROP VIEW attempt', attemptView(isPostgres, LISTED)]
 
+/** Version 3: refusals by the gateway apart. Null in rows that were begun before: adding to them leaves it unknown. */
+const withServerErrors: Migration = ({ integer }) =>
+  ['usage_day', 'usage_hour'].map((table) => `ALTER TABLE ${table} ADD COLUMN server_error ${integer}`)
+
+/** Reports read the column of version 3. */
+const READ = 3
+
 export const USAGE_SCHEMA: SchemaVersions = {
   file: USAGE_FILE,
   migrations: [
     (types) => [requestTable(types, types.inKey), ...tablesOf(types), attemptView(false, FIRST_LISTED)],
     withUnits(false),
+    withServerErrors,
   ],
   oldestReader: 1,
+  read: READ,
 }
 
 const sharedTables: Migration = (types) => [
@@ -543,5 +558,10 @@ const sharedTables: Migration = (types) => [
 ]
 export const SHARED_USAGE: SharedSchema = {
   name: 'headgate_usage',
-  versions: { file: USAGE_FILE, migrations: [sharedTables, withUnits(true)], oldestReader: 1 },
+  versions: {
+    file: USAGE_FILE,
+    migrations: [sharedTables, withUnits(true), withServerErrors],
+    oldestReader: 1,
+    read: READ,
+  },
 }

@@ -38,6 +38,10 @@ onEachEngine((engine) => {
         ['u-3', 1, 0, 10, 5, '0.000000070'],
       ],
     )
+    assert.deepEqual(
+      all.data.map(({ last_at }) => Date.parse(last_at) - NOON),
+      [1, 2, 4],
+    )
     assert.deepEqual([all.has_more, all.is_complete, all.from], [false, true, new Date(NOON).toISOString()])
     const users = async (query: Partial<EndUsersQuery>) => (await read(query)).data.map(({ end_user }) => end_user)
     assert.deepEqual(await users({ filter: { team: ['team_b'] } }), ['u-3', 'u-1'])

@@ -31,6 +31,7 @@ export const endUserReport = async (reads: LedgerReads, query: EndUsersQuery): P
       sql<number>`coalesce(sum(input), 0)`.as('input'),
       sql<number>`coalesce(sum(output), 0)`.as('output'),
       sql<number>`coalesce(sum(cost), 0)`.as('cost'),
+      sql<number>`max(received)`.as('last'),
     ])
     .where('end_user', 'is not', null)
     .groupBy('end_user')
@@ -44,7 +45,9 @@ export const endUserReport = async (reads: LedgerReads, query: EndUsersQuery): P
   const found = await sums.execute()
   return {
     object: 'list',
-    data: found.slice(0, limit).map(({ cost, ...row }) => ({ ...row, cost: dollars(cost) ?? '' })),
+    data: found
+      .slice(0, limit)
+      .map(({ cost, last, ...row }) => ({ ...row, cost: dollars(cost) ?? '', last_at: isoTime(last) })),
     has_more: found.length > limit,
     next: null,
     from: isoTime(read === MOST && since !== null ? since : from),

@@ -212,10 +212,14 @@ export type ListPage<T> = {
   readonly next: string | null
 }
 
-/** Sums. `failed`: requests that were not answered, except those whose client disconnected. */
+/**
+ * Sums. `failed`: requests that were not answered, except those whose client disconnected. `refused`: of these, those with a
+ * 4xx status; null: it was not counted in the whole range.
+ */
 export type UsageSums = {
   readonly requests: number
   readonly failed: number
+  readonly refused: number | null
   readonly attempts: number
   readonly input: number
   readonly output: number
@@ -251,9 +255,15 @@ export type UsageReport = ListPage<UsageEntry> &
 /** `names`: of the teams and keys in `data`, by ID; deleted ones included. */
 export type NamedUsageReport = UsageReport & { readonly names: { readonly [id: string]: string } }
 
-/** `from`: where reading began. `is_complete`: there was room for all requests of the range. */
+/**
+ * `last_at`: when the last request was received. `from`: where reading began. `is_complete`: there was room for all requests of
+ * the range.
+ */
 export type EndUserReport = ListPage<
-  Pick<UsageSums, 'requests' | 'failed' | 'input' | 'output' | 'cost'> & { readonly end_user: string }
+  Pick<UsageSums, 'requests' | 'failed' | 'input' | 'output' | 'cost'> & {
+    readonly end_user: string
+    readonly last_at: string
+  }
 > & { readonly from: string; readonly to: string; readonly is_complete: boolean }
 
 export type AttemptEntry = {

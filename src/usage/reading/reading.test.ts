@@ -93,7 +93,7 @@ const mixedRecords = (count: number): readonly JournalRecord[] => {
       )
     }
     const outcome = one(...OUTCOMES)
-    const ended = { received: at, at: at + 100, outcome, status: outcome === 'answered' ? 200 : 503 }
+    const ended = { received: at, at: at + 100, outcome, status: outcome === 'answered' ? 200 : one(429, 503) }
     records.push(endedRecord(call, { ...of, ...target, ...ended, saved: one(0, 1_000) }))
   }
   return records
@@ -128,7 +128,7 @@ onEachEngine((engine) => {
     await ledger.store(mixedRecords(3_000))
     const [correct] = ledger.all(CORRECT)
     const [requestRows] = ledger.all(
-      "SELECT count(*) requests, count(*) FILTER (WHERE outcome IN ('refused','interrupted','unknown')) failed, sum(saved) saved FROM request",
+      "SELECT count(*) requests, count(*) FILTER (WHERE outcome IN ('refused','interrupted','unknown')) failed, count(*) FILTER (WHERE outcome = 'refused' AND status < 500) refused, sum(saved) saved FROM request",
     )
     for (const bucket of ['hour', 'day', 'none'] as const)
       for (const by of [
@@ -144,7 +144,12 @@ onEachEngine((engine) => {
           const report = succeeded(await ledger.reader.usage(usage({ bucket, by, tz })))
           assert.deepEqual(sums(report.total), correct, what)
           assert.deepEqual(
-            { requests: report.total.requests, failed: report.total.failed, saved: nano(report.total.saved) },
+            {
+              requests: report.total.requests,
+              failed: report.total.failed,
+              refused: report.total.refused,
+              saved: nano(report.total.saved),
+            },
             requestRows,
             what,
           )
@@ -163,6 +168,30 @@ onEachEngine((engine) => {
             what,
           )
         }
+  })
+
+  test('reading: refusals of a sum that was begun before they were counted apart are unknown', async () => {
+    await using ledger = usageLedger({ engine, now: NOON })
+    const refused = (call: number, status: number, team: string) => [
+      endedRecord(call, { outcome: 'refused', status, team, provider: null, model: null }),
+    ]
+    await ledger.store([...refused(1, 429, 'team_a'), ...refused(2, 503, 'team_b'), ...refused(3, 402, 'team_b')])
+    const read = async () => {
+      const { data, total } = succeeded(await ledger.reader.usage(usage({ bucket: 'day', by: ['team'] })))
+      return [...data, total].map(({ failed, refused }) => [failed, refused])
+    }
+    assert.deepEqual(await read(), [
+      [1, 1],
+      [2, 1],
+      [3, 2],
+    ])
+    ledger.all("UPDATE usage_day SET server_error = NULL WHERE team = 'team_b' RETURNING 1")
+    await ledger.store(refused(4, 429, 'team_b'))
+    assert.deepEqual(await read(), [
+      [1, 1],
+      [3, null],
+      [4, null],
+    ])
   })
 
   test('reading: usage filters by each dimension; an empty text is no value', async () => {

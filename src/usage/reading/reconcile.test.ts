@@ -130,6 +130,7 @@ const own = (start: string, model: string, cost: string): UsageEntry => ({
   lost: '0.000000000',
   requests: 1,
   failed: 0,
+  refused: 0,
   attempts: 1,
   input: 0,
   output: 0,

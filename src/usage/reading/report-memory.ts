@@ -8,8 +8,11 @@ import type { Dimension, TimeRange } from './queries.ts'
 /** Reports that are kept, the groups of all of them, and ms for which they are kept. */
 const MOST = { reports: 8, groups: 100_000, age: 600_000 }
 
+/** `server_error`: null if a row of the sum was begun before it was counted. */
+export type ReadCounts = Omit<TotalCounts, 'server_error'> & { readonly server_error: number | null }
+
 /** Sums, with the group's `start` and dimensions. */
-export type SumsRow = TotalCounts & { readonly [name in Dimension]?: string } & { readonly start?: string | number }
+export type SumsRow = ReadCounts & { readonly [name in Dimension]?: string } & { readonly start?: string | number }
 
 /** A part of a report. `start`: of its bucket; undefined: its rows have hours, or there are no buckets. */
 export type ReportPiece = {

@@ -7,7 +7,7 @@ import { sql } from 'kysely'
 import { formatDollars } from '../../core/money.ts'
 import { daysIn } from '../bookkeeper/zone-days.ts'
 import { nextWidth, WIDTH } from '../columns/time-slices.ts'
-import { NO_COUNTS, type TotalCounts } from '../columns/usage-schema.ts'
+import { NO_COUNTS } from '../columns/usage-schema.ts'
 import { encodeCursor } from './cursor.ts'
 import { DAY, type DayOf, dayAfter, dayStarts, HOUR, type StartOf } from './days.ts'
 import type { LedgerReads } from './ledger-source.ts'
@@ -20,7 +20,7 @@ import {
   type UsageReport,
   type UsageSums,
 } from './queries.ts'
-import type { KeptReport, ReportPiece, ReportPlan, SumsRow } from './report-memory.ts'
+import type { KeptReport, ReadCounts, ReportPiece, ReportPlan, SumsRow } from './report-memory.ts'
 import { isoTime } from './request-shape.ts'
 import { addSums, groupsIn, HOUR_DIMENSIONS, type SummedRows } from './usage-source.ts'
 
@@ -33,7 +33,7 @@ const MOST_GROUPS = 100_000
 type FoundRows = {
   readonly range: TimeRange
   readonly rows: readonly SumsRow[]
-  readonly total: TotalCounts
+  readonly total: ReadCounts
   readonly until: number | null
 }
 
@@ -255,9 +255,10 @@ const usageEntry = (row: SumsRow, { by }: UsageQuery): UsageEntry => ({
   ...usageSums(row),
 })
 
-const usageSums = (row: TotalCounts): UsageSums => ({
+const usageSums = (row: ReadCounts): UsageSums => ({
   requests: row.requests,
   failed: row.refused + row.interrupted + row.unknown,
+  refused: row.server_error === null ? null : row.refused - row.server_error,
   attempts: row.attempts,
   input: row.input,
   output: row.output,

@@ -6,7 +6,7 @@ import { HOUR } from './days.ts'
 import { usageCondition } from './filters.ts'
 import type { LedgerReads } from './ledger-source.ts'
 import { type CursorValues, type Dimension, ROW_DIMENSIONS, type TimeRange, type UsageFilter } from './queries.ts'
-import type { SumsRow } from './report-memory.ts'
+import type { ReadCounts, SumsRow } from './report-memory.ts'
 
 /** Dimensions of the totals of hours. Those of days have all of `DIMENSIONS`. */
 export const HOUR_DIMENSIONS: readonly Dimension[] = ['provider', 'model', 'style', 'route', 'client']
@@ -30,6 +30,8 @@ const isMoney = (name: string): name is 'cost' | 'saved' | 'lost' =>
 /** A sum of nano-dollars stays at the limit, as in `addNano`. */
 const added = (name: keyof TotalCounts) => {
   const sum: RawBuilder<unknown> = sql`sum(${sql.ref(name)})`
+  if (name === 'server_error')
+    return sql<number>`CASE WHEN count(${sql.ref(name)}) = count(*) THEN coalesce(${sum}, 0) END`.as(name)
   const [most, least] = [sql.lit(MAX_NANO), sql.lit(-MAX_NANO)]
   const limited = sql`CASE WHEN ${sum} > ${most} THEN ${most} WHEN ${sum} < ${least} THEN ${least} ELSE ${sum} END`
   return sql<number>`coalesce(${isMoney(name) ? limited : sum}, 0)`.as(name)
@@ -95,6 +97,7 @@ const CACHED = "outcome = 'answered' AND cache IN ('hit', 'shared')"
 const REQUEST_COUNTS = {
   requests: '1',
   refused: one("outcome = 'refused'"),
+  server_error: one("outcome = 'refused' AND status >= 500"),
   interrupted: one("outcome = 'interrupted'"),
   client_gone: one("outcome = 'client_gone'"),
   unknown: one("outcome = 'unknown'"),
@@ -137,12 +140,12 @@ const countedRows = ({ from, to }: TimeRange): RawBuilder<Record<string, unknown
 }
 
 /** Adds rows of one group. */
-export const addSums = (rows: readonly SumsRow[]): TotalCounts => {
+export const addSums = (rows: readonly SumsRow[]): ReadCounts => {
   const sums: { -readonly [name in keyof TotalCounts]: number } = { ...NO_COUNTS }
   for (const row of rows)
     for (const name of COUNT_COLUMNS) {
-      const total = sums[name] + row[name]
+      const total = sums[name] + (row[name] ?? 0)
       sums[name] = isMoney(name) ? Math.max(-MAX_NANO, Math.min(MAX_NANO, total)) : total
     }
-  return sums
+  return rows.some((row) => row.server_error === null) ? { ...sums, server_error: null } : sums
 }

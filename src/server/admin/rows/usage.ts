@@ -10,6 +10,7 @@ import { writeExport } from '../write-export.ts'
 const SUMS = {
   requests: 812,
   failed: 3,
+  refused: 2,
   attempts: 830,
   input: 91_000,
   output: 12_000,
@@ -67,7 +68,17 @@ export const usageRows = [
       query: { limit: '10' },
       answer: {
         object: 'list',
-        data: [{ end_user: 'u-4711', requests: 31, failed: 0, input: 9_100, output: 1_200, cost: '0.184000000' }],
+        data: [
+          {
+            end_user: 'u-4711',
+            requests: 31,
+            failed: 0,
+            input: 9_100,
+            output: 1_200,
+            cost: '0.184000000',
+            last_at: '2026-11-23T09:58:12.345Z',
+          },
+        ],
         has_more: false,
         next: null,
         from: '2026-11-22T10:00:00.000Z',

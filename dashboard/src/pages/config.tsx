@@ -5,6 +5,7 @@ import { Failed, Loading, PageHead } from '../parts/states.tsx'
 import { current, pageHref } from '../store.ts'
 import { config as texts } from '../words/config.ts'
 import { en } from '../words/en.ts'
+import { AlertsSection } from './config/alerts.tsx'
 import { Audit } from './config/audit.tsx'
 import { Edit } from './config/edit.tsx'
 import { People } from './config/people.tsx'
@@ -14,7 +15,7 @@ import { Reloads } from './config/reloads.tsx'
 import { Settings } from './config/settings.tsx'
 import type { ConfigProblems, ShownConfig } from './config/shapes.ts'
 
-const SECTIONS = ['settings', 'reloads', 'audit', 'policy', 'people', 'edit'] as const
+const SECTIONS = ['settings', 'alerts', 'reloads', 'audit', 'policy', 'people', 'edit'] as const
 /** ms between two readings: another process or SIGHUP may reload. */
 const EVERY = 15_000
 
@@ -68,6 +69,7 @@ export const Page = () => {
         ) : (
           <Loading rows={12} />
         ))}
+      {section === 'alerts' && <AlertsSection />}
       {section === 'reloads' && <Reloads />}
       {section === 'audit' && <Audit />}
       {section === 'policy' && <Policy config={config.value ?? null} />}

@@ -26,6 +26,7 @@ export const config = words({
   sections: {
     label: 'Parts of the configuration',
     settings: 'Settings',
+    alerts: 'Alerts',
     reloads: 'Reloads',
     audit: 'Audit log',
     policy: 'Data policy',

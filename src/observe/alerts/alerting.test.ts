@@ -187,6 +187,27 @@ test('alerting: a condition that lasts is sent once, and its end once', async (c
   ])
 })
 
+test('alerting: alerts that are over, and the last one of each rule, survive a restart', async (context) => {
+  const { url, received } = await receiver(context)
+  let view = { ...quiet, deadKeys: [dead] }
+  const first = start(context, alertsFor(url), () => view)
+  await until(() => received.length === 1)
+  const [open] = first.alerting.state()?.alerts ?? []
+  assert.deepEqual([open?.rule, open?.type, first.alerting.state()?.past], ['keyDead', 'key.dead', []])
+  view = quiet as typeof view
+  await until(() => received.length === 2)
+  await first.alerting.stop()
+  const { alerts, past, fired } = first.alerting.state() ?? assert.fail()
+  assert.deepEqual(alerts, [])
+  assert.deepEqual(fired, { keyDead: open?.sent_at })
+  const [{ ended_at, ...over } = assert.fail()] = past
+  assert.deepEqual(over, open)
+  assert.ok(Date.parse(ended_at) >= Date.parse(over.sent_at) + 50)
+  const second = start(context, alertsFor(url), () => quiet, { folder: first.folder })
+  await until(() => (second.alerting.state()?.past.length ?? 0) > 0)
+  assert.deepEqual([second.alerting.state()?.past, second.alerting.state()?.fired], [past, fired])
+})
+
 test('alerting: Slack receives a text, without a signature if there is no secret', async (context) => {
   const { url, received } = await receiver(context)
   start(context, alertsFor(url, { format: 'slack', secret: null }), () => ({ ...quiet, deadKeys: [dead] }))

@@ -12,6 +12,7 @@ import {
   type AlertEntries,
   type AlertEntry,
   type DueAlert,
+  type FiredEntry,
   nextAlerts,
   rankOf,
   restoredEntries,
@@ -46,9 +47,14 @@ export type AlertingEvent =
   | { readonly result: 'ignored'; readonly count: number }
   | { readonly result: 'unstored'; readonly reason: string }
 
-/** The alerts that were sent and are not over, and their delivery. Times as ISO 8601. Plain JSON data. */
+/** The alerts that were sent, and their delivery. Times as ISO 8601. Plain JSON data. */
 export type AlertingState = {
+  /** Those that are not over. */
   readonly alerts: readonly SentAlert[]
+  /** Those that are over, the last one first. */
+  readonly past: readonly PastAlert[]
+  /** When an alert of each rule was last due. A rule without a time never had one in this data folder. */
+  readonly fired: { readonly [rule: string]: string }
   /** Alerts that the receiver has not confirmed yet. */
   readonly waiting: number
   /** Alerts that were dropped or given up, and that no alert after them has mentioned yet. */
@@ -62,11 +68,13 @@ export type AlertingState = {
   } | null
 }
 
-type SentAlert = Pick<AlertCondition, 'type' | 'severity' | 'object' | 'value' | 'limit' | 'message'> & {
+type SentAlert = Pick<AlertCondition, 'rule' | 'type' | 'severity' | 'object' | 'value' | 'limit' | 'message'> & {
   readonly threshold: string | null
   readonly since: string
   readonly sent_at: string
 }
+
+type PastAlert = SentAlert & { readonly ended_at: string }
 
 /** An alert that is not confirmed. `tries`: those made. `nextAt`: ms since 1970. Plain JSON data. */
 type Delivery = {
@@ -86,6 +94,9 @@ type StoredAlerts = {
   readonly entries: readonly AlertEntry[]
   readonly waiting: readonly Delivery[]
   readonly undelivered: number
+  /** Absent: an older version has stored it. */
+  readonly past?: readonly PastAlert[]
+  readonly fired?: AlertingState['fired']
 }
 
 const NOTHING: StoredAlerts = { version: 2, entries: [], waiting: [], undelivered: 0 }
@@ -98,6 +109,8 @@ const MAX_WAITING = 100
 const MAX_SENDING = 10
 /** Alerts in the state. */
 const MAX_LISTED = 200
+/** Alerts that are over and kept; each has about 500 bytes. */
+const MAX_PAST = 100
 /** ms after which a gateway that has never reached the shared storage sends alerts of its own. */
 const ALONE = 60_000
 
@@ -112,6 +125,8 @@ export class Alerting {
   readonly #startedAt = Date.now()
   #waiting: readonly Delivery[] = []
   #undelivered = 0
+  #past: readonly PastAlert[] = []
+  #fired: AlertingState['fired'] = {}
   #ignored = 0
   #last: AlertingState['last'] = null
   #working: Promise<void> | null = null
@@ -127,18 +142,16 @@ export class Alerting {
   /** The newest alert comes first. Null: another gateway sends them. */
   state(): AlertingState | null {
     if (!this.#sends()) return null
-    const alerts = [...(this.#entries?.values() ?? [])].flatMap(({ condition, since, firedAt, resolved }) =>
-      firedAt === null || resolved ? [] : [{ condition, since, firedAt }],
+    const alerts = [...(this.#entries?.values() ?? [])].flatMap((entry) =>
+      entry.firedAt === null || entry.resolved ? [] : [{ ...entry, firedAt: entry.firedAt }],
     )
     return {
       alerts: alerts
         .toSorted((a, b) => b.firedAt - a.firedAt)
         .slice(0, MAX_LISTED)
-        .map(({ condition: { type, severity, object, threshold, value, limit, message }, since, firedAt }) => ({
-          ...{ type, severity, object, threshold: threshold === '' ? null : threshold, value, limit, message },
-          since: new Date(since).toISOString(),
-          sent_at: new Date(firedAt).toISOString(),
-        })),
+        .map(sentAlert),
+      past: this.#past,
+      fired: this.#fired,
       waiting: this.#waiting.length,
       undelivered: this.#undelivered + this.#waiting.reduce((sum, { undelivered }) => sum + undelivered, 0),
       last: this.#last,
@@ -175,6 +188,7 @@ export class Alerting {
       this.#entries = next.entries
       if (next.ignored > 0 && this.#ignored === 0) this.#options.report({ result: 'ignored', count: next.ignored })
       this.#ignored = next.ignored
+      this.#remember(next, now)
       this.#enqueue(next.due, settings, now)
       if (next.changed || this.#isUnstored) await this.#store()
       await this.#deliver(settings)
@@ -194,6 +208,16 @@ export class Alerting {
     if (claimed === null || claimed === this.#isSender) return
     this.#isSender = claimed
     if (storage.isShared) this.#entries = null
+  }
+
+  /** Keeps what has ended, and when each rule last had an alert. */
+  #remember({ due, over }: Pick<ReturnType<typeof nextAlerts>, 'due' | 'over'>, now: number): void {
+    const at = new Date(now).toISOString()
+    const begun = due.filter(({ isResolved }) => !isResolved)
+    if (begun.length > 0)
+      this.#fired = { ...this.#fired, ...Object.fromEntries(begun.map(({ condition: { rule } }) => [rule, at])) }
+    if (over.length > 0)
+      this.#past = [...over.map((entry) => ({ ...sentAlert(entry), ended_at: at })), ...this.#past].slice(0, MAX_PAST)
   }
 
   #enqueue(due: readonly DueAlert[], { format }: Alerts, at: number): void {
@@ -269,6 +293,8 @@ export class Alerting {
       this.#entries = restoredEntries(stored.entries)
       this.#waiting = [...stored.waiting]
       this.#undelivered = stored.undelivered
+      this.#past = stored.past ?? []
+      this.#fired = stored.fired ?? {}
     } catch (error) {
       // What others have sent would be sent again.
       if (storage.isShared && !(error instanceof SyntaxError)) throw error
@@ -284,6 +310,8 @@ export class Alerting {
       entries: storedEntries(this.#entries ?? new Map()),
       waiting: this.#waiting,
       undelivered: this.#undelivered,
+      past: this.#past,
+      fired: this.#fired,
     }
     try {
       await this.#options.storage.save(JSON.stringify(stored))
@@ -299,6 +327,15 @@ export class Alerting {
     this.#isUnstored = true
     const reason = error instanceof Error && 'code' in error ? String(error.code) : 'it is invalid'
     this.#options.report({ result: 'unstored', reason })
+  }
+}
+
+const sentAlert = ({ condition, since, firedAt }: FiredEntry): SentAlert => {
+  const { rule, type, severity, object, threshold, value, limit, message } = condition
+  return {
+    ...{ rule, type, severity, object, threshold: threshold === '' ? null : threshold, value, limit, message },
+    since: new Date(since).toISOString(),
+    sent_at: new Date(firedAt).toISOString(),
   }
 }
 

@@ -69,6 +69,12 @@ export const testBody = (
         message: TEST,
       }
 
+/** The receiver without its path, which is often a credential. */
+export const shownReceiver = ({ url, format, secret }: Alerts) => {
+  const { origin, pathname, search } = new URL(url.reveal())
+  return { url: `${origin}${pathname === '/' && search === '' ? '' : '/…'}`, format, signed: secret !== null }
+}
+
 /** Sends a body. Null: the receiver accepted it; otherwise the reason, which contains neither address nor secret. */
 export const sendAlert = async (
   { url, secret }: Pick<Alerts, 'url' | 'secret'>,

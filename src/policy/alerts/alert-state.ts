@@ -13,6 +13,9 @@ export type AlertEntry = {
   readonly resolved: boolean
 }
 
+/** An entry whose alert was due. */
+export type FiredEntry = AlertEntry & { readonly firedAt: number }
+
 export type AlertEntries = ReadonlyMap<string, AlertEntry>
 
 /** An alert to send. */
@@ -26,8 +29,8 @@ const CLOCK_STEP = 3_600_000
 const MAX_ENTRIES = 2_000
 
 /**
- * The entries after this moment, and the alerts that are due, the most urgent first. `changed`: the entries that must survive
- * a restart changed. `ignored`: conditions without an alert, because too many hold.
+ * The entries after this moment, and the alerts that are due, the most urgent first. `over`: the alerts that ended.
+ * `changed`: the entries that must survive a restart changed. `ignored`: conditions without an alert, because too many hold.
  */
 export const nextAlerts = (
   before: AlertEntries,
@@ -37,11 +40,13 @@ export const nextAlerts = (
 ): {
   readonly entries: AlertEntries
   readonly due: readonly DueAlert[]
+  readonly over: readonly FiredEntry[]
   readonly changed: boolean
   readonly ignored: number
 } => {
   const entries = new Map(before)
   const due: DueAlert[] = []
+  const over: FiredEntry[] = []
   let changed = false
   let ignored = 0
   const holding = new Set<string>()
@@ -64,14 +69,16 @@ export const nextAlerts = (
     const { condition, firedAt, absentSince, resolved } = entry
     const isPeriodOver = condition.until !== null && now >= condition.until
     const isOver = isPeriodOver || now - (absentSince ?? now) >= resolveAfter
-    const isReported = firedAt !== null && !resolved && isOver && !(isPeriodOver && ENDINGS.has(condition.rule))
+    const hasEnded = firedAt !== null && !resolved && isOver
+    if (hasEnded) over.push({ ...entry, firedAt })
+    const isReported = hasEnded && !(isPeriodOver && ENDINGS.has(condition.rule))
     if (isReported) due.push({ condition, isResolved: true })
     const isKept = firedAt !== null && (condition.until === null ? !isOver : now < condition.until + CLOCK_STEP)
-    changed ||= isReported || (firedAt !== null && (!isKept || absentSince === null))
+    changed ||= hasEnded || (firedAt !== null && (!isKept || absentSince === null))
     if (isKept) entries.set(key, { ...entry, absentSince: absentSince ?? now, resolved: resolved || isOver })
     else entries.delete(key)
   }
-  return { entries, due: due.toSorted((a, b) => rankOf(a) - rankOf(b)), changed, ignored }
+  return { entries, due: due.toSorted((a, b) => rankOf(a) - rankOf(b)), over, changed, ignored }
 }
 
 /** Rules of what ends: that a key or a model has ended is no good news. */

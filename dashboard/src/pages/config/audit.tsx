@@ -1,11 +1,11 @@
 /** The audit log: who changed what, from which address. For admins of all teams. */
 import { useSignal } from '@preact/signals'
-import { hasRole, problemIn, read, session, useResource } from '../../api.ts'
+import { hasRole, problemIn, read, useResource } from '../../api.ts'
 import { moment } from '../../format.ts'
 import { Empty, Failed, Loading, Time } from '../../parts/states.tsx'
 import { toast } from '../../store.ts'
 import { config as texts } from '../../words/config.ts'
-import { en } from '../../words/en.ts'
+import { Needs } from './needs.tsx'
 
 type AuditLine = {
   readonly id: string
@@ -58,13 +58,7 @@ export const Audit = () => {
   const isAdmin = hasRole('admin', 'all')
   const older = useSignal<AuditPage | null>(null)
   const { value, problem, isLoading, reload } = useResource(isAdmin ? 'audit' : null, () => readPage(null))
-  if (session.value && !isAdmin)
-    return (
-      <Empty title={en.states.notAllowed}>
-        <p>{texts.audit.needs}</p>
-        <p>{en.states.notAllowedAs(session.value.actor.name)}</p>
-      </Empty>
-    )
+  if (!isAdmin) return <Needs why={texts.audit.needs} />
   const lines = [...(value?.data ?? []), ...(older.value?.data ?? [])]
   const next = older.value ? older.value.next : (value?.next ?? null)
   const readMore = async () => {

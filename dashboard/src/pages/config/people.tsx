@@ -1,12 +1,12 @@
 /** The people who sign in with single sign-on: roles and their origin, and who may no longer enter. For admins of all teams. */
 import { useSignal } from '@preact/signals'
-import { hasRole, read, readAll, session, useResource, write } from '../../api.ts'
+import { hasRole, read, readAll, useResource, write } from '../../api.ts'
 import { moment } from '../../format.ts'
 import type { TeamRecord } from '../../key-records.ts'
 import { attempt } from '../../parts/changing.tsx'
 import { Empty, Failed, Loading, Time } from '../../parts/states.tsx'
 import { config as texts } from '../../words/config.ts'
-import { en } from '../../words/en.ts'
+import { Needs } from './needs.tsx'
 import { type Act, GiveRole, type PersonLine, Programs, Roles, type TeamNames } from './person-parts.tsx'
 
 const MOST_TEAMS = 5_000
@@ -66,13 +66,7 @@ export const People = () => {
   const { value, problem, isLoading, reload } = useResource(isAdmin ? 'people' : null, () => readPage(null))
   const named = useResource(isAdmin ? 'teams' : null, () => readAll<TeamRecord>('/teams', { sort: 'name' }, MOST_TEAMS))
   const teams: TeamNames = new Map(named.value?.data.map(({ id, name }) => [id, name]))
-  if (session.value && !isAdmin)
-    return (
-      <Empty title={en.states.notAllowed}>
-        <p>{texts.people.needs}</p>
-        <p>{en.states.notAllowedAs(session.value.actor.name)}</p>
-      </Empty>
-    )
+  if (!isAdmin) return <Needs why={texts.people.needs} />
   const people = [...(value?.data ?? []), ...(older.value?.data ?? [])]
   const next = older.value ? older.value.next : (value?.next ?? null)
   const act = (run: () => Promise<unknown>) =>

@@ -1,6 +1,7 @@
 /** Every setting with its value, origin and description; then providers, routes and accounts with their origin. */
 import { valuesOf, withParam } from '../../address.ts'
 import { Filters } from '../../parts/filters.tsx'
+import { PlainTable } from '../../parts/plain-table.tsx'
 import { Empty } from '../../parts/states.tsx'
 import { current, go, isNarrow, pageHref } from '../../store.ts'
 import { config as texts } from '../../words/config.ts'
@@ -78,52 +79,25 @@ const Cards = ({ settings }: { readonly settings: readonly ShownSetting[] }) => 
   </ul>
 )
 
-type Simple = {
+type OthersProps = {
   readonly label: string
   readonly heads: readonly string[]
   readonly rows: readonly (readonly string[])[]
 }
 
 /** A short table whose last column is the origin. */
-const Others = ({ label, heads, rows }: Simple) => (
+const Others = ({ label, heads, rows }: OthersProps) => (
   <section class="stack">
     <h2>{label}</h2>
-    {isNarrow.value ? (
-      <ul class="config-cards" aria-label={label}>
-        {rows.map((cells) => (
-          <li key={cells.join(' ')} class="panel">
-            <strong>{cells[0]}</strong>
-            <span class="small dim">{cells.slice(1, -1).join(' · ')}</span>
-            <span>
-              <Origin origin={cells.at(-1) ?? ''} />
-            </span>
-          </li>
-        ))}
-      </ul>
-    ) : (
-      <table class="table config-others" data-columns="narrow" aria-label={label}>
-        <thead>
-          <tr>
-            {[...heads, texts.settings.origin].map((head) => (
-              <th key={head} scope="col">
-                {head}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((cells) => (
-            <tr key={cells.join(' ')}>
-              {cells.map((cell, at) => (
-                <td key={heads[at] ?? texts.settings.origin}>
-                  {at === heads.length ? <Origin origin={cell} /> : cell}
-                </td>
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    )}
+    <PlainTable
+      label={label}
+      rows={rows}
+      keyOf={(cells) => cells.join(' ')}
+      columns={[
+        ...heads.map((name, at) => ({ name, cell: (cells: readonly string[]) => cells[at] })),
+        { name: texts.settings.origin, cell: (cells) => <Origin origin={cells.at(-1) ?? ''} /> },
+      ]}
+    />
   </section>
 )
 

@@ -1,50 +1,37 @@
-/** Alerts: those that were sent and are not over, and a test of their receiver. */
+/** Alerts: the receiver and the rules, those that were sent, and a test of the receiver. */
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { z } from 'zod'
+import { jsonSchemaOf } from '../../../config/definition.ts'
+import type { Alerts } from '../../../core/config.ts'
 import { bad, fail, good } from '../../../core/failure.ts'
 import { object } from '../../../core/json.ts'
 import type { AlertingState } from '../../../observe/alerts/alerting.ts'
-import { sendAlert, testBody } from '../../../observe/alerts/webhook.ts'
-import { time } from '../../../records/entities/shown.ts'
-import { count, listOf } from '../../answers/fields.ts'
+import { sendAlert, shownReceiver, testBody } from '../../../observe/alerts/webhook.ts'
+import { ALERTS } from '../../answers/alerts.ts'
 import { noteAudit } from '../control.ts'
 import { askProcesses } from '../processes.ts'
 import { row } from '../row.ts'
 
-const alert = z
-  .strictObject({
-    type: z.string().describe('As the webhook has it, such as `budget.threshold`'),
-    severity: z.enum(['warning', 'critical']),
-    object: z.strictObject({ kind: z.string(), id: z.string(), name: z.string() }),
-    threshold: z.string().nullable(),
-    value: z.number().nullable(),
-    limit: z.number().nullable(),
-    message: z.string(),
-    since: time,
-    sent_at: time,
-  })
-  .meta({ id: 'Alert' })
+const NO_ALERTS: AlertingState = { alerts: [], past: [], fired: {}, waiting: 0, undelivered: 0, last: null }
 
-const alerts = z
-  .strictObject({
-    ...listOf(alert).shape,
-    configured: z.boolean().describe('Whether `alerts` is in headgate.yaml; false: none are sent'),
-    waiting: count.describe('Alerts that the receiver has not confirmed yet'),
-    undelivered: count.describe('Alerts that were dropped or given up; the next alert states their number'),
-    last: z
-      .strictObject({
-        at: time,
-        rule: z.string(),
-        result: z.enum(['sent', 'failed']),
-        reason: z.string().nullable(),
-      })
-      .nullable()
-      .describe('The last delivery that succeeded or was given up; null: none since the start'),
+/** Every rule of the schema with its value. */
+const rulesOf = async (running: Alerts | null, fired: AlertingState['fired']) => {
+  const { alertsSchema } = await import('../../../config/alerts-schema.ts')
+  const values: { readonly [name: string]: unknown } = running?.rules ?? {}
+  return Object.entries(jsonSchemaOf(alertsSchema.shape.rules).properties ?? {}).map(([name, schema]) => {
+    const value = values[name] ?? schema.default
+    const on = Array.isArray(value) ? value.length > 0 : value !== 0 && value !== false
+    return {
+      rule: name,
+      about: schema.description ?? '',
+      value,
+      default: schema.default,
+      on,
+      last_at: fired[name] ?? null,
+    }
   })
-  .meta({ id: 'Alerts' })
-
-const NO_ALERTS: AlertingState = { alerts: [], waiting: 0, undelivered: 0, last: null }
+}
 
 const NOT_CONFIGURED = fail(
   'record_conflict',
@@ -56,15 +43,17 @@ export const alertRows = [
     method: 'GET',
     path: '/alerts',
     summary: 'List the alerts that were sent and are not over, newest first',
-    about: 'At most 200, and the result of the last delivery. The rules are in headgate.yaml.',
+    about:
+      'At most 200, with the receiver, the rules, the last alerts that are over, and the result of the last delivery. Receiver and rules are in headgate.yaml.',
     role: 'operator',
     scope: 'all',
-    answer: alerts,
+    answer: ALERTS,
     example: {
       answer: {
         object: 'list',
         data: [
           {
+            rule: 'budget',
             type: 'budget.threshold',
             severity: 'warning',
             object: { kind: 'budget', id: 'bud_kdvbwqhzmrtc', name: 'search-month' },
@@ -79,6 +68,18 @@ export const alertRows = [
         has_more: false,
         next: null,
         configured: true,
+        receiver: { url: 'https://hooks.example.com/…', format: 'generic', signed: true },
+        rules: [
+          {
+            rule: 'circuitOpen',
+            about: 'a provider has no closed circuit, or a route no usable target, for this time (ms); 0 is off',
+            value: 60_000,
+            default: 60_000,
+            on: true,
+            last_at: null,
+          },
+        ],
+        past: [],
         waiting: 0,
         undelivered: 0,
         last: { at: '2026-11-23T10:00:00.412Z', rule: 'budget', result: 'sent', reason: null },
@@ -88,9 +89,12 @@ export const alertRows = [
       const { answers } = await askProcesses(deps, { do: 'alerts' })
       const found = answers.map(({ value }) => object(value.state)).find((state) => state !== undefined)
       // `answerHere` returns the state of `Alerting`.
-      const { alerts: data, ...delivery } = (found as AlertingState | undefined) ?? NO_ALERTS
-      const configured = deps.configuration.running().alerts !== null
-      return good({ body: { object: 'list' as const, data, has_more: false, next: null, configured, ...delivery } })
+      const { alerts: data, past, fired, ...delivery } = (found as AlertingState | undefined) ?? NO_ALERTS
+      const running = deps.configuration.running().alerts
+      const rules = await rulesOf(running, fired)
+      const list = { object: 'list' as const, data: [...data], has_more: false, next: null }
+      const configured = { configured: running !== null, receiver: running && shownReceiver(running), rules }
+      return good({ body: { ...list, ...configured, past: [...past], ...delivery } })
     },
   }),
   row({

@@ -122,6 +122,9 @@ const momentFormat = new Intl.DateTimeFormat(locale, {
 
 /** `10:41:29`. */
 export const clock = (at: number): string => clockFormat.format(at)
+/** Times of all hours: one of them is as wide as any time can be in this locale. */
+export const widestClocks = (): readonly string[] =>
+  Array.from({ length: 24 }, (_, hour) => clock(new Date(2026, 0, 1, hour, 28, 28).getTime()))
 /** `10:41`. */
 export const minute = (at: number): string => minuteFormat.format(at)
 /** `Nov 23`. */

@@ -1,6 +1,6 @@
 /** The list of requests with its histogram and filters; the details of one are a sheet beside it. */
 
-import { useSignal } from '@preact/signals'
+import { type Signal, useSignal } from '@preact/signals'
 import type { ComponentChild, RefObject } from 'preact'
 import { useCallback, useEffect, useRef } from 'preact/hooks'
 import { RELAYS } from '../../../src/core/relay.ts'
@@ -32,12 +32,14 @@ import {
 } from '../request-row.ts'
 import { PREFIX } from '../root.ts'
 import { useRunning } from '../running.ts'
-import { current, gatewayNow, go, isMedium, isNarrow, isTight, store, stored } from '../store.ts'
+import { current, gatewayNow, go, isNarrow, store, stored } from '../store.ts'
 import { en } from '../words/en.ts'
 import { requests as w } from '../words/requests.ts'
-import { Card, COLUMNS, DEFAULT_COLUMNS, FEW_COLUMNS, MEDIUM_COLUMNS } from './requests/cells.tsx'
+import { Card, COLUMNS, DEFAULT_COLUMNS } from './requests/cells.tsx'
 import type { SheetProps } from './requests/sheet.tsx'
 
+/** px of a row; a card has four lines. */
+const HEIGHTS = { comfortable: 44, compact: 32, card: 100 }
 /** Rows of a page of the API. */
 const PAGE = 200
 /** IDs of one question. */
@@ -142,29 +144,41 @@ const Histogram = ({ histogram }: { readonly histogram: OutcomeHistogram }) => {
 const countText = ({ count: found }: Figures): string =>
   found === undefined ? '' : found.exact ? w.count(found.value) : w.countAbout(found.value)
 
+/** The columns of the list. Those that a user chose are all shown. */
 const chosenColumns = (place: Place) => {
   const chosen = valuesOf(place, 'cols')
-  const fitting = isTight.value || place.id !== null ? FEW_COLUMNS : isMedium.value ? MEDIUM_COLUMNS : DEFAULT_COLUMNS
-  const ids: readonly string[] = chosen.length > 0 ? chosen : fitting
-  return COLUMNS.filter(({ id }) => ids.includes(id))
+  if (chosen.length === 0) return COLUMNS.filter(({ id }) => DEFAULT_COLUMNS.some((one) => one === id))
+  return COLUMNS.flatMap(({ drop: _never, ...column }) => (chosen.includes(column.id) ? [column] : []))
 }
 
-const ColumnsMenu = () => {
-  const ids = chosenColumns({ ...current.value, id: null }).map(({ id }) => id)
+type ColumnsMenuProps = { readonly hidden: readonly string[] }
+
+/** `hidden`: heads of the columns that have no room. */
+const ColumnsMenu = ({ hidden }: ColumnsMenuProps) => {
+  const all = chosenColumns(current.value)
+  const ids = all.filter(({ head }) => !hidden.includes(head)).map(({ id }) => id)
+  const choose = (next: readonly string[]) => go(withParam(current.value, 'cols', next), 'replace')
   return (
-    <Menu className="button quiet" label={w.columnsMenu}>
+    <Menu className="button quiet" label={hidden.length > 0 ? en.table.hidden(hidden.length) : w.columnsMenu}>
       {() => (
         <div class="options">
+          {hidden.length > 0 && (
+            <button type="button" class="button quiet" onClick={() => choose(all.map(({ id }) => id))}>
+              {en.table.showHidden}
+            </button>
+          )}
+          {valuesOf(current.value, 'cols').length > 0 && (
+            <button type="button" class="button quiet" onClick={() => choose([])}>
+              {w.usualColumns}
+            </button>
+          )}
           {COLUMNS.map(({ id, head }) => (
             <label key={id} class="check">
               <input
                 type="checkbox"
                 checked={ids.includes(id)}
                 disabled={ids.length === 1 && ids.includes(id)}
-                onChange={() => {
-                  const next = ids.includes(id) ? ids.filter((one) => one !== id) : [...ids, id]
-                  go(withParam(current.value, 'cols', next), 'replace')
-                }}
+                onChange={() => choose(ids.includes(id) ? ids.filter((one) => one !== id) : [...ids, id])}
               />
               {head}
             </label>
@@ -383,10 +397,11 @@ type RowListProps = {
   readonly state: ReturnType<typeof useRows>
   readonly count: Figures['count']
   readonly hasFailed: boolean
+  readonly hidden: Signal<readonly string[]>
 }
 
 /** The rows; what there is instead while there are none. */
-const RowList = ({ state: { first, rows, next, searched, readMore }, count, hasFailed }: RowListProps) => {
+const RowList = ({ state: { first, rows, next, searched, readMore }, count, hasFailed, hidden }: RowListProps) => {
   const place = current.value
   if (first.value === undefined) return hasFailed ? null : <Loading rows={10} />
   const until = searched.value !== null && (
@@ -400,11 +415,14 @@ const RowList = ({ state: { first, rows, next, searched, readMore }, count, hasF
       {until}
       <Table
         label={w.list}
+        name="requests"
+        hidden={hidden}
         columns={chosenColumns(place)}
         rows={rows.value}
         keyOf={({ id, received_at }) => `${id} ${received_at}`}
         count={count?.exact ? Math.max(count.value, rows.value.length) : null}
         card={Card}
+        heights={HEIGHTS}
         open={({ id }) => go({ ...current.value, id })}
         opened={openedKey(rows.value, place.id)}
         onEnd={() => void readMore()}
@@ -438,6 +456,7 @@ const List = () => {
   const state = useRows(key)
   const { first, rows, waiting, missing, showWaiting } = state
   const list = useRef<HTMLDivElement>(null)
+  const hidden = useSignal<readonly string[]>([])
   const figures = useFigures(key)
   useEnded(list, state, figures.value?.data[0])
   const shown: Figures = figures.value ?? {}
@@ -450,7 +469,7 @@ const List = () => {
         <p class="printed">{rangeText()}</p>
         {!isNarrow.value && (
           <div class="row">
-            <ColumnsMenu />
+            <ColumnsMenu hidden={hidden.value} />
             <ExportMenu text={countText(shown)} isMany={shown.count?.exact === false} />
           </div>
         )}
@@ -465,7 +484,7 @@ const List = () => {
       </div>
       <div class="list-frame" ref={list}>
         <NewRows count={waiting.value.length + missing.value} show={showWaiting} />
-        <RowList state={state} count={shown.count} hasFailed={failed.problem !== null} />
+        <RowList state={state} count={shown.count} hasFailed={failed.problem !== null} hidden={hidden} />
       </div>
       {place.id !== null && <LazySheet id={place.id} rows={rows.value} />}
     </>

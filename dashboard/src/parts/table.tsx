@@ -8,22 +8,17 @@ import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import { bind } from '../shortcuts.ts'
 import { density, isNarrow, isTight } from '../store.ts'
 import { en } from '../words/en.ts'
+import { type Column, Heads, HiddenColumns, type Sorting, useColumns } from './table-columns.tsx'
 
-export type Column<Row> = {
-  readonly id: string
-  readonly head: string
-  readonly cell: (row: Row) => ComponentChild
-  /** `end` for numbers. */
-  readonly align?: 'end'
-  /** CSS width; absent: a share of the rest. */
-  readonly width?: string
-  /** The value of `sort=` for this column; absent: it cannot be sorted by. */
-  readonly sort?: string
-}
+export type { Column, Sorting } from './table-columns.tsx'
 
 export type TableProps<Row> = {
   /** What the rows are, for screen readers. */
   readonly label: string
+  /** The name of the list in the browser's storage, for the widths that a user chose; absent: they cannot be chosen. */
+  readonly name?: string
+  /** Receives the heads of the columns that have no room; absent: the table names them above its rows. */
+  readonly hidden?: Signal<readonly string[]>
   readonly columns: readonly Column<Row>[]
   readonly rows: readonly Row[]
   readonly keyOf: (row: Row) => string
@@ -43,16 +38,6 @@ export type TableProps<Row> = {
   readonly sort?: Sorting<Row>
   /** Keys of ticked rows; absent: rows cannot be ticked. */
   readonly ticked?: Signal<ReadonlySet<string>>
-}
-
-export type Sorting<Row> = {
-  /** The present value of `sort=`; `-` is descending, and empty is `unsorted`. */
-  readonly by: string
-  /** What the order without a value is; absent: there is always a value. */
-  readonly unsorted?: string
-  readonly change: (by: string) => void
-  /** Columns that cards can be sorted by; absent: those of the table. */
-  readonly columns?: readonly Column<Row>[]
 }
 
 type RowHeights = { readonly comfortable: number; readonly compact: number; readonly card: number }
@@ -171,6 +156,7 @@ const useReturn = <Row,>(opened: string | null, { latest }: Rows<Row>, focusRow:
 
 type LineProps<Row> = {
   readonly table: TableProps<Row>
+  readonly columns: readonly Column<Row>[]
   readonly row: Row
   readonly index: number
   readonly size: number
@@ -180,8 +166,8 @@ type LineProps<Row> = {
   readonly active: Signal<string | null>
 }
 
-const Line = <Row,>({ table, row, index, size, isCard, isFirst, active }: LineProps<Row>) => {
-  const { columns, keyOf, card, open, opened = null } = table
+const Line = <Row,>({ table, columns, row, index, size, isCard, isFirst, active }: LineProps<Row>) => {
+  const { keyOf, card, open, opened = null } = table
   const key = keyOf(row)
   const clicked = (event: MouseEvent) => {
     const target = event.target instanceof Element ? event.target : null
@@ -216,39 +202,24 @@ const Line = <Row,>({ table, row, index, size, isCard, isFirst, active }: LinePr
   )
 }
 
-type HeadsProps<Row> = {
-  readonly columns: readonly Column<Row>[]
-  readonly sort: Sorting<Row> | undefined
-  readonly isCards: boolean
-}
-
-/** The heads and widths of the columns; of cards for screen readers only. */
-const Heads = <Row,>({ columns, sort, isCards }: HeadsProps<Row>) => (
-  <>
-    {!isCards && (
-      <colgroup>
-        {columns.map(({ id, width }) => (
-          <col key={id} style={width === undefined ? {} : { width }} />
-        ))}
-      </colgroup>
-    )}
-    <thead class={isCards ? 'sr-only' : undefined}>
-      <tr aria-rowindex={1}>
-        {columns.map((column) => (
-          <Head key={column.id} column={column} sort={isCards ? undefined : sort} />
-        ))}
-      </tr>
-    </thead>
-  </>
-)
-
 export const Table = <Row,>(props: TableProps<Row>) => {
-  const { label, columns, rows, keyOf, count = rows.length, opened = null, heights = HEIGHTS, cardsBelow } = props
+  const { label, rows, keyOf, count = rows.length, opened = null, heights = HEIGHTS, cardsBelow } = props
   const isCards = (cardsBelow === 'tight' ? isTight : isNarrow).value
   const size = isCards ? heights.card : heights[density.value]
   const present = useRows(props)
   const { active, at } = present
   const inWindow = useWindow(rows.length, size, at)
+  const layout = useColumns({
+    columns: props.columns,
+    rows: rows.filter((_, index) => inWindow.shown.includes(index)),
+    name: props.name,
+    isCards,
+  })
+  const columns = layout.shown
+  const heads = layout.hidden.map(({ head }) => head).join('\n')
+  useEffect(() => {
+    if (props.hidden) props.hidden.value = heads === '' ? [] : heads.split('\n')
+  }, [heads])
   const focusRow = focusIn(present, inWindow)
   useKeys(present, inWindow, focusRow)
   useReturn(opened, present, focusRow)
@@ -265,12 +236,15 @@ export const Table = <Row,>(props: TableProps<Row>) => {
     const gap = index - end
     end = index + 1
     const isFirst = active.value === key || (at < 0 && index === 0)
-    const line = <Line key={key} table={props} isCard={isCards} {...{ row, index, size, isFirst, active }} />
+    const line = (
+      <Line key={key} table={props} columns={columns} isCard={isCards} {...{ row, index, size, isFirst, active }} />
+    )
     return gap > 0 ? [<Spacer key={`before-${index}`} height={gap * size} columns={columns.length} />, line] : [line]
   })
   const rest = (rows.length - end) * size
   return (
-    <>
+    <div class="table-room" ref={layout.frame}>
+      {!props.hidden && <HiddenColumns layout={layout} />}
       {isCards && props.sort && <SortMenu columns={columns} sort={props.sort} />}
       <table
         class="table"
@@ -278,13 +252,13 @@ export const Table = <Row,>(props: TableProps<Row>) => {
         aria-label={label}
         aria-rowcount={count === null ? -1 : count + 1}
       >
-        <Heads columns={columns} sort={props.sort} isCards={isCards} />
+        <Heads layout={layout} sort={props.sort} isCards={isCards} />
         <tbody ref={inWindow.body}>
           {lines}
           {rest > 0 && <Spacer key="after" height={rest} columns={columns.length} />}
         </tbody>
       </table>
-    </>
+    </div>
   )
 }
 
@@ -325,25 +299,6 @@ const Spacer = ({ height, columns }: { readonly height: number; readonly columns
     <td colSpan={columns} style={{ height: `${height}px` }} />
   </tr>
 )
-
-const Head = <Row,>({ column, sort }: { readonly column: Column<Row>; readonly sort: Sorting<Row> | undefined }) => {
-  const { head, align, sort: by } = column
-  if (by === undefined || !sort)
-    return (
-      <th scope="col" class={align}>
-        {head}
-      </th>
-    )
-  const direction = sort.by === by ? 'ascending' : sort.by === `-${by}` ? 'descending' : 'none'
-  return (
-    <th scope="col" class={align} aria-sort={direction}>
-      <button type="button" class="head-button" onClick={() => sort.change(direction === 'descending' ? by : `-${by}`)}>
-        {head}
-        <span aria-hidden="true">{direction === 'ascending' ? ' ▲' : direction === 'descending' ? ' ▼' : ''}</span>
-      </button>
-    </th>
-  )
-}
 
 /** The button for rows that wait while the list is not at its top. */
 export const NewRows = ({ count, show }: { readonly count: number; readonly show: () => void }) =>

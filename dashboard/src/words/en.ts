@@ -139,6 +139,12 @@ export const en = words({
   table: {
     rows: (n: number) => counted(n, 'row'),
     more: 'Reading more rows',
+    width: (head: string) => `Width of ${head}`,
+    widthAbout: 'Drag, or use the arrow keys. A double click or Enter fits it to its content again.',
+    hidden: (n: number) => (n === 1 ? '1 column is hidden' : `${n} columns are hidden`),
+    showHidden: 'Show all columns',
+    squeezed: 'All columns are shown, with less room for each.',
+    hideAgain: 'Hide what does not fit',
     newRows: (n: number) => `${n.toLocaleString()} new`,
     sort: 'Sort by',
     ascending: (head: string) => `${head}, ascending`,

@@ -25,6 +25,9 @@ export const requests = words({
   columns: {
     time: 'Time',
     key: 'Key',
+    team: 'Team',
+    end_user: 'End user',
+    code: 'Error',
     asked: 'Asked',
     path: 'Path',
     outcome: 'Outcome',
@@ -53,6 +56,7 @@ export const requests = words({
     now: (target: string, age: string) => `Under way for ${age} at ${target}. Its details come when it has ended.`,
   },
   columnsMenu: 'Columns',
+  usualColumns: 'The usual columns',
   exportMenu: 'Export',
   exportCsv: 'CSV',
   exportJson: 'JSON lines',

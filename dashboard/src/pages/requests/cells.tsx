@@ -1,6 +1,7 @@
 /** The cells of a request in the list, and the request as a card. */
-import type { ComponentChild } from 'preact'
-import { clock, compact, count, duration, moment } from '../../format.ts'
+import { type ComponentChild, Fragment } from 'preact'
+import { clock, compact, count, duration, moment, widestClocks } from '../../format.ts'
+import { Middle } from '../../parts/middle.tsx'
 import { Amount, Time, Unknown } from '../../parts/states.tsx'
 import type { Column } from '../../parts/table.tsx'
 import { failureText, TimeBar } from '../../parts/waterfall.tsx'
@@ -114,10 +115,11 @@ export const Path = ({ request }: { readonly request: ListedRequest }) => {
 const dayMs = 86_400_000
 
 /** `10:41:29`, with the date if it was not today. */
-const When = ({ at }: { readonly at: string }) => {
+const whenText = (at: string): string => {
   const time = Date.parse(at)
-  return <Time at={at}>{gatewayNow() - time < dayMs ? clock(time) : moment(time)}</Time>
+  return gatewayNow() - time < dayMs ? clock(time) : moment(time)
 }
+const When = ({ at }: { readonly at: string }) => <Time at={at}>{whenText(at)}</Time>
 
 const ms = (value: number | null, why: string): ComponentChild =>
   value === null ? <Unknown why={why} /> : duration(value)
@@ -139,16 +141,25 @@ const Tokens = ({ request: { usage, attempts } }: { readonly request: ListedRequ
 const Cost = ({ request: { cost, attempts } }: { readonly request: ListedRequest }) =>
   cost !== null ? <Amount text={cost} /> : <Unknown why={attempts.length === 0 ? w.noAttempt : w.noCost} />
 
-/** The name of the client's key. */
-const KeyName = ({ request: { key } }: { readonly request: ListedRequest }) =>
-  key === null ? <span class="dim">{w.noKey}</span> : <bdi title={key.id}>{key.name ?? key.id}</bdi>
+const keyName = ({ key }: ListedRequest): string => (key === null ? w.noKey : (key.name ?? key.id))
+const teamName = ({ team }: ListedRequest): string => (team === null ? '' : (team.name ?? team.id))
+const tagText = ({ tags = {} }: ListedRequest): string =>
+  Object.entries(tags)
+    .map(([name, value]) => `${name}:${value}`)
+    .join(' ')
 
-const Text = ({ text }: { readonly text: string | null | undefined }) =>
-  text == null || text === '' ? <span class="dim">–</span> : <bdi title={text}>{text}</bdi>
+/** The name of the client's key. */
+const KeyName = ({ request }: { readonly request: ListedRequest }) =>
+  request.key === null ? <span class="dim">{w.noKey}</span> : <Middle text={keyName(request)} />
+
+const Text = ({ text }: { readonly text: string }) =>
+  text === '' ? <span class="dim">–</span> : <Middle text={text} />
+
+const isDemo = ({ attempts }: ListedRequest): boolean => attempts.some(({ provider }) => provider === 'demo')
 
 /** Marks requests of the built-in demo, which calls no model. */
-const DemoMark = ({ request: { attempts } }: { readonly request: ListedRequest }) =>
-  attempts.some(({ provider }) => provider === 'demo') ? (
+const DemoMark = ({ request }: { readonly request: ListedRequest }) =>
+  isDemo(request) ? (
     <>
       <span class="badge probe" title={w.demoAbout}>
         {w.demo}
@@ -164,25 +175,43 @@ const speedOf = ({ usage, total_ms, first_content_ms }: ListedRequest): string |
 
 type ListColumn = Column<ListedRequest>
 
+/** A column of a name, which is as wide as the longest one. */
+const named = (
+  id: keyof typeof w.columns,
+  text: (request: ListedRequest) => string | null | undefined,
+  more: Pick<ListColumn, 'drop'> = {},
+): ListColumn => ({
+  id,
+  head: w.columns[id],
+  width: '6rem',
+  text: (request) => text(request) ?? '',
+  cell: (request) => <Text text={text(request) ?? ''} />,
+  ...more,
+})
+
 export const COLUMNS: readonly ListColumn[] = [
   {
     id: 'time',
     head: w.columns.time,
-    width: '5.5rem',
     sort: 'time',
+    fits: widestClocks,
+    text: ({ received_at }) => whenText(received_at),
     cell: ({ received_at }) => <When at={received_at} />,
   },
-  { id: 'client', head: w.columns.client, width: '7rem', cell: ({ client }) => <Text text={client} /> },
-  { id: 'key', head: w.columns.key, width: '7rem', cell: (request) => <KeyName request={request} /> },
+  named('client', ({ client }) => client, { drop: 7 }),
+  named('team', teamName, { drop: 6 }),
+  { ...named('key', keyName, { drop: 3 }), cell: (request) => <KeyName request={request} /> },
+  named('end_user', ({ end_user }) => end_user),
   {
     id: 'asked',
     head: w.columns.asked,
-    width: '20%',
+    width: '7rem',
+    text: (request) => `${isDemo(request) ? `${w.demo} – ` : ''}${request.asked}`,
     cell: (request) => (
-      <>
+      <span class="asked">
         <DemoMark request={request} />
         <Text text={request.asked} />
-      </>
+      </span>
     ),
   },
   {
@@ -195,13 +224,21 @@ export const COLUMNS: readonly ListColumn[] = [
       </div>
     ),
   },
-  { id: 'outcome', head: w.columns.outcome, width: '7.5rem', cell: (request) => <OutcomeWord request={request} /> },
+  {
+    id: 'outcome',
+    head: w.columns.outcome,
+    width: '7rem',
+    text: (request) => `✓ ${outcomeText(request)}`,
+    cell: (request) => <OutcomeWord request={request} />,
+  },
+  named('code', ({ code }) => code),
   {
     id: 'first',
     head: w.columns.first,
     width: '4.5rem',
     align: 'end',
     sort: 'first',
+    drop: 4,
     cell: (one) => ms(one.first_content_ms, w.noContent),
   },
   {
@@ -212,18 +249,26 @@ export const COLUMNS: readonly ListColumn[] = [
     sort: 'total',
     cell: (one) => ms(one.total_ms, w.noTotal),
   },
-  { id: 'tokens', head: w.columns.tokens, width: '7rem', align: 'end', cell: (one) => <Tokens request={one} /> },
+  {
+    id: 'tokens',
+    head: w.columns.tokens,
+    width: '7rem',
+    align: 'end',
+    drop: 5,
+    cell: (one) => <Tokens request={one} />,
+  },
   {
     id: 'cost',
     head: w.columns.cost,
     width: '6.25rem',
     align: 'end',
     sort: 'cost',
+    drop: 2,
     cell: (one) => <Cost request={one} />,
   },
-  { id: 'route', head: w.columns.route, width: '8rem', cell: ({ route }) => <Text text={route} /> },
-  { id: 'model', head: w.columns.model, width: '10rem', cell: ({ model }) => <Text text={model} /> },
-  { id: 'style', head: w.columns.style, width: '6rem', cell: ({ style }) => <Text text={style} /> },
+  named('route', ({ route }) => route),
+  named('model', ({ model }) => model),
+  named('style', ({ style }) => style),
   {
     id: 'stream',
     head: w.columns.stream,
@@ -244,18 +289,7 @@ export const COLUMNS: readonly ListColumn[] = [
     align: 'end',
     cell: (one) => speedOf(one) ?? <Unknown why={w.noUsage} />,
   },
-  {
-    id: 'tags',
-    head: w.columns.tags,
-    width: '9rem',
-    cell: ({ tags = {} }) => (
-      <Text
-        text={Object.entries(tags)
-          .map(([name, value]) => `${name}:${value}`)
-          .join(' ')}
-      />
-    ),
-  },
+  named('tags', tagText),
   { id: 'id', head: w.columns.id, width: '13rem', cell: ({ id }) => <span class="mono small">{id}</span> },
   {
     id: 'us',
@@ -266,9 +300,11 @@ export const COLUMNS: readonly ListColumn[] = [
   },
 ]
 
+/** Those that are shown without a choice, as far as there is room. */
 export const DEFAULT_COLUMNS = [
   'time',
   'client',
+  'team',
   'key',
   'asked',
   'path',
@@ -278,10 +314,6 @@ export const DEFAULT_COLUMNS = [
   'tokens',
   'cost',
 ] as const
-/** The columns where there is no room for all of them. */
-export const MEDIUM_COLUMNS = DEFAULT_COLUMNS.filter((id) => id !== 'client')
-/** The columns beside an open sheet. */
-export const FEW_COLUMNS = ['time', 'asked', 'path', 'outcome', 'total'] as const
 
 export const Card = (request: ListedRequest) => {
   const { received_at, asked, provider, model, total_ms } = request
@@ -307,6 +339,16 @@ export const Card = (request: ListedRequest) => {
           )}
         </span>
         <span class="num">{ms(total_ms, w.noTotal)}</span>
+      </div>
+      <div class="dim cut">
+        {[keyName(request), teamName(request)]
+          .filter((name) => name !== '')
+          .map((name, at) => (
+            <Fragment key={at}>
+              {at > 0 && ' · '}
+              <Middle text={name} />
+            </Fragment>
+          ))}
       </div>
       <div class="card-path">
         <Path request={request} />

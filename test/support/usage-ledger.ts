@@ -35,29 +35,41 @@ export const usageLedger = ({
   engine.clear()
   const root = mkdtempSync(join(tmpdir(), 'headgate-usage-'))
   const folder = join(root, 'data')
+  const ledger = journalStore(folder, { timezone, engine })
+  const reader = readerOf(folder, { now, timezone, database: engine.database(), ...options })
+  return {
+    folder,
+    reader,
+    store: ledger.store,
+    all: (sql) => engine.reading(folder, (all) => all(sql)),
+    async [Symbol.asyncDispose]() {
+      await reader.close()
+      await ledger.close()
+      rmSync(root, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Stores records of this process in a data folder by way of a journal. */
+export const journalStore = (
+  folder: string,
+  { timezone, engine = SQLITE }: { readonly timezone: string; readonly engine?: LedgerEngine },
+): Pick<UsageLedger, 'store'> & { readonly close: () => Promise<void> } => {
   const journal = join(folder, 'journal')
   mkdirSync(journal, { recursive: true })
   const bookkeeper = new Bookkeeper(
     { folder, journal, database: engine.database(), node: 'n1', timezone, syncs: false, process: thisProcess() },
     () => {},
   )
-  const reader = readerOf(folder, { now, timezone, database: engine.database(), ...options })
   const encoder = new RecordEncoder()
   const segment = join(journal, segmentFile(processName(thisProcess()), 1))
   return {
-    folder,
-    reader,
     async store(records) {
       writeFileSync(segment, journalLines(records, encoder).join(''), { flag: 'a' })
       while (await bookkeeper.step());
       if (bookkeeper.problem !== null) throw new Error(bookkeeper.problem)
     },
-    all: (sql) => engine.reading(folder, (all) => all(sql)),
-    async [Symbol.asyncDispose]() {
-      await reader.close()
-      await bookkeeper.close()
-      rmSync(root, { recursive: true, force: true })
-    },
+    close: async () => void (await bookkeeper.close()),
   }
 }
 

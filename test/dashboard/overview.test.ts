@@ -58,7 +58,7 @@ describe('overview', { skip: skipBrowser, concurrency: false }, () => {
     withDashboard(browser, { url: fleet.gateway.url }, async ({ page, open }) => {
       await open('/dashboard/?from=-30m')
       await page.getByRole('link', { name: 'Answered', exact: true }).click()
-      await page.waitForURL('**/dashboard/requests?from=-30m&status=refused,failed,broke_off')
+      await page.waitForURL('**/dashboard/requests?from=-30m&status=failed,broke_off,unknown')
       await page.goBack()
       await page.locator('.overview-outcomes a', { hasText: 'fell back' }).click()
       await page.waitForURL('**/dashboard/requests?from=-30m&status=fell_back')

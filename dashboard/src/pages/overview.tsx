@@ -19,7 +19,7 @@ import { changeTitle, isMarked, isProbe } from '../change-text.ts'
 import { count, duration, money, percent } from '../format.ts'
 import { everyUnlessHeld, useReloadOn } from '../live.ts'
 import type { ChartMark } from '../marks.ts'
-import { outcomeSeries } from '../outcome-series.ts'
+import { notAnswered, outcomeSeries } from '../outcome-series.ts'
 import { ChangeLine } from '../parts/change-line.tsx'
 import { Bars, Lines } from '../parts/chart.tsx'
 import { Figure, type FigureChange } from '../parts/figure.tsx'
@@ -62,7 +62,8 @@ const changeOf = (
 const requestsHref = (status: readonly string[] = []): string =>
   placePath(withParam(toPage(current.value, 'requests'), 'status', status))
 
-const FAILED = ['refused', 'failed', 'broke_off'] as const
+/** Results of requests that the gateway failed to answer. */
+const FAILED = ['failed', 'broke_off'] as const
 
 const Course = ({
   summary,
@@ -148,7 +149,7 @@ const Figures = ({ summary, today }: { readonly summary: Summary; readonly today
       </Figure>
       <Figure
         label={w.figures.answered}
-        href={requestsHref(FAILED)}
+        href={requestsHref([...FAILED, 'unknown'])}
         value={share === null ? <Unknown why={w.figures.noRequests} /> : percent(share)}
         change={
           share === null || before?.answered_share == null ? null : { ratio: share - before.answered_share, good: 'up' }
@@ -181,24 +182,21 @@ const zoom = (from: number, to: number): void =>
 /** Links to the requests of each outcome. */
 const OutcomeLinks = ({ summary }: { readonly summary: Summary }) => {
   const { outcomes } = summary.figures
+  const { failed, refused, left, unknown } = notAnswered(outcomes)
   const links = [
-    ['fell_back', outcomes.fell_back ?? 0],
-    ['cached', outcomes.cached ?? 0],
-    ['broke_off', outcomes.interrupted],
-    ['client_left', outcomes.client_gone],
+    ['failed', failed, 'failed', FAILED],
+    ['refused', refused, 'refused', ['refused']],
+    ['client_left', left, 'left', ['client_left']],
+    ['unknown', unknown, 'series-2', ['unknown']],
+    ['fell_back', outcomes.fell_back ?? 0, 'accent', ['fell_back']],
+    ['cached', outcomes.cached ?? 0, 'accent', ['cached']],
   ] as const
-  const failed = outcomes.refused
   return (
     <p class="overview-outcomes small">
-      {failed > 0 && (
-        <a class="bad" href={requestsHref(['refused', 'failed'])}>
-          {w.showOutcome(count(failed), requestWords.seriesFailed)}
-        </a>
-      )}
       {links
         .filter(([, n]) => n > 0)
-        .map(([name, n]) => (
-          <a key={name} href={requestsHref([name])}>
+        .map(([name, n, tone, status]) => (
+          <a key={name} class={`tone-${tone}`} href={requestsHref(status)}>
             {w.showOutcome(count(n), requestWords.results[name])}
           </a>
         ))}
@@ -214,7 +212,11 @@ const OutcomesChart = ({ summary, marks }: { readonly summary: Summary; readonly
     <section class="panel">
       <Bars
         title={w.outcomes}
-        summary={w.outcomesSummary(requests, outcomes.refused)}
+        summary={
+          requests === 0
+            ? w.figures.noRequests
+            : requestWords.histogramSummary(requestWords.count(requests), notAnswered(outcomes))
+        }
         times={summary.series.map(({ start }) => Date.parse(start))}
         series={series}
         format={count}

@@ -124,11 +124,15 @@ const Histogram = ({ histogram }: { readonly histogram: OutcomeHistogram }) => {
   // Series without values need no place in the legend, but for the first.
   const series = all.filter((one) => one === answered || sum(one.values) > 0)
   const total = all.reduce((sums, { values }) => sums + sum(values), 0)
-  const failed = sum(all.find(({ id }) => id === 'failed')?.values ?? [])
+  const lost = (name: string) => sum(all.find(({ id }) => id === name)?.values ?? [])
   return (
     <Bars
       title={w.histogram}
-      summary={w.histogramSummary(w.count(total), count(failed))}
+      summary={w.histogramSummary(w.count(total), {
+        failed: lost('failed'),
+        refused: lost('refused'),
+        left: lost('left'),
+      })}
       times={histogram.data.map(({ start }) => Date.parse(start))}
       series={series}
       format={count}

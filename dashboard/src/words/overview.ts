@@ -20,10 +20,6 @@ export const overviewWords = words({
     inRange: (n: number) => `${counted(n, 'request')} in this range`,
   },
   outcomes: 'Requests by outcome',
-  outcomesSummary: (n: number, failed: number) =>
-    n === 0
-      ? 'No request in this range.'
-      : `${counted(n, 'request')} in this range, ${failed === 0 ? 'none' : failed.toLocaleString()} failed or refused.`,
   showOutcome: (n: string, word: string) => `${n} ${word}`,
   latency: 'Latency',
   p50: 'p50',

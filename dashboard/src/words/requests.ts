@@ -111,10 +111,8 @@ export const requests = words({
   showNewest: 'Show it',
   widen: 'Look at the last 30 days',
   histogram: 'Requests by outcome',
-  histogramSummary: (n: string, failed: string) => `${n} in this range, ${failed} failed or refused.`,
-  seriesFailed: 'failed, refused',
-  seriesLeft: 'client left',
-  seriesOther: 'broke off, unknown',
+  histogramSummary: (n: string, { failed, refused, left }: { failed: number; refused: number; left: number }) =>
+    `${n} in this range: ${failed.toLocaleString()} failed, ${refused.toLocaleString()} refused, ${left.toLocaleString()} left by the client.`,
   barText: (parts: string) => `Time: ${parts}`,
   bar: {
     lost: (name: string, ms: string) => `${name} lost ${ms}`,

@@ -190,6 +190,7 @@ export const OUTCOMES = {
   interrupted: count,
   client_gone: count,
   unknown: count,
+  failed: count.nullable().describe('Of `refused`, those with a 5xx status; null: not counted in the whole range'),
   fell_back: count.nullable(),
   cached: count.nullable(),
 }

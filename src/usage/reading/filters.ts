@@ -78,12 +78,14 @@ const IS_CACHED = sql<SqlBool>`cache IN ('hit', 'shared')`
 const HAS_FAILED = sql<SqlBool>`(attempts > 1 AND failed_attempts > 0)`
 /** Answered after an attempt that failed. */
 export const FELL_BACK = sql<SqlBool>`(outcome = 'answered' AND NOT ${IS_CACHED} AND ${HAS_FAILED})`
+/** Refused with a status of 5xx: the gateway had no answer. */
+export const FAILED = "(outcome = 'refused' AND status >= 500)"
 const RESULT: { readonly [result in ResultName]: Expression<SqlBool> } = {
   answered: sql`(outcome = 'answered' AND NOT ${IS_CACHED} AND NOT ${HAS_FAILED})`,
   fell_back: FELL_BACK,
   cached: sql`(outcome = 'answered' AND ${IS_CACHED})`,
   refused: sql`(outcome = 'refused' AND status < 500)`,
-  failed: sql`(outcome = 'refused' AND status >= 500)`,
+  failed: sql.raw(FAILED),
   broke_off: sql`outcome = 'interrupted'`,
   client_left: sql`outcome = 'client_gone'`,
   unknown: sql`outcome = 'unknown'`,

@@ -2,10 +2,11 @@
 import { type Expression, sql } from 'kysely'
 import { MAX_NANO } from '../../core/money.ts'
 import type { TotalCounts } from '../columns/usage-schema.ts'
-import { FELL_BACK, requestCondition, usageCondition } from './filters.ts'
+import { FAILED, FELL_BACK, requestCondition, usageCondition } from './filters.ts'
 import type { LedgerReads } from './ledger-source.ts'
 import type { OutcomeCounts, RequestFilter, TimeRange, UsageFilter } from './queries.ts'
-import { hoursIn } from './usage-source.ts'
+import type { ReadCounts } from './report-memory.ts'
+import { added, hoursIn } from './usage-source.ts'
 
 const SECOND = 1_000
 const MINUTE = 60 * SECOND
@@ -69,8 +70,9 @@ const readOutcomes = async (
   const isHours = bucket.from % HOUR === 0 && bucket.to % HOUR === 0
   const rows = sums && isHours ? await fromSums(reads, bucket, sums) : await fromRows(reads, bucket, range, filter)
   const counts = { ...NOTHING }
-  for (const { outcome, requests, fell_back, cached, cost, saved } of rows) {
+  for (const { outcome, requests, failed, fell_back, cached, cost, saved } of rows) {
     if (isOutcome(outcome)) counts[outcome] += requests
+    counts.failed = plus(counts.failed, failed)
     counts.fell_back = plus(counts.fell_back, fell_back)
     counts.cached = plus(counts.cached, cached)
     counts.cost += cost
@@ -88,6 +90,7 @@ export const addCounts = (counts: readonly BucketCounts[]): BucketCounts =>
       interrupted: sum.interrupted + one.interrupted,
       client_gone: sum.client_gone + one.client_gone,
       unknown: sum.unknown + one.unknown,
+      failed: plus(sum.failed, one.failed),
       fell_back: plus(sum.fell_back, one.fell_back),
       cached: plus(sum.cached, one.cached),
       cost: Math.min(MAX_NANO, sum.cost + one.cost),
@@ -99,6 +102,13 @@ export const addCounts = (counts: readonly BucketCounts[]): BucketCounts =>
 /** The counts without the amounts. */
 export const outcomesOf = ({ cost: _cost, saved: _saved, ...counts }: BucketCounts): OutcomeCounts => counts
 
+/** The share of requests that were answered, of those that the gateway could answer; null: there was none, or it is unknown. */
+export const answeredShare = ({ answered, failed, interrupted, unknown }: OutcomeCounts): number | null => {
+  if (failed === null) return null
+  const answerable = answered + failed + interrupted + unknown
+  return answerable === 0 ? null : answered / answerable
+}
+
 export const requestsIn = ({ answered, refused, interrupted, client_gone, unknown }: OutcomeCounts): number =>
   answered + refused + interrupted + client_gone + unknown
 
@@ -108,6 +118,7 @@ const NOTHING: BucketCounts = {
   interrupted: 0,
   client_gone: 0,
   unknown: 0,
+  failed: 0,
   fell_back: 0,
   cached: 0,
   cost: 0,
@@ -122,6 +133,7 @@ const plus = (one: number | null, other: number | null): number | null =>
 type OutcomeRow = {
   readonly outcome: string
   readonly requests: number
+  readonly failed: number | null
   readonly fell_back: number | null
   readonly cached: number | null
   readonly cost: number
@@ -145,14 +157,15 @@ const fromSums = async (
   const found = await hoursIn(db, { from, to })
     .where(usageCondition(filter))
     .select(['requests', 'refused', 'interrupted', 'client_gone', 'unknown'].map((name) => sum(name as 'requests')))
+    .select(added('server_error'))
     .select([sum('fell_back'), sum('cached'), sum('cost'), sum('saved')])
     .executeTakeFirst()
   if (!found) return []
-  const { requests, fell_back, cached, cost, saved, ...others } = found as TotalCounts
-  const none = { fell_back: 0, cached: 0, cost: 0, saved: 0 }
+  const { requests, server_error: failed, fell_back, cached, cost, saved, ...others } = found as ReadCounts
+  const none = { failed: 0, fell_back: 0, cached: 0, cost: 0, saved: 0 }
   const answered = requests - others.refused - others.interrupted - others.client_gone - others.unknown
   return [
-    { outcome: 'answered', requests: answered, fell_back, cached, cost, saved },
+    { outcome: 'answered', requests: answered, failed, fell_back, cached, cost, saved },
     ...OUTCOMES.flatMap((outcome) => (outcome === 'answered' ? [] : [{ outcome, requests: others[outcome], ...none }])),
   ]
 }
@@ -172,6 +185,7 @@ const fromRows = (
     .select([
       'outcome',
       sql<number>`count(*)`.as('requests'),
+      countWhere(sql.raw(FAILED)).as('failed'),
       countWhere(FELL_BACK).as('fell_back'),
       countWhere(sql`cache IN ('hit', 'shared')`).as('cached'),
       sql<number>`coalesce(sum(cost), 0)`.as('cost'),

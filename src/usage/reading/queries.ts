@@ -402,13 +402,17 @@ export type FoundRequest = RequestEntry & {
   readonly same_client_id: readonly { readonly id: string; readonly received_at: string }[]
 }
 
-/** Requests by outcome. `fell_back` and `cached` are parts of them; null where only hourly sums were read. */
+/**
+ * Requests by outcome. `failed` is the part of `refused` with a 5xx status; null: it was not counted in the whole range.
+ * `fell_back` and `cached` are parts of `answered`.
+ */
 export type OutcomeCounts = {
   readonly answered: number
   readonly refused: number
   readonly interrupted: number
   readonly client_gone: number
   readonly unknown: number
+  readonly failed: number | null
   readonly fell_back: number | null
   readonly cached: number | null
 }
@@ -442,7 +446,7 @@ export type Facets = { readonly object: 'facets' } & { readonly [name: string]: 
 export type SummaryFigures = {
   readonly requests: number
   readonly per_minute: number
-  /** Shares of requests, 0 to 1; null without requests. */
+  /** 0 to 1: of those that the gateway could answer, without refused ones (4xx) and those whose client left; null: unknown, or none. */
   readonly answered_share: number | null
   readonly outcomes: OutcomeCounts
   readonly p50_ms: number | null

@@ -8,6 +8,7 @@ import type { Outcome } from '../../core/failure.ts'
 import { type JournalRecord, NO_TOKENS, type RequestOutcome } from '../../core/journal.ts'
 import { formatDollars, parseDollars } from '../../core/money.ts'
 import { timeLetters } from '../../core/request-time.ts'
+import { FAILED } from './filters.ts'
 import {
   DIMENSIONS,
   type ExportQuery,
@@ -602,6 +603,13 @@ onEachEngine((engine) => {
             correct[outcome] ?? 0,
             outcome,
           )
+        const [failed] = ledger.all(
+          `SELECT count(*) n FROM request WHERE ${where} AND received >= ${from} AND received < ${to} AND ${FAILED}`,
+        )
+        assert.equal(
+          data.reduce((total, bucket) => total + (bucket.failed ?? Number.NaN), 0),
+          failed?.n,
+        )
       }
   })
 
@@ -629,6 +637,41 @@ onEachEngine((engine) => {
     assert.equal(before?.requests, 99)
     assert.ok(series.length <= 120 && series.reduce((total, point) => total + point.requests, 0) === 100)
   })
+
+  for (const [name, to] of [
+    ['rows', NOON + 1_000],
+    ['hourly sums', NOON + 2 * DAY],
+  ] as const)
+    test(`reading: refused requests and clients that left are no failures of the gateway, from ${name}`, async () => {
+      await using ledger = usageLedger({ engine, now: NOON })
+      const ends = [
+        ...Array.from({ length: 6 }, () => ['answered', 200] as const),
+        ['refused', 402],
+        ['refused', 429],
+        ['refused', 404],
+        ['refused', 502],
+        ['interrupted', 200],
+        ['client_gone', 499],
+      ] as const
+      await ledger.store(
+        ends.flatMap(([outcome, status], call) => [
+          openedRecord(call),
+          closedRecord(call),
+          endedRecord(call, { outcome, status }),
+        ]),
+      )
+      const { figures } = succeeded(await ledger.reader.summary({ from: NOON, to, filter: {}, compare: false }))
+      assert.equal(figures.answered_share, 6 / 8)
+      assert.deepEqual([figures.outcomes.refused, figures.outcomes.failed], [4, 1])
+      await ledger.store(ends.slice(6, 9).map(([outcome, status], at) => endedRecord(90 + at, { outcome, status })))
+      const later = succeeded(await ledger.reader.summary({ from: NOON, to, filter: {}, compare: false }))
+      assert.deepEqual([later.figures.answered_share, later.figures.requests], [6 / 8, 15])
+      if (name === 'rows') return
+      ledger.all('UPDATE usage_hour SET server_error = NULL RETURNING 1')
+      await ledger.store([endedRecord(99)])
+      const old = succeeded(await ledger.reader.summary({ from: NOON, to, filter: {}, compare: false })).figures
+      assert.deepEqual([old.answered_share, old.outcomes.failed, old.outcomes.refused], [null, null, 7])
+    })
 
   test('reading: lanes have the attempts of a provider by credential and model', async () => {
     await using ledger = usageLedger({ engine, now: NOON })

@@ -4,6 +4,7 @@ import { requestCondition } from './filters.ts'
 import type { LedgerReads } from './ledger-source.ts'
 import {
   addCounts,
+  answeredShare,
   type BucketCounts,
   bucketsOf,
   bucketValue,
@@ -97,7 +98,7 @@ const figuresOf = (points: readonly SummaryPoint[], { from, to }: TimeRange): Su
   return {
     requests,
     per_minute: Math.round((requests / Math.max(1, (to - from) / 60_000)) * 100) / 100,
-    answered_share: requests === 0 ? null : counts.answered / requests,
+    answered_share: answeredShare(counts),
     outcomes: outcomesOf(counts),
     p50_ms: quantile('total_ms', 0.5),
     p95_ms: quantile('total_ms', 0.95),

@@ -3,7 +3,7 @@ import { type RawBuilder, sql } from 'kysely'
 import { MAX_NANO } from '../../core/money.ts'
 import { COUNT_COLUMNS, IS_ALONE, NO_COUNTS, type TotalCounts, type UsageTables } from '../columns/usage-schema.ts'
 import { HOUR } from './days.ts'
-import { usageCondition } from './filters.ts'
+import { FAILED, usageCondition } from './filters.ts'
 import type { LedgerReads } from './ledger-source.ts'
 import { type CursorValues, type Dimension, ROW_DIMENSIONS, type TimeRange, type UsageFilter } from './queries.ts'
 import type { ReadCounts, SumsRow } from './report-memory.ts'
@@ -28,7 +28,7 @@ const isMoney = (name: string): name is 'cost' | 'saved' | 'lost' =>
   name === 'cost' || name === 'saved' || name === 'lost'
 
 /** A sum of nano-dollars stays at the limit, as in `addNano`. */
-const added = (name: keyof TotalCounts) => {
+export const added = (name: keyof TotalCounts) => {
   const sum: RawBuilder<unknown> = sql`sum(${sql.ref(name)})`
   if (name === 'server_error')
     return sql<number>`CASE WHEN count(${sql.ref(name)}) = count(*) THEN coalesce(${sum}, 0) END`.as(name)
@@ -97,7 +97,7 @@ const CACHED = "outcome = 'answered' AND cache IN ('hit', 'shared')"
 const REQUEST_COUNTS = {
   requests: '1',
   refused: one("outcome = 'refused'"),
-  server_error: one("outcome = 'refused' AND status >= 500"),
+  server_error: one(FAILED),
   interrupted: one("outcome = 'interrupted'"),
   client_gone: one("outcome = 'client_gone'"),
   unknown: one("outcome = 'unknown'"),

@@ -77,10 +77,23 @@ test('the worst come first; refused clients only for an hour', () => {
 })
 
 test('outcomes: fell back and from cache are parts of answered, and all together are the requests', () => {
-  const counts = { answered: 10, refused: 2, interrupted: 1, client_gone: 1, unknown: 0, fell_back: 3, cached: 2 }
-  const series = outcomeSeries([counts, { ...counts, fell_back: null, cached: null }])
+  const counts = {
+    ...{ answered: 10, refused: 5, interrupted: 1, client_gone: 1, unknown: 1 },
+    ...{ failed: 2, fell_back: 3, cached: 2 },
+  }
+  const series = outcomeSeries([counts, { ...counts, failed: null, fell_back: null, cached: null }])
   const total = (at: number) => series.reduce((sum, { values }) => sum + (values[at] ?? 0), 0)
-  assert.deepEqual([total(0), total(1)], [14, 14])
+  assert.deepEqual([total(0), total(1)], [18, 18])
   assert.deepEqual(series.find(({ id }) => id === 'answered')?.values, [5, 10])
-  assert.equal(new Set(series.map(({ tone, pattern }) => `${tone} ${pattern}`)).size, series.length)
+  assert.deepEqual(
+    ['failed', 'refused', 'left', 'other'].map((name) => series.find(({ id }) => id === name)?.values),
+    [
+      [3, 1],
+      [3, 0],
+      [1, 1],
+      [1, 6],
+    ],
+  )
+  for (const member of ['tone', 'pattern', 'label'] as const)
+    assert.equal(new Set(series.map((one) => one[member])).size, series.length, member)
 })

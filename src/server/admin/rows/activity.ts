@@ -19,7 +19,7 @@ const share = z.number().nullable()
 const figures = {
   requests: count,
   per_minute: z.number(),
-  answered_share: share,
+  answered_share: share.describe('Of requests that were not refused (4xx) and whose client stayed'),
   outcomes: z.strictObject(OUTCOMES),
   p50_ms: share,
   p95_ms: share,

@@ -142,12 +142,21 @@ export const FORECAST = z
     object: z.literal('forecast'),
     projected: z.string().nullable().describe('Spent at the end of the period; null: no end, or no data'),
     exhausted_at: time.nullable().describe('null also if it is spent already'),
+    spent_since: time
+      .nullable()
+      .default(null)
+      .describe('The hour in which a spent budget was spent; null: it is not, or not known of the last seven days'),
     basis: z
       .enum(['present', 'week', 'period'])
       .nullable()
       .describe(
         'On what it rests. `present`: the present rate, which is above the usual one, for a day; `week`: the same hours of the last seven days; `period`: the average of the period so far; null: there is no data',
       ),
+    hours: z
+      .int()
+      .nullable()
+      .default(null)
+      .describe('Of the basis `week`: the hours with data, 168 at most. A new installation has fewer'),
   })
   .meta({ id: 'Forecast' })
 

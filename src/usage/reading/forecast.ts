@@ -24,40 +24,55 @@ const LEAST_PART = 1 / 6
 const MOST = 366 * 24
 
 /**
- * A budget with what it counted in each hour of the last week, in nano-dollars by the number of the hour since 1970, and its
- * present rate in nano-dollars an hour.
+ * A budget with what it counted in each hour of the last week, in nano-dollars by the number of the hour since 1970, its present
+ * rate in nano-dollars an hour, and since when it is spent, in ms since 1970; null: it is not, or that is not known.
  */
-type Counted = { readonly budget: ForecastQuery; readonly costs: Map<number, number>; present: number }
+type Counted = {
+  readonly budget: ForecastQuery
+  readonly costs: Map<number, number>
+  present: number
+  spentSince: number | null
+}
+
+const isSpent = ({ budget: { spent, amount } }: Pick<Counted, 'budget'>): boolean => spent >= amount
 
 export const forecastsOf = async (
   reads: LedgerReads,
   { now, budgets }: ForecastsQuery,
 ): Promise<readonly Forecast[]> => {
   const since = budgets.some(({ by }) => by === 'week') ? await firstHour(reads, now) : null
-  const counted = budgets.map((budget): Counted => ({ budget, costs: new Map(), present: 0 }))
+  const counted = budgets.map((budget): Counted => ({ budget, costs: new Map(), present: 0, spentSince: null }))
   if (since !== null) {
     const weekly = counted.filter(({ budget }) => budget.by === 'week')
     const isOfAll = ({ budget }: Counted) => budget.teams === null && budget.keys === null
     await addWeek(reads, { all: weekly.filter(isOfAll), some: weekly.filter((one) => !isOfAll(one)) }, since, now)
   }
-  return counted.map(({ budget, costs, present }) => {
+  return counted.map((one) => {
+    const { budget, costs, present } = one
     const isWeekly = budget.by === 'week'
     // Without data there is no rate.
-    if (isWeekly && since === null) return forecastOf(budget, now, null)
+    if (isWeekly && since === null) return forecastOf(one, now, null)
     const hasWeek = isWeekly && since !== null && since < Math.floor(now / HOUR)
     const usual = hasWeek ? weekRate(costs, since, now) : periodRate(budget, now)
-    return forecastOf(budget, now, usual && { usual, basis: hasWeek ? 'week' : 'period', present })
+    const hours = hasWeek ? Math.floor(now / HOUR) - since : null
+    return forecastOf(one, now, usual && { usual, basis: hasWeek ? 'week' : 'period', present, hours })
   })
 }
 
-/** `usual`: what is expected of each hour. `present`: nano-dollars an hour. */
-type Rates = { readonly usual: HourlyRate; readonly basis: 'week' | 'period'; readonly present: number }
+/** `usual`: what is expected of each hour. `present`: nano-dollars an hour. `hours`: those of the week with data. */
+type Rates = {
+  readonly usual: HourlyRate
+  readonly basis: 'week' | 'period'
+  readonly present: number
+  readonly hours: number | null
+}
 
 /** The present rate lasts for a day, unless more is usual: a forecast is never below it, however unusual the day. */
-const forecastOf = (budget: ForecastQuery, now: number, rates: Rates | null): Forecast => {
-  const isSpent = budget.spent >= budget.amount
-  if (!rates) return { object: 'forecast', projected: null, exhausted_at: null, basis: null }
-  const { usual, basis, present } = rates
+const forecastOf = (counted: Counted, now: number, rates: Rates | null): Forecast => {
+  const { budget, spentSince } = counted
+  const none = { projected: null, exhausted_at: null, spent_since: null, basis: null, hours: null }
+  if (!rates) return { object: 'forecast', ...none }
+  const { usual, basis, present, hours } = rates
   const until = Math.floor(now / HOUR) + PRESENT
   let isRaised = false
   const { projected, exhaustedAt } = project({ ...budget, now }, (hour) => {
@@ -69,9 +84,10 @@ const forecastOf = (budget: ForecastQuery, now: number, rates: Rates | null): Fo
   return {
     object: 'forecast',
     projected: projected === null ? null : formatDollars(Math.round(projected)),
-    // When a spent budget was spent is not known.
-    exhausted_at: exhaustedAt === null || isSpent ? null : isoTime(Math.round(exhaustedAt)),
+    exhausted_at: exhaustedAt === null || isSpent(counted) ? null : isoTime(Math.round(exhaustedAt)),
+    spent_since: spentSince === null ? null : isoTime(spentSince),
     basis: isRaised ? 'present' : basis,
+    hours: isRaised ? null : hours,
   }
 }
 
@@ -171,8 +187,45 @@ const addWeek = async (
   for (const one of all) {
     const hour = Math.floor(now / HOUR)
     one.present = presentRate([one.costs.get(hour) ?? 0, one.costs.get(hour - 1) ?? 0], now, now)
+    one.spentSince = spentSince(one.budget, one.costs, hour, since)
   }
   await addPresent(reads, some, owners, now)
+  await addSpentSince(reads, some.filter(isSpent), since, now)
+}
+
+/** The beginning of the hour in which a budget was spent: without it and the hours after it something was left. */
+const spentSince = (
+  { spent, amount, period_start }: ForecastQuery,
+  costs: ReadonlyMap<number, number>,
+  last: number,
+  first: number,
+): number | null => {
+  let before = spent
+  for (let hour = last; before >= amount && hour >= Math.max(first, period_start / HOUR); hour--) {
+    before -= costs.get(hour) ?? 0
+    if (before < amount) return hour * HOUR
+  }
+  return null
+}
+
+/** Since when budgets of some teams or keys are spent, from rows, the newest first, until the time for that is over. */
+const addSpentSince = async (
+  reads: LedgerReads,
+  spent: readonly Counted[],
+  since: number,
+  now: number,
+): Promise<void> => {
+  if (spent.length === 0) return
+  const [counts, owners] = [spendersOf(spent), ownersOf(spent)]
+  const from = Math.max(since * HOUR, Math.min(...spent.map(({ budget }) => budget.period_start)))
+  const costs = new Map(spent.map((one) => [one, new Map<number, number>()]))
+  for await (const part of slicesOf(reads, { from, to: Math.ceil(now) + 1 }, 'newest first')) {
+    for (const row of await spentIn(reads, part, owners))
+      for (const one of counts(row)) addCost(costs.get(one) ?? new Map(), row.hour, row.cost)
+    for (const one of spent)
+      one.spentSince = spentSince(one.budget, costs.get(one) ?? new Map(), Math.floor(now / HOUR), part.from / HOUR)
+    if (reads.isOver('list') || spent.every((one) => one.spentSince !== null)) return
+  }
 }
 
 /**

@@ -557,13 +557,16 @@ export type OngoingAttempts = ListPage<OngoingAttempt> & { readonly total: numbe
 
 /**
  * `projected`: what the counter will have spent at the end of the period; null: it has none, or there is no data.
- * `exhausted_at`: null also if it is spent already. `basis`: on what it rests; null: there is no data.
+ * `exhausted_at`: null also if it is spent already. `spent_since`: the hour in which it was; null: unknown. `basis`: on what it
+ * rests; null: there is no data. `hours`: those with data, of the basis `week`.
  */
 export type Forecast = {
   readonly object: 'forecast'
   readonly projected: string | null
   readonly exhausted_at: string | null
+  readonly spent_since: string | null
   readonly basis: 'present' | 'week' | 'period' | null
+  readonly hours: number | null
 }
 
 /** `of`: the counter of a budget; null: the adjustment has none. */

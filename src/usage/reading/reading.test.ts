@@ -997,7 +997,9 @@ onEachEngine((engine) => {
       object: 'forecast',
       projected: formatDollars(5_000 + 50 + 22 * 100 + 1_000),
       exhausted_at: null,
+      spent_since: null,
       basis: 'week',
+      hours: 168,
     })
     // Every other hour is usually without cost, but the last one cost 100: 67 an hour of the last one and a half.
     const half = await forecast({ providers: ['!groq', '*'] })
@@ -1009,7 +1011,23 @@ onEachEngine((engine) => {
       (await forecast({ amount: 5_000 + 950 + 500 })).exhausted_at,
       new Date(NOON + 10.5 * HOUR).toISOString(),
     )
-    assert.equal((await forecast({ amount: 5_000 })).exhausted_at, null, 'when it was spent is not known')
+    // A spent budget has no time at which it will be spent, but one since which it is: of each hour before it cost 100.
+    assert.equal((await forecast({ amount: 5_000 })).exhausted_at, null)
+    for (const [changes, hours] of [
+      [{ amount: 5_000 }, 1],
+      [{ amount: 4_701 }, 3],
+      [{ amount: 4_700 }, 4],
+      // With the other team 7,877 an hour.
+      [{ teams: null, spent: 20_000, amount: 5_000 }, 2],
+      // All hours of the period do not explain it: an adjustment may.
+      [{ amount: 1 }, null],
+      [{ teams: null, spent: 900_000, amount: 1 }, null],
+    ] as const)
+      assert.equal(
+        (await forecast(changes)).spent_since,
+        hours === null ? null : new Date(NOON - hours * HOUR).toISOString(),
+        JSON.stringify(changes),
+      )
     const endless = await forecast({ period_end: null, amount: 40_000 })
     assert.equal(endless.projected, null)
     assert.ok(Date.parse(endless.exhausted_at ?? '') > now + 7 * DAY)
@@ -1018,7 +1036,9 @@ onEachEngine((engine) => {
       object: 'forecast',
       projected: formatDollars(49_000 + 47_000),
       exhausted_at: new Date(now + HOUR / 2).toISOString(),
+      spent_since: null,
       basis: 'period',
+      hours: null,
     })
     // A credit is no rate that continues.
     assert.equal((await forecast({ by: 'period', spent: -4_000 })).projected, formatDollars(-4_000))

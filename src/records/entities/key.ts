@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { entryId, instant, memberReader, NAME, TEXT, TIME } from './member.ts'
 import { entryStatus, RESTRICTIONS } from './restrictions.ts'
-import { SECRETS, shownAs } from './shown.ts'
+import { dollars, SECRETS, shownAs } from './shown.ts'
 
 const { access, limits, require, loops, cache, tags } = RESTRICTIONS
 
@@ -79,6 +79,18 @@ export const KEY_SECRET = z
 export const NEW_KEY = z.strictObject({ ...KEY_BODY.shape, ...KEY_SECRET.shape }).meta({ id: 'NewKey' })
 
 export const KEY = shownAs('key', { team, expires_at: TIME, ...KEY_MEMBERS }, SECRETS).meta({ id: 'Key' })
+
+/** A key in a list. */
+export const LISTED_KEY = KEY.extend({
+  spend: dollars
+    .nullable()
+    .optional()
+    .describe('With `spend=true`: its cost in the range; null: it could not be added up in time'),
+  counters: z
+    .array(z.strictObject({ budget: z.string(), spent: dollars }))
+    .optional()
+    .describe('With `counters=true`: what the key, or its team, has spent of budgets `per` key or team'),
+})
 
 /** The members of a stored body, of an entry or of a key. */
 export const keyMembersOf = memberReader(KEY_MEMBERS)

@@ -430,6 +430,16 @@ for (const { name, skip, start } of CONTROL_ENGINES)
       assert.deepEqual(await pages({ sort: '-last_used_at', q: 'delta' }), ['delta'])
       assert.deepEqual(await pages({ sort: 'name', tag: ['app:early'] }), ['alpha', 'bravo'])
       assert.deepEqual(await pages({ q: 'LPH' }), ['alpha'])
+      // Beyond 32 bits, and one of a record that is not there.
+      const amounts = [
+        { id: made[1]?.id, amount: 7_000_000_000_000 },
+        { id: made[2]?.id, amount: -5 },
+        { id: 'key_none', amount: 9 },
+        { id: made[4]?.id, amount: 8_000_000_000_000 },
+      ]
+      const bySpend = await pages({ sort: '-spend', amounts })
+      assert.deepEqual([...bySpend.slice(0, 2), bySpend.at(-1)], ['echo', 'alpha', 'charlie'])
+      assert.equal(new Set(bySpend).size, 5)
       assert.equal((await pages({ last_used_before: new Date(NOW).toISOString() })).length, 4)
       assert.deepEqual(await pages({ status: ['blocked', 'revoked'] }), [])
       assert.deepEqual(await pages({ team: ['team_none'] }), [])

@@ -11,7 +11,12 @@ import { badValue, cursorOf, done, limitOf, parseCursor, refused, timeOf } from 
 import type { ControlTables, RecordRow, SecretRow } from './schema.ts'
 
 /** `managed`: where the record is. */
-export type AnyRecord = RecordRow & { readonly managed: 'file' | 'api'; readonly last_used: number | null }
+export type AnyRecord = RecordRow & {
+  readonly managed: 'file' | 'api'
+  readonly last_used: number | null
+  /** Of the amounts of the query; null: it has none. */
+  readonly amount: number | null
+}
 
 /** What queries of records need. `file`: the records of headgate.yaml as JSON, a list of `RecordRow`s. `now`: ms since 1970. */
 export type RecordSource = {
@@ -35,19 +40,32 @@ const COLUMNS = {
   changed: 'integer',
 } as const satisfies { readonly [Column in keyof RecordRow]: 'integer' | 'text' }
 
+type Amount = NonNullable<RecordList['amounts']>[number]
+const AMOUNT = { id: 'text', amount: 'integer' } as const
+
 /**
  * The records of the file, and those of the database that the file does not replace. Those of the file are part of the query, so
  * that lists sort and filter all records in SQL, and nothing is kept in a session.
  */
-export const anyRecord = ({ db, syntax, file }: Pick<RecordSource, 'db' | 'syntax' | 'file'>) => {
+export const anyRecord = (
+  { db, syntax, file }: Pick<RecordSource, 'db' | 'syntax' | 'file'>,
+  amounts: RecordList['amounts'] = [],
+) => {
+  const [amount, joined] =
+    amounts.length === 0
+      ? [sql`NULL`, sql``]
+      : [
+          sql`spending.amount`,
+          sql`LEFT JOIN (${syntax.rows<Amount>(JSON.stringify(amounts), AMOUNT)}) AS spending ON spending.id = one.id`,
+        ]
   const columns = sql.join(Object.keys(COLUMNS).map((column) => sql.ref(column)))
   return db.selectFrom(
     sql<AnyRecord>`(WITH file_record AS (${syntax.rows<RecordRow>(file, COLUMNS)})
-      SELECT one.*, hour AS last_used FROM (
+      SELECT one.*, hour AS last_used, ${amount} AS amount FROM (
         SELECT ${columns}, 'file' AS managed FROM file_record
         UNION ALL
         SELECT ${columns}, 'api' AS managed FROM record WHERE id NOT IN (SELECT id FROM file_record)) AS one
-      LEFT JOIN key_use ON key_use.id = one.id)`.as('any_record'),
+      LEFT JOIN key_use ON key_use.id = one.id ${joined})`.as('any_record'),
   )
 }
 
@@ -57,6 +75,7 @@ const SORTED = {
   status: 'status',
   expires_at: 'expires',
   last_used_at: 'last_used',
+  spend: 'amount',
 } as const satisfies Record<string, keyof AnyRecord>
 
 /** The status that is in effect: expiry needs no writer. */
@@ -143,7 +162,7 @@ export const listRecords = async (
   const value = isText
     ? sql<string | number>`${sql.ref(column)}`
     : sql<string | number>`coalesce(${sql.ref(column)}, 0)`
-  let select = anyRecord(source)
+  let select = anyRecord(source, query.amounts)
     .selectAll()
     .where('kind', '=', kind)
     .where((where) => where.and(conditions))

@@ -37,8 +37,10 @@ export type RecordList = RecordFilter & {
   readonly limit?: number
   /** `next` of the page before. */
   readonly after?: string
-  /** `created_at`, `name`, `last_used_at`, `expires_at`, `status`; descending with `-`. Default `-created_at`. */
+  /** `created_at`, `name`, `last_used_at`, `expires_at`, `status`, `spend`; descending with `-`. Default `-created_at`. */
   readonly sort?: string
+  /** Amounts in nano-dollars to sort by as `spend`, by ID. The others have 0. */
+  readonly amounts?: readonly { readonly id: string; readonly amount: number }[]
 }
 
 /** `rev`: the expected revision; null: any. */

@@ -2,13 +2,27 @@
 import { z } from 'zod'
 import { BUDGET, BUDGET_COUNTER, FORECAST } from '../../records/entities/budget.ts'
 import { dollars, time } from '../../records/entities/shown.ts'
-import { listOf } from './fields.ts'
+import { count, listOf } from './fields.ts'
+
+const names = z.record(z.string(), z.string()).default({}).describe('Of the teams and keys in `data`, by ID')
+
+const OWNERS = z
+  .strictObject({
+    count: count.describe('Those that have spent something in this period'),
+    spent: count.describe('Those that have spent the whole amount'),
+    near: count.describe('Those that have spent 80 % of it, but not all'),
+    fullest: BUDGET_COUNTER.nullable().describe('null: no owner has spent anything'),
+  })
+  .meta({ id: 'BudgetOwners' })
 
 export const LISTED_BUDGET = BUDGET.extend({
+  owners: OWNERS.nullable().optional().describe('Of a budget with a counter for each owner; null: it has one for all'),
   forecast: FORECAST.nullable().optional().describe('With `forecast=true`; null: it could not be read'),
 })
 
-export const BUDGET_COUNTERS = listOf(BUDGET_COUNTER)
+export const BUDGET_LIST = listOf(LISTED_BUDGET).extend({ names })
+
+export const BUDGET_COUNTERS = listOf(BUDGET_COUNTER).extend({ names })
 
 export const ADJUSTMENT = z
   .strictObject({

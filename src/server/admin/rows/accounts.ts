@@ -22,22 +22,8 @@ import { id } from '../fields.ts'
 import { askProcesses } from '../processes.ts'
 import { keyFilter, patchOf, recordList } from '../records.ts'
 import { type AdminCall, type AdminRow, type Answered, row } from '../row.ts'
-
-const COMMON = {
-  status: 'active',
-  created_at: '2026-11-23T10:00:00.000Z',
-  created_by: 'auth.admin',
-  rev: 1,
-  managed: 'api',
-}
-const UNRESTRICTED = { models: null, routes: null, providers: null, styles: null, ips: null, passThrough: null }
-const UNLIMITED = { requestsPerMinute: null, tokensPerMinute: null, concurrent: null }
-const SECRETS = {
-  prefix: 'hgk_',
-  last4: 'Xq3d',
-  last_used_at: null,
-  secrets: [{ last4: 'Xq3d', created_at: '2026-11-23T10:00:00.000Z', until: null }],
-}
+import { COMMON, KEY_SHOWN, SECRETS, UNLIMITED, UNRESTRICTED } from './account-examples.ts'
+import { keyList } from './key-list.ts'
 
 const TEAM_SHOWN = {
   id: 'team_kdvbwqhzmrtc',
@@ -50,24 +36,6 @@ const TEAM_SHOWN = {
   cache: null,
   tags: {},
   ...COMMON,
-}
-const KEY_SHOWN = {
-  id: 'key_kdvbwqhzmrtc',
-  object: 'key',
-  name: 'search-prod',
-  team: 'team_kdvbwqhzmrtc',
-  expires_at: null,
-  access: UNRESTRICTED,
-  limits: UNLIMITED,
-  require: NO_REQUIRE,
-  defaultRoute: null,
-  cache: null,
-  logBodies: false,
-  requireSession: false,
-  loops: null,
-  tags: { app: 'search' },
-  ...COMMON,
-  ...SECRETS,
 }
 const PRICE_SHOWN = {
   id: 'prc_kdvbwqhzmrtc',
@@ -257,7 +225,8 @@ const KEYS: RecordArea = {
   shown: KEY,
   body: NEW_KEY,
   patch: patchOf(KEY_BODY),
-  filters: keyFilter,
+  // Those of its list are in key-list.ts.
+  filters: {},
   example: KEY_SHOWN,
   newBody: { name: 'search-prod', team: 'default', tags: { app: 'search' } },
   patchBody: { limits: { concurrent: 50 }, tags: { app: null } },
@@ -367,7 +336,7 @@ export const accountRows: readonly AdminRow[] = [
   }),
   ...block({ ...TEAMS, kind: 'team' }),
 
-  list(KEYS),
+  keyList,
   create(KEYS),
   row({
     method: 'POST',

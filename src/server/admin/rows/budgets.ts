@@ -9,8 +9,8 @@ import type { LiveBudget } from '../../../observe/live/listener.ts'
 import { END_OF_TIME, periodAt } from '../../../policy/accounts/period.ts'
 import { BUDGET, BUDGET_BODY, type BUDGET_NOW, FORECAST } from '../../../records/entities/budget.ts'
 import type { Forecast, ForecastQuery } from '../../../usage/reading/queries.ts'
-import { BUDGET_COUNTERS, LISTED_BUDGET } from '../../answers/budgets.ts'
-import { deletedAs, listOf } from '../../answers/fields.ts'
+import { BUDGET_COUNTERS, BUDGET_LIST, type LISTED_BUDGET } from '../../answers/budgets.ts'
+import { deletedAs, type listOf } from '../../answers/fields.ts'
 import { defined, runFor, withClosed } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
 import { id, page } from '../fields.ts'
@@ -21,7 +21,14 @@ const stored = BUDGET.omit({ now: true })
 type StoredBudget = z.input<typeof stored>
 type ShownBudget = z.input<typeof BUDGET>
 
-const NO_FORECAST: Forecast = { object: 'forecast', projected: null, exhausted_at: null, basis: null }
+const NO_FORECAST: Forecast = {
+  object: 'forecast',
+  projected: null,
+  exhausted_at: null,
+  spent_since: null,
+  basis: null,
+  hours: null,
+}
 
 const NOW = {
   period_start: '2026-10-31T23:00:00.000Z',
@@ -57,9 +64,66 @@ const SHOWN = {
   now: NOW,
 }
 
+const COUNTER = {
+  of: '',
+  spent: NOW.spent,
+  reserved: NOW.reserved,
+  remaining: NOW.remaining,
+  period_start: NOW.period_start,
+}
+
 /** The counters of a budget, the fullest first. */
 const countersOf = ({ states }: BudgetFigures, budgetId: string): readonly BudgetState[] =>
   states.filter((state) => state.budget.id === budgetId).toSorted((a, b) => a.remaining - b.remaining)
+
+/** The counters of a budget that an actor may see, the fullest first. `teams`: those of the actor; null: all. */
+const visibleCounters = (
+  { control }: AdminDeps,
+  figures: BudgetFigures,
+  budgetId: string,
+  teams: readonly string[] | null,
+): readonly BudgetState[] =>
+  countersOf(figures, budgetId).filter(({ owner, budget: { per } }) => {
+    const team = per === 'team' ? owner : per === 'key' ? control.directory().keys.get(owner)?.team : undefined
+    return teams === null || per === 'all' || (team !== undefined && teams.includes(team))
+  })
+
+/** The share of an amount from which an owner is near its end. */
+const NEAR = 0.8
+
+/** How many owners of a budget have spent its amount, and which one has spent the most of it. */
+const ownersOf = (
+  counters: readonly BudgetState[],
+  { per = 'all' }: Pick<StoredBudget, 'per'>,
+): z.input<typeof LISTED_BUDGET>['owners'] => {
+  if (per === 'all') return null
+  const least = (share: number) => counters.filter(({ budget, spent: used }) => used >= share * budget.amount).length
+  const spent = least(1)
+  const [first] = counters
+  return { count: counters.length, spent, near: least(NEAR) - spent, fullest: first ? counterEntry(first) : null }
+}
+
+/** The names of teams and keys that an actor may see. IDs of others have none. */
+const namesOf = (
+  { control }: AdminDeps,
+  ids: readonly string[],
+  visible: readonly string[] | null,
+): { readonly [id: string]: string } => {
+  const { teams, keys } = control.directory()
+  return Object.fromEntries(
+    ids.flatMap((one) => {
+      const key = keys.get(one)
+      const name = key?.name ?? teams.get(one)?.name
+      return name !== undefined && (visible?.includes(key?.team ?? one) ?? true) ? [[one, name]] : []
+    }),
+  )
+}
+
+/** The figures of each budget alone, so that the counters of all are not searched for each of many. */
+const figuresById = (figures: BudgetFigures): ((budgetId: string) => BudgetFigures) => {
+  const states = Map.groupBy(figures.states, ({ budget }) => budget.id)
+  return (budgetId) => ({ ...figures, states: states.get(budgetId) ?? [] })
+}
 
 const iso = (at: number): string => new Date(at).toISOString()
 
@@ -116,7 +180,8 @@ const forecastsOf = (
   figures: BudgetFigures,
 ): Promise<Outcome<readonly Forecast[]>> => {
   const now = deps.gateway.world.date()
-  return deps.usage.forecasts({ now, budgets: budgets.map((one) => forecastQuery(one, figures, now)) })
+  const of = figuresById(figures)
+  return deps.usage.forecasts({ now, budgets: budgets.map((one) => forecastQuery(one, of(one.id), now)) })
 }
 
 /** The query for all counters of a budget together. */
@@ -198,8 +263,17 @@ export const budgetRows = [
       ...recordList,
       forecast: z.boolean().default(false).describe('With the estimate of `/budgets/{id}/forecast` for each'),
     }),
-    answer: listOf(LISTED_BUDGET),
-    example: { query: { limit: '20' }, answer: { object: 'list', data: [SHOWN], has_more: false, next: null } },
+    answer: BUDGET_LIST,
+    example: {
+      query: { limit: '20' },
+      answer: {
+        object: 'list',
+        data: [{ ...SHOWN, owners: null }],
+        has_more: false,
+        next: null,
+        names: { team_kdvbwqhzmrtc: 'search' },
+      },
+    },
     async handle(deps, call) {
       const { forecast: isForecast, ...query } = call.query
       const operation = { do: 'list', kind: 'budget', query: defined(query) } as const
@@ -210,13 +284,20 @@ export const budgetRows = [
       const figures = await deps.gateway.accounts.budgetFigures()
       const at = deps.gateway.world.date()
       const forecasts = isForecast ? await forecastsOf(deps, visible, figures) : null
+      const of = figuresById(figures)
       const data = visible.map((one, index) => ({
         ...one,
-        now: nowOf(figures, one, at),
+        now: nowOf(of(one.id), one, at),
+        owners: ownersOf(visibleCounters(deps, of(one.id), one.id, call.teams), one),
         // The list is of use without its estimates, which need the ledger.
         ...(forecasts && { forecast: (forecasts.ok && forecasts.value[index]) || null }),
       }))
-      return good({ body: { ...body, data } })
+      const named = data.flatMap(({ appliesTo, owners }) => [
+        ...(appliesTo?.teams ?? []),
+        ...(appliesTo?.keys ?? []),
+        owners?.fullest?.of ?? '',
+      ])
+      return good({ body: { ...body, data, names: namesOf(deps, named, call.teams) } })
     },
   }),
   row({
@@ -298,29 +379,21 @@ export const budgetRows = [
       params: { id: SHOWN.id },
       answer: {
         object: 'list',
-        data: [
-          {
-            of: '',
-            spent: NOW.spent,
-            reserved: NOW.reserved,
-            remaining: NOW.remaining,
-            period_start: NOW.period_start,
-          },
-        ],
+        data: [COUNTER],
         has_more: false,
         next: null,
+        names: {},
       },
     },
     async handle(deps, call) {
       const found = await readable(deps, call)
       if (!found.ok) return found
       const figures = await deps.gateway.accounts.budgetFigures()
-      const mine = countersOf(figures, call.params.id).filter(({ owner, budget: { per } }) => {
-        const team = per === 'team' ? owner : per === 'key' ? deps.control.directory().keys.get(owner)?.team : undefined
-        return call.teams === null || per === 'all' || (team !== undefined && call.teams.includes(team))
-      })
+      const mine = visibleCounters(deps, figures, call.params.id, call.teams)
       const data = mine.slice(0, call.query.limit).map(counterEntry)
-      return good({ body: { object: 'list' as const, data, has_more: mine.length > data.length, next: null } })
+      const owners = data.map(({ of }) => of)
+      const names = namesOf(deps, owners, call.teams)
+      return good({ body: { object: 'list' as const, data, has_more: mine.length > data.length, next: null, names } })
     },
   }),
   row({
@@ -335,7 +408,7 @@ export const budgetRows = [
     answer: FORECAST,
     example: {
       params: { id: SHOWN.id },
-      answer: { object: 'forecast', projected: '1910.000000000', exhausted_at: null, basis: 'week' },
+      answer: { ...NO_FORECAST, projected: '1910.000000000', basis: 'week', hours: 168 },
     },
     async handle(deps, call) {
       const found = await readable(deps, call)

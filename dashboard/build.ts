@@ -61,6 +61,17 @@ const links = (): string =>
     ({ name, text }) => `<a href="{root}dashboard/${name === 'overview' ? '' : name}" data-page="${name}">${text}</a>`,
   ).join('\n        ')
 
+/**
+ * What pages share. Small files compress badly: what the frame needs is one file, and parts of fewer than these bytes join those
+ * that nearly the same pages need. More would make first loads larger. The theme is set by a script that is no module.
+ */
+const SHARED = {
+  groups: [
+    { name: 'shared', tags: ['$initial' as const], test: /(?<!theme\.ts)$/, priority: 1 },
+    { name: 'shared', minShareCount: 2, entriesAware: true, entriesAwareMergeThreshold: 8_000 },
+  ],
+}
+
 /** Bundles the sources. `minify: false` is for development. */
 export const bundle = async ({ minify = true }: { readonly minify?: boolean } = {}): Promise<Built> => {
   const bundled = await rolldown({
@@ -73,6 +84,7 @@ export const bundle = async ({ minify = true }: { readonly minify?: boolean } = 
   const { output } = await bundled.generate({
     format: 'esm',
     minify,
+    codeSplitting: SHARED,
     entryFileNames: '[name]-[hash].js',
     // What pages share must not look like the file of one of them.
     chunkFileNames: ({ isDynamicEntry }) => (isDynamicEntry ? '[name]-[hash].js' : 'shared-[hash].js'),

@@ -199,12 +199,6 @@ export type Budget = {
 /** How token counts are known: `exact` if the upstream counted them or none were used. */
 export type UsageSource = 'exact' | 'estimated'
 
-/**
- * Where a cost comes from. `upstream`: its own figure. `assumed`: no price is known, and the dearest ones of the provider apply.
- * `none`: no price is known, and the cost is null or a reservation.
- */
-export type PriceSource = 'upstream' | 'override' | 'catalogue' | 'assumed' | 'none'
-
 /** Which requests a budget counts: those that match every member; `null`: all. */
 export type BudgetSelector = {
   /** IDs of teams. */

@@ -7,6 +7,7 @@
  */
 import type { Failure } from './failure.ts'
 import type { Json, JsonObject } from './json.ts'
+import type { SummedCost } from './price-source.ts'
 import type { ClientProtocolName } from './request-styles.ts'
 
 // ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -336,6 +337,8 @@ export type Usage = {
   readonly region?: string
   /** The upstream's own cost in nano-dollars; may be a fraction. */
   readonly reportedCost?: number
+  /** The counts are sums of several answers, and this is the sum of their costs; null: one of them is not known. */
+  readonly summed?: SummedCost | null
   /** The usage object from the upstream. */
   readonly raw?: JsonObject
 }

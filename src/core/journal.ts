@@ -2,8 +2,9 @@
  * The usage journal: what the gateway records of each attempt and request, in whole nano-dollars and ms since 1970. An
  * attempt is recorded before it is sent, so every charge of a provider has a record, whatever happens to the process.
  */
-import type { PriceSource, UsageSource } from './accounts.ts'
+import type { UsageSource } from './accounts.ts'
 import type { Incident } from './incident.ts'
+import type { PriceSource } from './price-source.ts'
 
 export type JournalRecord = AttemptOpened | AttemptClosed | RequestEnded | IncidentNoted | SpanNoted
 

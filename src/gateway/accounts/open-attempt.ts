@@ -232,7 +232,8 @@ const withUnits = (usage: PricedUsage, { units }: CallDemand, end: ChargedEnd): 
   return isStated ? usage : { ...usage, units: asked }
 }
 
-const isNothing = ({ input, output, units }: PricedUsage): boolean => input === 0 && output === 0 && !units
+const isNothing = ({ input, output, units, summed }: PricedUsage): boolean =>
+  input === 0 && output === 0 && !units && summed === undefined
 
 /** No tokens cost nothing, also at an unknown price. */
 const NO_COST = { nano: 0, source: 'catalogue', version: 'none' } as const

@@ -1,7 +1,8 @@
 /** The cost of an attempt from its token counts and the prices of the model, rounded once to whole nano-dollars. */
-import type { PriceList, PriceOverride, PriceSource, Service, TokenPrices } from '../../core/accounts.ts'
+import type { PriceList, PriceOverride, Service, TokenPrices } from '../../core/accounts.ts'
 import type { Usage } from '../../core/chat.ts'
 import { MAX_COST, type Nano } from '../../core/money.ts'
+import type { PriceSource } from '../../core/price-source.ts'
 import { dearestUnitCost, unitCost } from './units.ts'
 
 /** What an attempt used, for pricing. */
@@ -42,7 +43,8 @@ const UPSTREAM = 'up'
 
 /** The cost of an attempt: the upstream's own figure, or else by the override, or else by the catalogue. */
 export const costOf = ({ usage, catalogue, override, usual, asked, pricesOf }: Pricing): AttemptCost => {
-  const { reportedCost } = usage
+  const { reportedCost, summed } = usage
+  if (summed !== undefined) return summed ?? UNKNOWN
   const stated = reportedCost === undefined ? null : rounded(reportedCost)
   if (stated !== null) return { nano: stated, source: 'upstream', version: UPSTREAM }
   const prices = effectivePrices(catalogue?.prices, override?.prices, usual)

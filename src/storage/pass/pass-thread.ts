@@ -1,7 +1,8 @@
-/** The program of the thread that stores the objects of passed calls: a file in the data folder, or Postgres. */
+/** The program of the thread that stores the objects and batches of passed calls: a file in the data folder, or Postgres. */
 import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import type { ClaimedBatch, PassBatch } from '../../core/pass-batches.ts'
 import { makeFolder } from '../files/folder.ts'
 import { watchMoved } from '../files/opened-files.ts'
 import { type Migration, migrateSchema } from '../sql/migrate.ts'
@@ -12,6 +13,18 @@ import type { SharedDatabase } from '../sql/shared-database.ts'
 import { SqliteStore } from '../sql/sqlite/store.ts'
 import type { SqlStore } from '../sql/store.ts'
 import type { ThreadService } from '../thread/thread-program.ts'
+import {
+  type AddedBatch,
+  type AskedBatch,
+  addBatch,
+  BATCHES,
+  type BatchTables,
+  claimBatch,
+  type DueBatches,
+  dueBatches,
+  type EndedBatch,
+  endBatch,
+} from './batch-rows.ts'
 
 /** Times are ms since 1970. */
 type PassTables = {
@@ -22,7 +35,7 @@ type PassTables = {
     readonly key: string
     readonly at: number
   }
-}
+} & BatchTables
 
 const first: Migration = ({ integer, text, inKey }) => [
   `CREATE TABLE pass_object (instance ${text} NOT NULL, id ${text} NOT NULL, team ${text} NOT NULL, key ${text} NOT NULL,
@@ -31,7 +44,7 @@ const first: Migration = ({ integer, text, inKey }) => [
 ]
 
 const PASS_FILE = 'pass.db'
-const PASS_SCHEMA = { file: PASS_FILE, migrations: [first], oldestReader: 1 }
+const PASS_SCHEMA = { file: PASS_FILE, migrations: [first, BATCHES], oldestReader: 1 }
 const SHARED_PASS: SharedSchema = { name: 'headgate_pass', versions: PASS_SCHEMA }
 
 /** Rows, and ms for which one is kept. */
@@ -57,6 +70,11 @@ export type FoundObject = { readonly id: string; readonly team: string; readonly
 type PassMethods = {
   readonly keep: (objects: KeptObjects) => Promise<null>
   readonly owners: (asked: AskedObjects) => Promise<readonly FoundObject[]>
+  readonly addBatch: (batch: AddedBatch) => Promise<null>
+  readonly claimBatch: (asked: AskedBatch) => Promise<ClaimedBatch | null>
+  /** Books it, or ends the claim. */
+  readonly endBatch: (ended: EndedBatch) => Promise<null>
+  readonly dueBatches: (asked: DueBatches) => Promise<readonly PassBatch[]>
 }
 
 /** ms between two deletions of what is too old. */
@@ -77,6 +95,10 @@ class PassThread implements ThreadService<PassMethods> {
   readonly methods: PassMethods = {
     keep: (objects) => this.#keep(objects),
     owners: (asked) => this.#owners(asked),
+    addBatch: async (batch) => addBatch(await this.#opened(), batch),
+    claimBatch: async (asked) => claimBatch(await this.#opened(), asked),
+    endBatch: async (ended) => endBatch(await this.#opened(), ended),
+    dueBatches: async (asked) => dueBatches(await this.#opened(), asked),
   }
 
   constructor(options: PassThreadOptions) {
@@ -123,6 +145,10 @@ class PassThread implements ThreadService<PassMethods> {
       await db
         .deleteFrom('pass_object')
         .where('at', '<', now - age)
+        .execute()
+      await db
+        .deleteFrom('pass_batch')
+        .where('made', '<', now - age)
         .execute()
       const { count } = await db
         .selectFrom('pass_object')

@@ -3,11 +3,15 @@ import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Started, start } from './support/process.ts'
+import { verb } from './support/verb.ts'
 
 const KEY = 'sk-client-0123456789abcdef'
 const POOR = 'sk-poor-0123456789abcdef00'
@@ -246,5 +250,20 @@ budgets: { small: { amount: "1", period: day, mode: hard, appliesTo: { keys: [po
     const statuses: number[] = []
     for (let turn = 0; turn < 6; turn++) statuses.push((await call('/charged/v1/files', { key: POOR })).status)
     assert.deepEqual(statuses, [200, 200, 200, 200, 402, 402])
+  })
+
+  test('the doctor names keys whose access to models does not apply to passed calls', async () => {
+    const access = 'access: { passThrough: [openai], models: [gpt-5-mini] }'
+    const file = `providers:
+  openai: { baseUrl: "http://127.0.0.1:1/v1", keys: ["sk-up"], passThrough: { paths: ["/v1/**"] } }
+keys: { one: { secret: ${KEY}, ${access} } }
+`
+    const folder = await mkdtemp(join(tmpdir(), 'headgate-doctor-'))
+    await writeFile(join(folder, 'headgate.yaml'), file)
+    const { json } = await verb(['doctor', '--json'], { cwd: folder, env: {} })
+    const found = json().data.find(({ check }: { check: string }) => check === 'pass-through')
+    assert.equal(found?.status, 'warning')
+    assert.match(found.detail, /access.models of one does not apply/)
+    await rm(folder, { recursive: true })
   })
 })

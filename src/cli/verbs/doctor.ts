@@ -292,6 +292,27 @@ const retirement: Check = async (local, cli) => {
   })
 }
 
+/** Access to models does not apply to passed calls. */
+const passThrough: Check = ({ loaded }) => {
+  if (!loaded.ok) return []
+  const { instances, accounts } = loaded.config
+  if (!instances.some((instance) => instance.passThrough)) return []
+  const hasModels = new Set(accounts.teams.filter(({ access }) => access.models !== null).map(({ name }) => name))
+  const limited = accounts.keys.filter(
+    ({ access, team }) => (access.passThrough ?? []).length > 0 && (access.models !== null || hasModels.has(team)),
+  )
+  if (limited.length === 0)
+    return [finding('pass-through', 'ok', 'no key of the file that passes calls is limited to models')]
+  const names = limited.map(({ name }) => name).join(', ')
+  return [
+    finding(
+      'pass-through',
+      'warning',
+      `access.models of ${names} does not apply to passed calls, which can name any model: allow only the paths that are needed (passThrough.paths)`,
+    ),
+  ]
+}
+
 const CHECKS: readonly Check[] = [
   node,
   configuration,
@@ -305,6 +326,7 @@ const CHECKS: readonly Check[] = [
   telemetry,
   prices,
   retirement,
+  passThrough,
 ]
 
 export const define: DefineVerb = (command, cli) => {

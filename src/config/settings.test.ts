@@ -166,6 +166,7 @@ test('every documented setting exists with its name and default', () => {
     ['cache.maxMegabytes', 'CACHE_MAX_MEGABYTES', 64],
     ['cache.shared', 'CACHE_SHARED', false],
     ['bodies.sample', 'BODIES_SAMPLE', 0],
+    ['batches.interval', 'BATCHES_INTERVAL', 600_000],
     ['bodies.keepDays', 'BODIES_KEEP_DAYS', 7],
     ['bodies.maxMegabytes', 'BODIES_MAX_MEGABYTES', 1024],
     ['bodies.maxBytes', 'BODIES_MAX_BYTES', 65536],

@@ -715,6 +715,16 @@ export const settingsSchema = z.strictObject({
         .describe('what happens to sessions of keys to which guards apply: these cannot read what is spoken'),
     })
     .prefault({}),
+  batches: z
+    .strictObject({
+      interval: whole(
+        600_000,
+        1_000,
+        86_400_000,
+        'ms between two readings of a batch that a client has made by a passed call, until its cost is booked; also the time in which its results must be read',
+      ),
+    })
+    .prefault({}),
   idempotency: z
     .strictObject({
       keep: ms(

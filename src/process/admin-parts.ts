@@ -155,8 +155,10 @@ const askFleet = ({ current }: Runtime): AskProcesses | null => {
   }
 }
 
-export const openReader = async (runtime: Runtime): Promise<UsageReader> => {
-  const { current, gateway, keys, ledger, issuers } = runtime
+/** The parts that the reader of the ledger needs. */
+type ReadParts = Pick<Runtime, 'current' | 'gateway' | 'keys' | 'ledger' | 'issuers'>
+
+export const openReader = async ({ current, gateway, keys, ledger, issuers }: ReadParts): Promise<UsageReader> => {
   const { UsageReader } = await import('../usage/reading/usage-reader.ts')
   current.reader ??= new UsageReader({
     folder: current.config.settings.data.dir,

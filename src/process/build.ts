@@ -7,7 +7,6 @@ import type { Budget, Directory } from '../core/accounts.ts'
 import { canaryStateOf, canaryStateText } from '../core/canary.ts'
 import type { Config } from '../core/config.ts'
 import { memoizeLast } from '../core/memoize-last.ts'
-import type { PassObjects } from '../core/pass-objects.ts'
 import { summaryOf } from '../core/trace-summary.ts'
 import type { World } from '../core/world.ts'
 import { demoUpstream } from '../demo/demo.ts'
@@ -56,7 +55,6 @@ import { isKeyRequired } from '../server/access-rules.ts'
 import { fingerprint } from '../server/fingerprint.ts'
 import { clientNow } from '../server/key-index.ts'
 import { sessionLetters } from '../server/session-letters.ts'
-import type { PassStore } from '../storage/pass/pass-store.ts'
 import { type StoreOptions, threadedStore } from '../storage/responses/threaded-store.ts'
 import { sharedDatabase } from '../storage/sql/shared-database.ts'
 import { connectionFor, dialer } from '../transport/client/dial.ts'
@@ -67,6 +65,7 @@ import { journalFolder, UsageLedger, type UsageLedgerOptions } from '../usage/bo
 import { HintBatch } from './fleet/notice.ts'
 import { openIncidents } from './incidents.ts'
 import { logControlState, logSnapshotState, logStoreChange, shadowReport } from './log-problems.ts'
+import { openPassedCalls } from './passed-calls.ts'
 import { type Current, logFormatOf, paint, type Runtime, type StartOptions } from './runtime.ts'
 import { openIssuers } from './signed-tokens.ts'
 import { ledgerLog } from './workers/ledger-log.ts'
@@ -153,7 +152,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     lists: () => lists.all,
     teamRoutes: () => keys.directory().routes,
     responses,
-    passObjects: openPassObjects(current, world),
+    ...openPassedCalls({ current, keys, log, ledger, issuers, gateway: () => gateway }, world),
     accounts: openAccounts(
       { world, prices, reading: () => budgets.reading?.() },
       { current, keys, ledger, worker, limits },
@@ -343,23 +342,6 @@ const openResponses = (
     },
     changed: (change) => logStoreChange(log, database ? null : dir, change),
   })
-}
-
-/** The owners of objects of passed calls. Their store is loaded with the first call. */
-const openPassObjects = (current: Current, { date }: World): PassObjects => {
-  let opening: Promise<PassStore> | null = null
-  const opened = () => {
-    opening ??= import('../storage/pass/pass-store.ts').then(({ PassStore }) => {
-      const { settings } = current.config
-      return new PassStore({ folder: settings.data.dir, database: sharedDatabase(settings), date })
-    })
-    return opening
-  }
-  return {
-    keep: async (instance, ids, owner) => (await opened()).keep(instance, ids, owner),
-    owners: async (instance, ids) => (await opened()).owners(instance, ids),
-    close: async () => (await opening)?.close(),
-  }
 }
 
 const openBodies = (current: Current, on: Pick<BodyKeeperOptions, 'date' | 'onTime'>) =>

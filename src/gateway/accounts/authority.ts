@@ -35,6 +35,8 @@ export const whenKnown = <T, R>(value: Eventual<T>, use: (value: T) => Eventual<
 export type Authority = {
   /** Takes from every counter, or from none. */
   reserve(cells: AccountCells, demand: Demand): Eventual<ReserveResult>
+  /** A reservation of nothing, for what was used already: nothing refuses it. */
+  owe(budgets: readonly BudgetCell[]): Reservation
   /** What certainly refuses this demand, or null. Takes nothing. */
   check(cells: AccountCells, demand: Demand): LimitRefusal | null
   /** The same after leases are refilled. */

@@ -7,6 +7,7 @@ import type { HeaderLookup } from '../../core/headers.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { formatDollars, type Nano } from '../../core/money.ts'
 import { fullest, type SpendStanding } from '../../core/spend-standing.ts'
+import type { Target } from '../../core/target.ts'
 import type { EndedEvent, Trace } from '../../core/trace.ts'
 import { namedUsers } from '../../policy/accounts/blocked-users.ts'
 import { isPersonal, standingOf } from '../../policy/accounts/spend-standing.ts'
@@ -19,7 +20,7 @@ import { CallAttempts } from './call-attempts.ts'
 import { type CallDemand, endUsersOf } from './demand.ts'
 import { blockOf } from './end-user-block.ts'
 import { endedRecord } from './journal-records.ts'
-import type { OpenCall } from './open-attempt.ts'
+import { type OpenCall, planAttempt } from './open-attempt.ts'
 import { askedFacts, requestSpan } from './span-facts.ts'
 
 /** What names the session and the end user of a call. `request`: of a chat call, whose session may be guessed. */
@@ -91,6 +92,15 @@ export class RequestAccount {
   /** Sets what the attempts of this call need. */
   describe(demand: CallDemand): void {
     this.#call.demand = demand
+  }
+
+  /** Prepares an attempt for what was used already, which no limit or budget refuses. False: a budget has no counter for it. */
+  owe(target: Target): boolean {
+    const wanted = { candidate: target.candidate, modelMaximum: undefined }
+    const planned = planAttempt(this.#state, this.#call, this.#call.demand, wanted)
+    if ('id' in planned) return false
+    this.attempts.prepare(target, planned, this.#state.authority.owe(planned.cells))
+    return true
   }
 
   /** Sets the settings that spans of the call state. */

@@ -73,6 +73,12 @@ export class Reservations implements Authority {
     return this.#decide(cells, demand, () => this.#take(cells, demand))
   }
 
+  owe(budgets: readonly BudgetCell[]): Reservation {
+    const cells = { slots: [], rates: [], budgets }
+    openLeases(this.#book, cells, this.#options.world)
+    return { cells, hold: { tokens: 0, cost: 0 }, first: false }
+  }
+
   check(cells: AccountCells, demand: Demand): LimitRefusal | null {
     openLeases(this.#book, cells, this.#options.world)
     const refusal = refusalOf(cells, demand, this.#options.world.now())

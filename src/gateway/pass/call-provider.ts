@@ -1,5 +1,6 @@
 /** Calls the provider with one key, by the team: its objects belong to an account. Another key only if nothing was sent. */
 import { type Failure, fail } from '../../core/failure.ts'
+import type { Instance } from '../../core/provider.ts'
 import type { Target } from '../../core/target.ts'
 import { finalError, type SkippedReason, withBudget } from '../../policy/reply/final-error.ts'
 import { orderKeys } from '../../policy/routing/order.ts'
@@ -42,7 +43,7 @@ export const callProvider = async (
   if (early) return unanswered(early)
   const skipped: (SkippedReason & { readonly target: Target })[] = []
   const failures: Failure[] = []
-  for (const key of keysOf(gateway, prepared)) {
+  for (const key of keysFor(gateway, prepared.instance, prepared.received.client.team.id)) {
     const target = { candidate: prepared.candidate, key }
     const permit = health.admit(target, settings, 'normal')
     if ('why' in permit) {
@@ -70,8 +71,8 @@ export const callProvider = async (
 
 const unanswered = (failure: Failure): Unanswered => ({ ok: false, failure })
 
-/** The keys in the order of this team: the same each time. */
-const keysOf = ({ world }: ModelCallDeps, { instance, received }: PassCall) =>
+/** The keys of an instance in the order of a team: the same each time. */
+export const keysFor = ({ world }: Pick<ModelCallDeps, 'world'>, instance: Instance, team: string) =>
   orderKeys(
     instance.keys,
     'sticky',
@@ -80,7 +81,7 @@ const keysOf = ({ world }: ModelCallDeps, { instance, received }: PassCall) =>
       totalInFlight: () => 0,
       quotaLeft: () => undefined,
       requestNumber: 0,
-      affinity: received.client.team.id,
+      affinity: team,
     },
     world.random,
   )
@@ -120,7 +121,7 @@ const tryTarget = async (
     },
     timeout: settings.timeout,
     // Errors may quote a key.
-    isKept: (head) => head.status >= 400 || objects.isKept(head),
+    keep: (head) => (head.status >= 400 ? 'whole' : objects.kept(head)),
     usage,
   })
   attempts.sent(usage)

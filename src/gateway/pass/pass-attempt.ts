@@ -15,11 +15,13 @@ export const MAX_KEPT = 1024 * 1024
 /** The header block of an answer. */
 export type PassHead = { readonly status: number; readonly headers: HeaderLookup }
 
+/** Whether an answer is kept until it is complete, to be read. `small`: unless it is larger than `MAX_KEPT`. */
+export type HeldAnswer = 'whole' | 'small' | 'none'
+
 export type PassInput = {
   readonly call: Omit<UpstreamCall, 'connectTimeout' | 'passed'>
   readonly timeout: Settings['timeout']
-  /** Whether an answer with this head is kept until it is complete. */
-  readonly isKept: (head: PassHead) => boolean
+  readonly keep: (head: PassHead) => HeldAnswer
   /** Reads the usage. */
   readonly usage: AnswerUsage
 }
@@ -43,7 +45,7 @@ export class PassAttempt implements UpstreamListener {
   /** Parts that are kept: all of a kept answer, otherwise those that arrived before there was a sink. */
   #parts: Uint8Array[] = []
   #size = 0
-  #isKept = false
+  #kept: HeldAnswer = 'none'
   #sink: Sink<Uint8Array> | null = null
   readonly #clock: PassClock
   #isOver = false
@@ -97,9 +99,9 @@ export class PassAttempt implements UpstreamListener {
     this.#clock.hasAnswered = true
     const head = { status, headers }
     this.#head = head
-    this.#isKept = this.#input.isKept(head)
+    this.#kept = this.#input.keep(head)
     this.#input.usage.begin(head)
-    if (!this.#isKept) this.#settle({ ok: true, head, whole: null })
+    if (this.#kept === 'none') this.#settle({ ok: true, head, whole: null })
   }
 
   onBody(chunk: Uint8Array): boolean {
@@ -111,12 +113,16 @@ export class PassAttempt implements UpstreamListener {
       return !this.#clock.isPaused
     }
     this.#size += chunk.length
-    if (this.#isKept && this.#size > MAX_KEPT) {
+    if (this.#kept === 'whole' && this.#size > MAX_KEPT) {
       this.#end(fail('too_large', `The provider's answer is larger than ${MAX_KEPT} bytes, so it cannot be checked.`))
       return true
     }
     this.#parts.push(new Uint8Array(chunk))
-    return this.#isKept
+    if (this.#kept === 'small' && this.#size > MAX_KEPT && this.#head) {
+      this.#kept = 'none'
+      this.#settle({ ok: true, head: this.#head, whole: null })
+    }
+    return this.#kept !== 'none'
   }
 
   onEnd(): void {
@@ -138,9 +144,9 @@ export class PassAttempt implements UpstreamListener {
     const sink = this.#sink
     this.#sink = null
     if (sink) return sink.end(failure ?? undefined)
-    if (failure && (this.#isKept || !this.#head)) return this.#settle({ ok: false, failure })
-    if (this.#isKept && this.#head)
-      this.#settle({ ok: true, head: this.#head, whole: joinedBytes(this.#parts, this.#size) })
+    const isKept = this.#kept !== 'none'
+    if (failure && (isKept || !this.#head)) return this.#settle({ ok: false, failure })
+    if (isKept && this.#head) this.#settle({ ok: true, head: this.#head, whole: joinedBytes(this.#parts, this.#size) })
   }
 
   #stop(): void {

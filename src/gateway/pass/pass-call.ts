@@ -1,5 +1,6 @@
 import type { IncomingRequest, RequestBody } from '../../core/http-exchange.ts'
 import type { JsonObject } from '../../core/json.ts'
+import type { BatchCall } from '../../core/pass-batches.ts'
 import type { HttpMethod } from '../../core/pass-through.ts'
 import type { Instance } from '../../core/provider.ts'
 import type { Candidate } from '../../core/target.ts'
@@ -18,3 +19,11 @@ export type PassCall = {
   readonly format: KnownFormat | null
   readonly headers: Readonly<Record<string, string>>
 }
+
+export const batchCall = ({ instance, method, address: { path }, received }: PassCall): BatchCall => ({
+  instance,
+  method,
+  path,
+  client: received.client,
+  request: received.ownId ?? received.id,
+})

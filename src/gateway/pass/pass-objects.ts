@@ -2,8 +2,10 @@
 import { textOf } from '../../core/encoded-text.ts'
 import { type Failure, fail, good, type Outcome } from '../../core/failure.ts'
 import { isObject, type JsonObject, readJson } from '../../core/json.ts'
+import type { BatchWatch } from '../../core/pass-batches.ts'
 import type { PassObjects, PassOwner } from '../../core/pass-objects.ts'
 import type { PassThrough } from '../../core/pass-through.ts'
+import { mayHaveBatches } from '../../policy/pass/batches.ts'
 import { LOCATIONS } from '../../policy/pass/headers.ts'
 import {
   filteredList,
@@ -16,12 +18,15 @@ import {
   namedObjects,
   objectsInAddress,
 } from '../../policy/pass/objects.ts'
-import type { PassHead } from './pass-attempt.ts'
-import type { PassCall } from './pass-call.ts'
+import type { HeldAnswer, PassHead } from './pass-attempt.ts'
+import { batchCall, type PassCall } from './pass-call.ts'
 
 const UNKNOWN = fail('not_found', 'The object does not exist.')
 const TOO_MANY = fail('invalid_request', `The call names more than ${MAX_IDS} objects.`)
 const UNAVAILABLE = fail('storage', 'The owners of objects are not known, so clients cannot be separated.')
+
+/** Absent: clients cannot be separated, and no batch is booked. */
+export type CallStores = { readonly store: PassObjects | undefined; readonly batches: BatchWatch | undefined }
 
 /** The objects of one call. */
 export class CallObjects {
@@ -29,10 +34,13 @@ export class CallObjects {
   readonly #store: PassObjects
   readonly #isolate: PassThrough['isolate']
   readonly #own: PassOwner
+  /** Absent: no batch is booked. */
+  readonly #batches: BatchWatch | undefined
 
-  constructor(call: PassCall, store: PassObjects, isolate: PassThrough['isolate']) {
+  constructor(call: PassCall, { store, batches }: CallStores, isolate: PassThrough['isolate']) {
     this.#call = call
-    this.#store = store
+    this.#store = store ?? NO_STORE
+    this.#batches = batches
     this.#isolate = isolate
     const { client } = call.received
     this.#own = { team: client.team.id, key: client.id }
@@ -51,14 +59,15 @@ export class CallObjects {
     return null
   }
 
-  /** Whether the answer must be read before it is sent: it may name objects. Contents of files are none. */
-  isKept({ status, headers }: PassHead): boolean {
+  /** Whether the answer is read before it is sent: it may name objects and batches. Contents of files are none. */
+  kept({ status, headers }: PassHead): HeldAnswer {
     const { method, address, received } = this.#call
-    if (this.#isolate === 'none' || status >= 300 || !/[/+]json/.test(headers('content-type') ?? '')) return false
-    return (
-      method !== 'GET' ||
-      (!/\/(?:content|results)$|:download$/.test(address.path) && !/(?:^|&)alt=media/.test(received.query))
-    )
+    const { path } = address
+    if (status >= 300 || !/[/+]json/.test(headers('content-type') ?? '')) return 'none'
+    if (this.#isolate === 'none') return mayHaveBatches(path) ? 'small' : 'none'
+    if (method !== 'GET') return 'whole'
+    if (/\/(?:content|results)$|:download$/.test(path) || /(?:^|&)alt=media/.test(received.query)) return 'none'
+    return listsAll(method, path) ? 'whole' : 'small'
   }
 
   /** The answer as its client may see it, after the objects in it have been stored as its own. */
@@ -66,6 +75,9 @@ export class CallObjects {
     const answer = readJson(textOf(body))
     if (!isObject(answer)) return good(body)
     const { method, address } = this.#call
+    const unbooked = mayHaveBatches(address.path) && (await this.#batches?.observe(batchCall(this.#call), answer))
+    if (unbooked) return { ok: false, failure: unbooked }
+    if (this.#isolate === 'none') return good(body)
     if (listsAll(method, address.path)) return this.#filtered(answer, body)
     const failure = await this.#store.keep(this.#call.instance.id, this.#made(answer), this.#own)
     return failure ? { ok: false, failure } : good(body)
@@ -82,7 +94,8 @@ export class CallObjects {
   /** Those of a call that reads belong to the object that it names, which is the client's. */
   #made(answer: JsonObject): readonly string[] {
     const { method, address } = this.#call
-    const isShared = /\/models\/[^/]+$/.test(address.path) && idsInPath(method, address.path).length === 0
+    const isShared =
+      method === 'GET' && /\/models\/[^/]+$/.test(address.path) && idsInPath(method, address.path).length === 0
     return isShared ? [] : madeObjects(answer)
   }
 
@@ -100,9 +113,9 @@ export class CallObjects {
 }
 
 /** A failure: the clients cannot be separated. */
-export const objectsOf = (store: PassObjects | undefined, call: PassCall): CallObjects | Failure => {
+export const objectsOf = (stores: CallStores, call: PassCall): CallObjects | Failure => {
   const isolate = call.instance.passThrough?.isolate ?? 'team'
-  return store || isolate === 'none' ? new CallObjects(call, store ?? NO_STORE, isolate) : UNAVAILABLE
+  return stores.store || isolate === 'none' ? new CallObjects(call, stores, isolate) : UNAVAILABLE
 }
 
 const NO_STORE: PassObjects = { keep: async () => null, owners: async () => good(new Map()), close: async () => {} }

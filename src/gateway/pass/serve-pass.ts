@@ -7,6 +7,7 @@ import { textOf } from '../../core/encoded-text.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { IncomingRequest, RequestBody, ResponseWriter } from '../../core/http-exchange.ts'
 import { isObject, type JsonObject, readJson, text } from '../../core/json.ts'
+import type { BatchWatch } from '../../core/pass-batches.ts'
 import type { PassObjects } from '../../core/pass-objects.ts'
 import { type HttpMethod, PASS } from '../../core/pass-through.ts'
 import type { Instance } from '../../core/provider.ts'
@@ -25,7 +26,7 @@ import { guardsFor } from '../guards/choose-guards.ts'
 import { type ModelCallDeps, requireOf } from '../routing/planner.ts'
 import { formatAt, type KnownFormat } from './answer-usage.ts'
 import { callProvider } from './call-provider.ts'
-import type { PassCall } from './pass-call.ts'
+import { batchCall, type PassCall } from './pass-call.ts'
 import { objectsOf } from './pass-objects.ts'
 import { sendAnswer } from './send-answer.ts'
 
@@ -41,7 +42,7 @@ export const splitPath = (path: string): readonly [instance: string, rest: strin
   return slash === -1 ? [path.slice(1), ''] : [path.slice(1, slash), path.slice(slash)]
 }
 
-type PassingDeps = ModelCallDeps & { readonly passObjects?: PassObjects }
+type PassingDeps = ModelCallDeps & { readonly passObjects?: PassObjects; readonly batches?: BatchWatch }
 
 /** Serves one call. */
 export const servePass = (deps: PassingDeps, { received, responseWriter }: ReceivedPass): Promise<void> => {
@@ -184,10 +185,11 @@ const serve = async (
   let isOngoing = false
   try {
     const { received } = prepared
-    const objects = objectsOf(gateway.passObjects, prepared)
+    const objects = objectsOf({ store: gateway.passObjects, batches: gateway.batches }, prepared)
     if ('kind' in objects) return refuse(call, received, objects)
     const foreign = await objects.refusal()
     if (foreign) return refuse(call, received, foreign)
+    if (prepared.method === 'DELETE') await gateway.batches?.settleDeleted(batchCall(prepared))
     const answered = await callProvider(gateway, { prepared, objects }, call)
     if (!answered.ok) return refuse(call, received, answered.failure)
     const ongoing = await sendAnswer(gateway, { prepared, call, objects, ...answered })

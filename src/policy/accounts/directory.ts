@@ -113,4 +113,10 @@ const replaced = <T extends { readonly id: string; readonly managed: ManagedBy }
 }
 
 /** The team of keys whose team was removed from the file: its keys are refused. */
-const missingTeam = (id: string): Team => ({ ...PLAIN_DEFAULT_TEAM, id, name: id, status: 'blocked', managed: 'file' })
+export const missingTeam = (id: string): Team => ({
+  ...PLAIN_DEFAULT_TEAM,
+  id,
+  name: id,
+  status: 'blocked',
+  managed: 'file',
+})

@@ -16,12 +16,12 @@ export const MAX_KEPT = 1024 * 1024
 export type PassHead = { readonly status: number; readonly headers: HeaderLookup }
 
 /** Whether an answer is kept until it is complete, to be read. `small`: unless it is larger than `MAX_KEPT`. */
-export type HeldAnswer = 'whole' | 'small' | 'none'
+export type KeptPass = 'whole' | 'small' | 'none'
 
 export type PassInput = {
   readonly call: Omit<UpstreamCall, 'connectTimeout' | 'passed'>
   readonly timeout: Settings['timeout']
-  readonly keep: (head: PassHead) => HeldAnswer
+  readonly keep: (head: PassHead) => KeptPass
   /** Reads the usage. */
   readonly usage: AnswerUsage
 }
@@ -45,7 +45,7 @@ export class PassAttempt implements UpstreamListener {
   /** Parts that are kept: all of a kept answer, otherwise those that arrived before there was a sink. */
   #parts: Uint8Array[] = []
   #size = 0
-  #kept: HeldAnswer = 'none'
+  #kept: KeptPass = 'none'
   #sink: Sink<Uint8Array> | null = null
   readonly #clock: PassClock
   #isOver = false

@@ -18,7 +18,7 @@ import {
   namedObjects,
   objectsInAddress,
 } from '../../policy/pass/objects.ts'
-import type { HeldAnswer, PassHead } from './pass-attempt.ts'
+import type { KeptPass, PassHead } from './pass-attempt.ts'
 import { batchCall, type PassCall } from './pass-call.ts'
 
 const UNKNOWN = fail('not_found', 'The object does not exist.')
@@ -60,7 +60,7 @@ export class CallObjects {
   }
 
   /** Whether the answer is read before it is sent: it may name objects and batches. Contents of files are none. */
-  kept({ status, headers }: PassHead): HeldAnswer {
+  kept({ status, headers }: PassHead): KeptPass {
     const { method, address, received } = this.#call
     const { path } = address
     if (status >= 300 || !/[/+]json/.test(headers('content-type') ?? '')) return 'none'

@@ -28,7 +28,6 @@ import { policyRows } from './rows/policy.ts'
 import { providerRows } from './rows/providers.ts'
 import { requestRows } from './rows/requests.ts'
 import { retiringRows } from './rows/retiring.ts'
-import { routeActivityRows } from './rows/route-activity.ts'
 import { routeRows } from './rows/routes.ts'
 import { sessionRows } from './rows/session.ts'
 import { sessionRows as agentSessionRows } from './rows/sessions.ts'
@@ -62,7 +61,6 @@ const rows: readonly AdminRow[] = [
   ...canaryRows,
   ...retiringRows,
   ...explainRows,
-  ...routeActivityRows,
   ...routeRows,
   ...policyRows,
   ...guardRows,

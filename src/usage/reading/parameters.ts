@@ -201,12 +201,22 @@ export const USAGE_PARAMETERS = z
     tz: ZONE.optional(),
     limit: integer(1, 10_000).default(1_000),
     after: cursor(() => true).optional(),
+    sort: z
+      .enum(['-cost'])
+      .optional()
+      .describe(
+        'only with `bucket=none`: the groups that cost most, without further pages, of exactly the range as far as its requests are kept',
+      ),
+  })
+  .superRefine(({ sort, bucket }, context) => {
+    if (sort && bucket !== 'none') context.addIssue({ code: 'custom', path: ['sort'], message: 'needs bucket=none' })
   })
   .transform(
-    ({ from, to, by, bucket, tz, limit, after, ...filter }): Unbounded<UsageQuery> => ({
+    ({ from, to, by, bucket, tz, limit, after, sort, ...filter }): Unbounded<UsageQuery> => ({
       ...bounds(from, to),
       by,
       bucket,
+      sort,
       tz: tz ?? null,
       limit,
       after: after ?? null,
@@ -375,11 +385,6 @@ export const EXPORT_PARAMETERS = z
 export const ACTIVITY_PARAMETERS = z
   .strictObject({ ...RANGE, ...SHARED, cells: integer(1, 240).default(60) })
   .transform(({ from, to, ...rest }) => ({ ...bounds(from, to), ...rest }))
-
-/** `GET /routes/activity`. */
-export const ROUTE_TRAFFIC_PARAMETERS = z
-  .strictObject({ ...RANGE, ...SHARED, team: USAGE_FILTER.team })
-  .transform(({ from, to, shared, team }) => ({ ...bounds(from, to), shared, filter: { ...(team && { team }) } }))
 
 /** `GET /requests/running`. */
 export const RUNNING_PARAMETERS = z.strictObject(SHARED)

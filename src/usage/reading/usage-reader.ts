@@ -34,8 +34,6 @@ import type {
   RequestQuery,
   RequestsPage,
   RequestsQuery,
-  RoutesTraffic,
-  RouteTrafficQuery,
   SessionQuery,
   SessionsPage,
   SessionsQuery,
@@ -143,10 +141,6 @@ export class UsageReader {
 
   activity(query: ActivityQuery): Promise<Outcome<Activity>> {
     return this.#readShared('activity', query)
-  }
-
-  routeTraffic(query: RouteTrafficQuery): Promise<Outcome<RoutesTraffic>> {
-    return this.#readShared('route_traffic', query)
   }
 
   async running(query: OngoingQuery): Promise<Outcome<OngoingAttempts>> {

@@ -1,6 +1,7 @@
 /** Where reports of usage come from: totals of days, and rows where those do not suffice, a part at a time. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { onEachEngine } from '../../../test/support/ledger-engines.ts'
 import { closedRecord, endedRecord, NOON, openedRecord } from '../../../test/support/ledger-records.ts'
 import { type UsageLedger, usageLedger } from '../../../test/support/usage-ledger.ts'
 import { decodeCursor } from './cursor.ts'
@@ -138,4 +139,40 @@ test('usage report: the first page of a report that was answered reads what was 
   const next = await reportOf(ledger, { ...query, after: decodeCursor(first.next ?? '') ?? [] })
   assert.deepEqual([next.total.requests, next.data[0]?.requests, next.has_more], [2, 1, false])
   assert.equal((await reportOf(ledger, query)).total.requests, 3)
+})
+
+onEachEngine((engine) => {
+  test('usage: the groups that cost most, of exactly the range', async () => {
+    await using ledger = usageLedger({ engine, now: NOON })
+    const spent = (call: number, team: string, cost: number, at: number) => [
+      openedRecord(call, { team, at }),
+      closedRecord(call, { cost, at }),
+      endedRecord(call, { team, received: at, at: at + 100 }),
+    ]
+    const minute = 60_000
+    await ledger.store([
+      ...spent(1, 'team_a', 100, NOON - 5 * minute),
+      ...spent(2, 'team_b', 300, NOON - 10 * minute),
+      ...spent(3, 'team_c', 200, NOON - 14 * minute),
+      ...spent(4, 'team_a', 900, NOON - 16 * minute),
+      ...spent(5, 'team_c', 50, NOON - 20 * minute),
+    ])
+    const dollars = (nano: number) => `0.${String(nano).padStart(9, '0')}`
+    const top = async (query: Partial<UsageQuery>) => {
+      const all = { by: ['team'], bucket: 'none', sort: '-cost', limit: 2, ...query } as const
+      const { data, total, has_more } = await reportOf(ledger, all)
+      return [data.map(({ team, cost }) => [team, cost]), total.cost, has_more]
+    }
+    const now = { from: NOON - 15 * minute, to: NOON }
+    assert.deepEqual(await top(now), [
+      [
+        ['team_b', dollars(300)],
+        ['team_c', dollars(200)],
+      ],
+      dollars(600),
+      false,
+    ])
+    const before = { from: NOON - 30 * minute, to: NOON - 15 * minute, filter: { team: ['team_b', 'team_c'] } }
+    assert.deepEqual(await top(before), [[['team_c', dollars(50)]], dollars(50), false])
+  })
 })

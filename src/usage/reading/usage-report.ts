@@ -67,7 +67,8 @@ const zoneOf = ({ bucket, tz }: UsageQuery, { timezone }: LedgerReads): string =
 
 /** The range, extended to whole hours, or to whole days of the zone. */
 const askedRange = (query: UsageQuery, reads: LedgerReads): TimeRange => {
-  const { bucket, from, to } = query
+  const { bucket, from, to, sort } = query
+  if (sort) return { from, to }
   const hours = { from: Math.floor(from / HOUR) * HOUR, to: Math.ceil(to / HOUR) * HOUR }
   if (bucket === 'hour') return hours
   const startOfDay = dayStarts(daysIn(zoneOf(query, reads)))
@@ -89,7 +90,7 @@ const isOfRows = ({ by, filter }: UsageQuery): boolean => by.includes('session')
 
 /** The totals that answer a query alone. */
 const totalsOf = (query: UsageQuery, range: TimeRange, reads: LedgerReads): SummedRows | null => {
-  if (isOfRows(query)) return null
+  if (isOfRows(query) || query.sort) return null
   const { timezone, keepHours, now } = reads
   const { bucket, from, to } = query
   const isShort = now - from <= keepHours * DAY && to - from <= HOURS_UP_TO
@@ -120,9 +121,9 @@ const WHOLE = { after: null, limit: 1 }
 
 /** Adds up the newest piece first, until the time is over. */
 const addUp = async (reads: LedgerReads, query: UsageQuery, range: TimeRange): Promise<FoundRows> => {
-  const { by, filter, bucket, after, limit } = query
+  const { by, filter, bucket, after, limit, sort } = query
   const end = isOpen(range, reads) || range.to
-  const name = JSON.stringify([by, filter, bucket, zoneOf(query, reads), range.from, end])
+  const name = JSON.stringify([by, filter, bucket, zoneOf(query, reads), range.from, end, sort])
   const report = await reads.reports.get(name, after === null, reads.now, () => planOf(reads, query, range))
   for (let read = 0; report.left.length > 0 && !(read > 0 && reads.isOver('buckets')); read++) {
     if (read > 0) await reads.turn()
@@ -133,6 +134,10 @@ const addUp = async (reads: LedgerReads, query: UsageQuery, range: TimeRange): P
   const groups = [...report.groups].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, row]) => row)
   const total = addSums(groups)
   if (until !== null || (bucket === 'none' && by.length === 0)) return { range: report.range, rows: [], total, until }
+  if (sort) {
+    reads.reports.answered(name, report, false)
+    return { range: report.range, rows: groups.toSorted((a, b) => b.cost - a.cost).slice(0, limit), total, until }
+  }
   const rows = groups.filter((row) => isAfter(sortKey(row, query), after)).slice(0, limit + 1)
   reads.reports.answered(name, report, rows.length > limit)
   return { range: report.range, rows, total, until }
@@ -188,7 +193,8 @@ const planOf = async (reads: LedgerReads, query: UsageQuery, asked: TimeRange): 
   }
   const first = await firstReceived(reads)
   if (query.bucket === 'none' && !isOfRows(query))
-    return { ...withEdges(asked, zone, isOpen(asked, reads), first), width }
+    // The most expensive are those of exactly the range, as far as its rows are kept.
+    return { ...withEdges(asked, zone, isOpen(asked, reads), query.sort ? 0 : first), width }
   const startOf: StartOf = query.bucket === 'day' ? dayStarts(zone) : (at) => Math.floor(at / HOUR) * HOUR
   const found = { ...range, from: Math.min(range.to, first === null ? range.to : Math.max(range.from, startOf(first))) }
   const whole: ReportPiece = { of: 'requests', range: found, start: undefined }

@@ -12,6 +12,8 @@ export type ListedBudget = {
   readonly amount: string
   readonly period: string
   readonly status: string
+  /** `hard`: requests are refused when it is spent. */
+  readonly mode: string
   /** Null: of all. */
   readonly appliesTo: { readonly [member: string]: object | null }
   readonly now: { readonly spent: string; readonly remaining: string | null; readonly period_end: string | null }
@@ -23,9 +25,14 @@ export type Forecasts = { readonly [budget: string]: string | null }
 /** `since` null: of another gateway, which states neither reason nor time. */
 export type SystemProblem = { readonly component: string; readonly reason: string; readonly since: string | null }
 
+/** The worst first. */
+export const ATTENTION_GROUPS = ['outages', 'spent', 'warnings', 'clients'] as const
+type AttentionGroup = (typeof ATTENTION_GROUPS)[number]
+
 /** One line. `page` and `id`: where more is shown. */
 export type Attention = {
   readonly id: string
+  readonly group: AttentionGroup
   readonly tone: 'bad' | 'warn'
   readonly text: string
   readonly detail: string
@@ -48,6 +55,7 @@ export const isForAll = ({ appliesTo }: Pick<ListedBudget, 'appliesTo'>): boolea
 
 const ofProvider = (row: ProviderRow, now: number): readonly Attention[] => {
   const { id, state, until, waiting, lastError } = row
+  const isBad = state === 'open' || state === 'keyless'
   const time = until !== null && until > now ? ` ${age(until - now)}` : ''
   const own: readonly Attention[] =
     state === 'closed'
@@ -55,7 +63,8 @@ const ofProvider = (row: ProviderRow, now: number): readonly Attention[] => {
       : [
           {
             id: `provider-${id}`,
-            tone: state === 'open' || state === 'keyless' ? 'bad' : 'warn',
+            group: isBad ? 'outages' : 'warnings',
+            tone: isBad ? 'bad' : 'warn',
             text: w.provider(id, `${providerWords.states[state]}${time}`),
             detail: state === 'resting' ? (row.restReason ?? '') : (lastError?.message ?? ''),
             page: 'providers',
@@ -68,6 +77,7 @@ const ofProvider = (row: ProviderRow, now: number): readonly Attention[] => {
       : [
           {
             id: `key-${id}-${key}-${model}`,
+            group: 'warnings',
             tone: 'warn',
             text: w.key(id, key, kindText(status, null)),
             detail: [...(model === null ? [] : [model]), ...(end !== null && end > now ? [age(end - now)] : [])].join(
@@ -85,10 +95,12 @@ const ofBudget = (budget: ListedBudget, forecasts: Forecasts): readonly Attentio
   const share = budgetShare(budget)
   if (share === null || share < NEAR || budget.status === 'disabled') return []
   const end = forecasts[budget.id]
+  const isBad = share >= 1 && budget.mode === 'hard'
   return [
     {
       id: `budget-${budget.id}`,
-      tone: share >= 1 ? 'bad' : 'warn',
+      group: isBad ? 'spent' : 'warnings',
+      tone: isBad ? 'bad' : 'warn',
       text: w.budget(budget.name, percent(share)),
       detail: share >= 1 || !end ? '' : w.budgetEnds(moment(Date.parse(end))),
       page: 'keys',
@@ -106,6 +118,7 @@ const ofClient = ({ family, wrong }: SeenClient, now: number): readonly Attentio
   return [
     {
       id: `client-${family}`,
+      group: 'clients',
       tone: 'warn',
       text: w.client(family, wrong.status === null ? '' : w.clientStatus(wrong.status)),
       detail: [wrong.problem?.code.replaceAll('_', ' ') ?? wrong.path, w.clientAt(clock(at))].join(', '),
@@ -131,6 +144,7 @@ export const attentionOf = (facts: AttentionFacts): readonly Attention[] => {
     ...problems.map(
       ({ component, reason, since }): Attention => ({
         id: `problem-${component}`,
+        group: 'outages',
         tone: 'bad',
         text: w.system(component),
         detail: since === null ? reason : `${reason}, ${clock(Date.parse(since))}`,
@@ -142,5 +156,5 @@ export const attentionOf = (facts: AttentionFacts): readonly Attention[] => {
     ...budgets.flatMap((budget) => ofBudget(budget, forecasts)),
     ...clients.flatMap((client) => ofClient(client, now)),
   ]
-  return [...all.filter(({ tone }) => tone === 'bad'), ...all.filter(({ tone }) => tone === 'warn')]
+  return ATTENTION_GROUPS.flatMap((group) => all.filter((one) => one.group === group))
 }

@@ -43,6 +43,5 @@ export const changeShape = ({ action }: Pick<ListedChange, 'action'>): readonly 
 export const isProbe = ({ kind, action, details }: ListedChange): boolean =>
   kind === 'circuit' && (action === 'circuit.half_open' || details.includes('half_open → open'))
 
-/** Changes that a chart marks: configuration, starts, and circuits that opened. */
-export const isMarked = (change: ListedChange): boolean =>
-  change.kind === 'config' || change.kind === 'start' || (change.action === 'circuit.open' && !isProbe(change))
+/** Changes that a chart marks: configuration and starts. Outages are bands. */
+export const isMarked = ({ kind }: ListedChange): boolean => kind === 'config' || kind === 'start'

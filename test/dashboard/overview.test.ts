@@ -38,20 +38,62 @@ describe('overview', { skip: skipBrowser, concurrency: false }, () => {
         await shot('overview-below')
       }))
 
-  test('who is up, who is near a limit, and what has changed: on the screen, without an action', () =>
+  test('figures, charts, who is up and what needs attention are on the first screen of 1280 × 900', () =>
     withDashboard(browser, { url: fleet.gateway.url }, async ({ page, open }) => {
+      await page.setViewportSize({ width: 1280, height: 900 })
       await open()
       const inView = async (text: RegExp | string, where: string) => {
         const found = page.getByRole('region', { name: where }).getByText(text).first()
         await found.waitFor()
         const box = await found.boundingBox()
-        assert.ok(box && box.y + box.height <= 800, `${text} is below the window`)
+        assert.ok(box && box.y + box.height <= 900, `${text} is below the window`)
+      }
+      for (const title of ['Requests by outcome', 'Latency']) {
+        const plot = page.getByRole('region', { name: title, exact: true }).locator('.plot')
+        const box = await plot.boundingBox()
+        assert.ok(box && box.y + box.height <= 500, `${title} ends at ${box && box.y + box.height} px`)
       }
       await inView(/next attempt \d/, 'Providers')
-      await inView(/Budget dev: \d+(\.\d)?% spent/, 'Needs attention')
-      await inView(/key [0-9a-f]{4} rate limited/, 'Needs attention')
-      await inView(/groq · llama-3.3-70b: circuit opened/, 'Changes')
-      await inView(/Budget dev created/, 'Changes')
+      await inView(/groq: open/, 'Outages and faults (1)')
+      await inView(/Budget dev: \d+(\.\d)?% spent/, 'Warnings (2)')
+      await inView(/key [0-9a-f]{4} rate limited/, 'Warnings (2)')
+      await page
+        .getByRole('region', { name: 'Changes' })
+        .getByText(/groq · llama-3.3-70b: circuit opened/)
+        .waitFor()
+      await page
+        .getByRole('region', { name: 'Changes' })
+        .getByText(/Budget dev created/)
+        .waitFor()
+    }))
+
+  test('an outage is a line with its figures, and a band of the charts', () =>
+    withDashboard(browser, { url: fleet.gateway.url }, async ({ page, open }) => {
+      await open()
+      const { data } = await (await fetch(`${fleet.gateway.url}/admin/api/v1/incidents`)).json()
+      const [incident] = data
+      assert.ok(incident.rerouted > 0, JSON.stringify(data))
+      const line = page.getByRole('region', { name: 'Outages', exact: true }).locator('li').first()
+      await line.getByText(/groq .*now \(lasts \d/).waitFor()
+      await line.getByText(`${incident.rerouted} answered elsewhere, ${incident.lost} lost`).waitFor()
+      const chart = page.getByRole('region', { name: 'Requests by outcome' })
+      await chart.locator('.band title', { hasText: /Outage of groq \d\d:\d\d – now/ }).waitFor({ state: 'attached' })
+      assert.equal(await chart.locator('.mark title', { hasText: 'circuit' }).count(), 0)
+    }))
+
+  test('the most spent are those of the API, with links to their usage', () =>
+    withDashboard(browser, { url: fleet.gateway.url }, async ({ page, open }) => {
+      await open('/dashboard/?from=-30m')
+      const query = `by=model&bucket=none&sort=-cost&limit=5&from=${new Date(Date.now() - 1_800_000).toISOString()}`
+      const { data } = await (await fetch(`${fleet.gateway.url}/admin/api/v1/usage?${query}`)).json()
+      const models = page.getByRole('region', { name: 'Models', exact: true })
+      await models.locator('li').first().waitFor()
+      assert.deepEqual(
+        await models.locator('li a').allTextContents(),
+        data.filter(({ cost }: { cost: string }) => Number(cost) > 0).map(({ model }: { model: string }) => model),
+      )
+      await models.getByRole('link').nth(1).click()
+      await page.waitForURL(new RegExp(`/dashboard/usage\\?from=-30m&model=${data[0].model}`))
     }))
 
   test('figures link to the requests behind them, with the range', () =>
@@ -83,6 +125,26 @@ describe('overview', { skip: skipBrowser, concurrency: false }, () => {
       await page.mouse.move(box.x + box.width * 0.9, box.y + 40, { steps: 4 })
       await page.mouse.up()
       await page.waitForURL(/from=20\d\d-.*&to=20\d\d-/)
+    }))
+
+  test('a click zooms into an interval, and so do Shift with the arrow keys and Enter', () =>
+    withDashboard(browser, { url: fleet.gateway.url }, async ({ page, open }) => {
+      const seconds = async () => {
+        await page.waitForURL(/from=20\d\d-.*&to=20\d\d-/)
+        const [from = 0, to = 0] = ['from', 'to'].map((name) =>
+          Date.parse(new URL(page.url()).searchParams.get(name) ?? ''),
+        )
+        return (to - from) / 1_000
+      }
+      const plot = page.getByRole('region', { name: 'Requests by outcome' }).locator('svg.bars')
+      await open('/dashboard/?from=-60m')
+      await plot.click({ position: { x: 200, y: 40 } })
+      assert.equal(await seconds(), 60)
+      await open('/dashboard/?from=-60m')
+      await plot.focus()
+      for (const key of ['Home', 'ArrowRight', 'Shift+ArrowRight', 'Shift+ArrowRight', 'Enter'])
+        await page.keyboard.press(key)
+      assert.equal(await seconds(), 180)
     }))
 
   test('a request under way appears, and leaves the list at its end', () =>

@@ -1,5 +1,4 @@
 /** Six figures, two charts, providers, what needs attention, what is under way, and what has changed. */
-import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import type { ListedGateway } from '../../../src/core/fleet.ts'
 import type { SeenClient } from '../../../src/observe/clients-seen.ts'
@@ -17,6 +16,7 @@ import {
 } from '../attention.ts'
 import { changeTitle, isMarked, isProbe } from '../change-text.ts'
 import { count, duration, money, percent } from '../format.ts'
+import { bandsOf, type ChartBand, type ListedIncident, useIncidents } from '../incidents.ts'
 import { everyUnlessHeld, useReloadOn } from '../live.ts'
 import type { ChartMark } from '../marks.ts'
 import { notAnswered, outcomeSeries } from '../outcome-series.ts'
@@ -25,6 +25,7 @@ import { Bars, Lines } from '../parts/chart.tsx'
 import { Figure, type FigureChange } from '../parts/figure.tsx'
 import { FirstRun, useFirstRun } from '../parts/first-run.tsx'
 import { GatewayList } from '../parts/gateway-list.tsx'
+import { IncidentLines } from '../parts/incident-list.tsx'
 import { nextText, ProviderState, Strip } from '../parts/provider-parts.tsx'
 import { rangeText } from '../parts/range.tsx'
 import { RunningList } from '../parts/running-list.tsx'
@@ -33,18 +34,20 @@ import { Failed, Loading, PageHead, Unknown } from '../parts/states.tsx'
 import { EVERY, type ProviderData, rangeKey, rangeQuery, useProviders, whyNoActivity } from '../provider-data.ts'
 import type { ListedChange, ProviderRow } from '../provider-row.ts'
 import { useRunning } from '../running.ts'
-import { current, gatewayNow, go, isTight, now, pageHref } from '../store.ts'
+import { current, gatewayNow, now, pageHref } from '../store.ts'
 import { DAY, type DayForecast, dayForecast, recentCost } from '../usage-figures.ts'
 import { readReport } from '../usage-report.ts'
 import { en } from '../words/en.ts'
 import { overviewWords as w } from '../words/overview.ts'
 import { providerWords } from '../words/providers.ts'
 import { requests as requestWords } from '../words/requests.ts'
+import { AttentionList } from './overview/attention-list.tsx'
+import { TopSpend } from './overview/top-spend.tsx'
 
 /** ms between two reads of what changes slowly, and of hourly costs. */
 const TIMES = { slow: 30_000, hours: 600_000 }
 /** Lines of the lists. */
-const MOST = { providers: 8, changes: 6, attention: 8 }
+const MOST = { providers: 8, changes: 6, outages: 3 }
 /** Changes that are read for the list: an outage has many probes, which it leaves out. */
 const READ_CHANGES = 200
 
@@ -176,8 +179,11 @@ const Figures = ({ summary, today }: { readonly summary: Summary; readonly today
 
 // ── Charts ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const zoom = (from: number, to: number): void =>
-  go({ ...current.value, from: new Date(from).toISOString(), to: new Date(to).toISOString() })
+type TimedProps = {
+  readonly summary: Summary
+  readonly marks: readonly ChartMark[]
+  readonly bands: readonly ChartBand[]
+}
 
 /** Links to the requests of each outcome. */
 const OutcomeLinks = ({ summary }: { readonly summary: Summary }) => {
@@ -204,7 +210,7 @@ const OutcomeLinks = ({ summary }: { readonly summary: Summary }) => {
   )
 }
 
-const OutcomesChart = ({ summary, marks }: { readonly summary: Summary; readonly marks: readonly ChartMark[] }) => {
+const OutcomesChart = ({ summary, marks, bands }: TimedProps) => {
   const all = outcomeSeries(summary.series.map(({ outcomes }) => outcomes))
   const series = all.filter(({ values }, at) => at === 0 || values.some((value) => (value ?? 0) > 0))
   const { requests, outcomes } = summary.figures
@@ -221,8 +227,8 @@ const OutcomesChart = ({ summary, marks }: { readonly summary: Summary; readonly
         series={series}
         format={count}
         marks={marks}
+        bands={bands}
         height={104}
-        onZoom={zoom}
       />
       <OutcomeLinks summary={summary} />
     </section>
@@ -239,7 +245,7 @@ const latencySummary = (values: readonly (number | null)[]): string => {
     : w.latencySummary(duration(first), duration(last))
 }
 
-const LatencyChart = ({ summary, marks }: { readonly summary: Summary; readonly marks: readonly ChartMark[] }) => {
+const LatencyChart = ({ summary, marks, bands }: TimedProps) => {
   const { series } = summary
   const p95 = series.map(({ p95_ms }) => p95_ms)
   return (
@@ -261,8 +267,8 @@ const LatencyChart = ({ summary, marks }: { readonly summary: Summary; readonly 
         ]}
         format={duration}
         marks={marks}
-        height={128}
-        onZoom={zoom}
+        bands={bands}
+        height={104}
       />
     </section>
   )
@@ -387,53 +393,25 @@ const useAttention = (data: ProviderData, budgets: Resource<ApiList<ListedBudget
   return { lines, isRead: data.rows !== undefined && budgets.value !== undefined, problems, gateways }
 }
 
-const AttentionPanel = ({ lines, isRead, problems }: AttentionData) => {
-  const isAll = useSignal(false)
-  const shown = isAll.value ? lines : lines.slice(0, MOST.attention)
-  const rest = lines.length - MOST.attention
-  return (
-    <Panel title={lines.length === 0 ? w.attention : `${w.attention} (${count(lines.length)})`}>
-      {lines.length === 0 && problems.length === 0 && (isRead ? <p class="dim">{w.nothing}</p> : <Loading rows={2} />)}
-      <ul class="overview-attention">
-        {shown.map(({ id, tone, text, detail, page, object }) => (
-          <li key={id}>
-            <span class={tone} aria-hidden="true">
-              {tone === 'bad' ? '◆' : '▲'}
-            </span>
-            <span class="change-text">
-              <a href={pageHref(page, object)}>{text}</a>
-              {detail !== '' && <span class="dim"> – {detail}</span>}
-            </span>
-          </li>
-        ))}
-      </ul>
-      {rest > 0 && (
-        <button
-          type="button"
-          class="button quiet small"
-          aria-expanded={isAll.value}
-          onClick={() => {
-            isAll.value = !isAll.value
-          }}
-        >
-          {isAll.value ? w.fewer : w.moreAttention(rest)}
-        </button>
-      )}
-      {problems.map(({ what, problem }) => (
-        <p key={what} class="bad">
-          {w.unreadable(what, problem.message)}
-        </p>
-      ))}
-    </Panel>
-  )
-}
+const AttentionPanel = ({ lines, isRead, problems }: AttentionData) => (
+  <Panel title={lines.length === 0 ? w.attention : `${w.attention} (${count(lines.length)})`}>
+    {lines.length === 0 && problems.length === 0 && (isRead ? <p class="dim">{w.nothing}</p> : <Loading rows={2} />)}
+    <AttentionList lines={lines} />
+    {problems.map(({ what, problem }) => (
+      <p key={what} class="bad">
+        {w.unreadable(what, problem.message)}
+      </p>
+    ))}
+  </Panel>
+)
 
+/** One line if nothing is under way. */
 const UnderWay = () => {
   const { running, total, problem } = useRunning()
+  if (running?.length === 0) return <p class="dim small overview-idle">{requestWords.running.none}</p>
   return (
     <Panel title={requestWords.running.title(total)}>
       {!running && (problem ? <NotRead problem={problem} /> : <Loading rows={1} />)}
-      {running?.length === 0 && <p class="dim">{requestWords.running.none}</p>}
       {running && <RunningList running={running} total={total} />}
     </Panel>
   )
@@ -513,6 +491,39 @@ const useToday = (budgets: Resource<ApiList<ListedBudget>>): CostToday | undefin
   )
 }
 
+type ListsProps = {
+  readonly data: ProviderData
+  readonly attention: AttentionData
+  readonly incidents: readonly ListedIncident[]
+}
+
+/** What needs attention beside the providers, then the most spent, then what is under way and what has changed. */
+const Lists = ({ data, attention, incidents }: ListsProps) => (
+  <>
+    <div class="overview-lists">
+      <div class="stack overview-column">
+        <AttentionPanel {...attention} />
+        {incidents.length > 0 && (
+          <Panel title={w.outages} aside={<a href={pageHref('providers')}>{w.allProviders}</a>}>
+            <IncidentLines incidents={incidents.slice(0, MOST.outages)} isOfAll />
+          </Panel>
+        )}
+      </div>
+      <div class="stack overview-column">
+        <Providers data={data} />
+        {attention.gateways.length > 1 && (
+          <Panel title={w.gateways.title}>
+            <GatewayList gateways={attention.gateways} />
+          </Panel>
+        )}
+      </div>
+    </div>
+    <TopSpend />
+    <UnderWay />
+    <Changes />
+  </>
+)
+
 const Content = () => {
   const every = everyUnlessHeld(EVERY)
   const summary = useResource(
@@ -530,46 +541,27 @@ const Content = () => {
   const data = useProviders()
   const today = useToday(budgets)
   const attention = useAttention(data, budgets)
+  const incidents = useIncidents(null)
+  const bands = bandsOf(incidents ?? [], now.value)
   const marks = data.changes
     .filter(isMarked)
     .map((change) => ({ at: Date.parse(change.at), text: changeTitle(change) }))
   const { value, problem } = summary
-  // Who is up, who is near a limit and what has changed are seen without scrolling.
-  const lists = (
-    <div class="overview-lists">
-      <div class="stack overview-column">
-        <Providers data={data} />
-        {attention.gateways.length > 1 && (
-          <Panel title={w.gateways.title}>
-            <GatewayList gateways={attention.gateways} />
-          </Panel>
-        )}
-        {!isTight.value && <UnderWay />}
-      </div>
-      <div class="stack overview-column">
-        <AttentionPanel {...attention} />
-        <Changes />
-        {isTight.value && <UnderWay />}
-      </div>
-    </div>
-  )
   return (
     <div class="stack">
       {problem && problem.status !== 0 && <Failed problem={problem} retry={summary.reload} shownSince={summary.at} />}
       {value ? (
         <>
           <Figures summary={value} today={today} />
-          {lists}
           <div class="overview-lists">
-            <OutcomesChart summary={value} marks={marks} />
-            <LatencyChart summary={value} marks={marks} />
+            <OutcomesChart summary={value} marks={marks} bands={bands} />
+            <LatencyChart summary={value} marks={marks} bands={bands} />
           </div>
         </>
-      ) : problem ? (
-        lists
       ) : (
-        <Loading rows={8} />
+        !problem && <Loading rows={8} />
       )}
+      {(value || problem) && <Lists data={data} attention={attention} incidents={incidents ?? []} />}
     </div>
   )
 }

@@ -446,6 +446,12 @@ const Content = ({ data }: { readonly data: ProviderData }) => {
         ) : (
           <Rows data={data} rows={listed} />
         ))}
+      {id === null && data.isActivityAllowed && (
+        <section class="panel" aria-label={words.detail.incidents}>
+          <h2>{words.detail.incidents}</h2>
+          <IncidentList provider={null} />
+        </section>
+      )}
       {isNarrow.value && id !== null && (
         <a class="provider-back" href={pageHref('providers')}>
           ‹ {words.back}

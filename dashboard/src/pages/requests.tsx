@@ -9,10 +9,11 @@ import type { Facets, OutcomeHistogram, RequestsPage } from '../../../src/usage/
 import { boundsOf, isCurrent, type Place, placePath, rangeAt, valuesOf, withParam } from '../address.ts'
 import { apiPath, read, session, useResource } from '../api.ts'
 import { age, count, duration } from '../format.ts'
+import { useBands } from '../incidents.ts'
 import { isHeld, moreIn, useLive } from '../live.ts'
 import { useMarks } from '../marks.ts'
 import { outcomeSeries } from '../outcome-series.ts'
-import { findKeys, findTeams, type OwnerNames, useOwnerNames, useTeamNames } from '../owner-names.ts'
+import { findKeys, type OwnerNames, useOwnerNames } from '../owner-names.ts'
 import { Bars } from '../parts/chart.tsx'
 import { type Filter, Filters } from '../parts/filters.tsx'
 import { Menu } from '../parts/menu.tsx'
@@ -73,14 +74,7 @@ const hasFilter = (place: Place): boolean =>
 const useFilters = (): readonly Filter[] => {
   const { value } = useResource('facets', () => read<Facets & { readonly names: OwnerNames }>('/requests/facets'))
   const keys = useOwnerNames({ keys: valuesOf(current.value, 'key'), teams: [] })
-  const isKnown = (id: string) => id === '' || value?.names[id] !== undefined
-  const teamOf = useTeamNames(value ? valuesOf(current.value, 'team').filter((id) => !isKnown(id)) : [])
-  const nameOf = (id: string): string => value?.names[id] ?? keys[id] ?? teamOf(id)?.name ?? id
-  const missingTeam = (text: string) => {
-    const found = teamOf(text)
-    if (found?.name !== null) return null
-    return { text: w.noTeam(text), meant: found.near && { value: found.near.id, label: found.near.name } }
-  }
+  const nameOf = (id: string): string => value?.names[id] ?? keys[id] ?? id
   const options = (name: string) => {
     const found = value?.[name]
     return Array.isArray(found) ? found.map((one: string) => ({ value: one, label: nameOf(one) })) : []
@@ -90,19 +84,10 @@ const useFilters = (): readonly Filter[] => {
     { name: 'provider', label: w.filters.provider, options: options('provider') },
     { name: 'model', label: w.filters.model, options: options('model') },
     { name: 'route', label: w.filters.route, options: options('route') },
-    {
-      name: 'team',
-      label: w.filters.team,
-      options: options('team'),
-      find: findTeams,
-      show: nameOf,
-      missing: missingTeam,
-    },
     { name: 'key', label: w.filters.key, options: options('key'), find: findKeys, show: nameOf },
     { name: 'client', rare: true, label: w.filters.client, options: options('client') },
     { name: 'style', rare: true, label: w.filters.style, options: STYLES },
     { name: 'end_user', rare: true, label: w.filters.end_user, placeholder: w.endUserPlaceholder },
-    { name: 'code', rare: true, label: w.filters.code, placeholder: w.codePlaceholder },
     { name: 'session', rare: true, label: w.filters.session, placeholder: w.sessionPlaceholder },
     { name: 'tag', rare: true, label: w.filters.tag, placeholder: w.tagPlaceholder },
     {
@@ -122,9 +107,9 @@ const useFilters = (): readonly Filter[] => {
       placeholder: w.costPlaceholder,
       show: (text) => `$${text}`,
     },
-    ...(valuesOf(current.value, 'asked').length === 0
-      ? []
-      : [{ name: 'asked', label: w.filters.asked, options: [], rare: true }]),
+    ...(['asked', 'team', 'code'] as const).flatMap((name) =>
+      valuesOf(current.value, name).length === 0 ? [] : [{ name, label: w.filters[name], options: [], rare: true }],
+    ),
   ]
 }
 
@@ -135,6 +120,7 @@ type Figures = Pick<RequestsPage, 'count' | 'histogram'>
 
 const Histogram = ({ histogram }: { readonly histogram: OutcomeHistogram }) => {
   const marks = useMarks()
+  const bands = useBands()
   const all = outcomeSeries(histogram.data)
   const [answered] = all
   // Series without values need no place in the legend, but for the first.
@@ -153,10 +139,8 @@ const Histogram = ({ histogram }: { readonly histogram: OutcomeHistogram }) => {
       series={series}
       format={count}
       marks={marks}
+      bands={bands}
       height={56}
-      onZoom={(from, to) =>
-        go({ ...current.value, from: new Date(from).toISOString(), to: new Date(to).toISOString() })
-      }
     />
   )
 }

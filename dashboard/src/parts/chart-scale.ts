@@ -24,13 +24,16 @@ export const timeTicks = (
   return { step, at: Array.from({ length: Math.max(0, Math.ceil((to - first) / step)) }, (_, n) => first + n * step) }
 }
 
-/** Round values from 0 to `greatest`: 1 to `most` above 0, of at least 2. `isWhole`: no fractions, as for counts. */
-export const valueTicks = (greatest: number, most: number, isWhole: boolean): readonly number[] => {
+/** Steps of round values, the greatest first. */
+const ROUND = [5, 4, 2.5, 2, 1] as const
+
+/** Round values from 0 to `greatest`: two or three above 0. `isWhole`: no fractions, as for counts; of 1 there is one. */
+export const valueTicks = (greatest: number, isWhole: boolean): readonly number[] => {
   if (greatest <= 0) return [0]
-  const power = 10 ** Math.floor(Math.log10(greatest / most))
   const ticks = (step: number) => Math.floor(greatest / step + 1e-9)
-  const found = ([1, 2, 5].find((factor) => ticks(factor * power) <= most) ?? 10) * power
-  const step = isWhole ? Math.max(1, found) : found
+  const power = 10 ** Math.floor(Math.log10(greatest))
+  const steps = [power, power / 10].flatMap((one) => ROUND.map((factor) => factor * one))
+  const step = steps.find((one) => ticks(one) >= 2 && !(isWhole && one % 1 !== 0)) ?? 1
   return Array.from({ length: ticks(step) + 1 }, (_, n) => n * step)
 }
 

@@ -1,12 +1,14 @@
 /**
  * Charts over time as inline SVG: `Bars` are counts, stacked and patterned, and `Lines` are levels. Both have a sentence that
- * sums them up, take arrow keys, share the time pointed at with all charts of the page, and can be shown as a table.
+ * sums them up, take arrow keys, share the time pointed at with all charts of the page, and can be shown as a table. A click, a
+ * drag, or Enter makes the range of the page that of an interval or of several.
  */
 import { signal, useSignal } from '@preact/signals'
 import type { ComponentChild, TargetedPointerEvent } from 'preact'
 import { clock, csvOf, day, minute, moment } from '../format.ts'
+import type { ChartBand } from '../incidents.ts'
 import type { ChartMark } from '../marks.ts'
-import { isNarrow, isPrinted } from '../store.ts'
+import { current, go, isNarrow, isPrinted } from '../store.ts'
 import { en } from '../words/en.ts'
 import { linePaths, timeTicks, valueTicks } from './chart-scale.ts'
 import { copyText } from './states.tsx'
@@ -32,9 +34,8 @@ export type ChartProps = {
   readonly series: readonly ChartSeries[]
   readonly format: (value: number) => string
   readonly marks?: readonly ChartMark[]
+  readonly bands?: readonly ChartBand[]
   readonly height?: number
-  /** A part was chosen with the pointer, in ms since 1970. */
-  readonly onZoom?: (from: number, to: number) => void
 }
 
 const DAY = 86_400_000
@@ -46,14 +47,15 @@ const timeText = (times: readonly number[], at: number): string => {
   return span > 2 * DAY ? moment(at) : span > 3_600_000 ? minute(at) : clock(at)
 }
 
-const valuesText = ({ times, series, format }: ChartProps, at: number): string => {
+const valuesText = ({ times, series, format, bands = [] }: ChartProps, at: number, interval: number): string => {
   const time = times[at]
   if (time === undefined) return ''
+  const during = bands.filter(({ from, to }) => from < time + interval && to >= time).map(({ text }) => text)
   const values = series.flatMap(({ label, values: all }) => {
     const value = all[at]
     return value === null || value === undefined ? [] : `${label} ${format(value)}`
   })
-  return [timeText(times, time), ...values].join(' · ')
+  return [timeText(times, time), ...values, ...during].join(' · ')
 }
 
 const cellsOf = ({ times, series }: ChartProps) => [
@@ -124,6 +126,8 @@ type Scale = {
 
 /** What differs between bars and lines. `id` is the prefix of the patterns. */
 type Kind = {
+  /** px above the greatest value: bars have its text there. */
+  readonly room: number
   readonly greatest: (chart: Pick<ChartProps, 'times' | 'series'>) => number
   readonly swatch: (series: ChartSeries, id: string) => ComponentChild
   readonly draw: (chart: ChartProps, scale: Scale, id: string) => ComponentChild
@@ -151,6 +155,7 @@ const stackOf = ({ series }: ChartProps, { step, y, height }: Scale, id: string,
 }
 
 const BARS: Kind = {
+  room: 16,
   greatest: ({ times, series }) =>
     Math.max(0, ...times.map((_, at) => series.reduce((sum, { values }) => sum + (values[at] ?? 0), 0))),
   swatch: ({ id: name, tone }, id) => (
@@ -180,6 +185,7 @@ const BARS: Kind = {
 }
 
 const LINES: Kind = {
+  room: 4,
   greatest: ({ series }) => Math.max(0, ...series.flatMap(({ values }) => values.map((value) => value ?? 0))),
   swatch: ({ tone, pattern }) => (
     <svg class={`tone-${tone}`} viewBox="0 0 18 10" aria-hidden="true">
@@ -247,13 +253,13 @@ const geometryOf = ({ times, series, format, height = 64 }: ChartProps, kind: Ki
   const [first = 0, second = first + 60_000] = times
   const interval = second - first
   const greatest = kind.greatest({ times, series })
-  const y = (value: number) => height - (value / (greatest || 1)) * (height - 4)
+  const y = (value: number) => height - (value / (greatest || 1)) * (height - kind.room)
   const isWhole = series.every(({ values }) => values.every((value) => Number.isInteger(value ?? 0)))
-  const ticks = valueTicks(greatest, Math.max(2, Math.floor(height / 40)), isWhole).map((value) => ({
+  const ticks = valueTicks(greatest, isWhole).map((value) => ({
     top: y(value),
     text: format(value),
   }))
-  return { step, height, y, ticks, first, interval, last: first + interval * count }
+  return { step, height, y, ticks, first, interval, last: first + interval * count, greatest }
 }
 
 type Geometry = ReturnType<typeof geometryOf>
@@ -264,25 +270,26 @@ const pointedAt = ({ first, last, interval }: Geometry): number => {
   return time < first || time >= last ? -1 : Math.floor((time - first) / interval)
 }
 
-/** A part that is chosen with the pointer, in units of the drawing. */
-const useBrush = ({ step, first, interval }: Geometry, onZoom: ChartProps['onZoom']) => {
+/** Intervals that are chosen with the pointer or with Shift and the arrow keys: where the choice began, and where it is. */
+const useBrush = ({ first, interval }: Geometry) => {
   const brush = useSignal<readonly [number, number] | null>(null)
-  const timeAt = (index: number) => first + index * interval
   return {
     brush,
-    begin(event: PointerEvent, x: number) {
-      if (!onZoom || event.pointerType === 'touch') return
-      if (event.currentTarget instanceof Element) event.currentTarget.setPointerCapture(event.pointerId)
-      brush.value = [x, x]
-    },
-    end() {
-      const [from, to] = (brush.value ?? [0, 0]).toSorted((a, b) => a - b)
+    /** Makes the range of the page that of the chosen intervals. */
+    zoom() {
+      const [from, to] = sortedBrush(brush.value)
       brush.value = null
-      if (from === undefined || to === undefined || to - from < step / 2) return
-      onZoom?.(timeAt(Math.floor(from / step)), timeAt(Math.ceil(to / step)))
+      if (to < 0) return
+      const isoAt = (index: number) => new Date(first + index * interval).toISOString()
+      go({ ...current.value, from: isoAt(from), to: isoAt(to + 1) })
     },
   }
 }
+
+type Brush = ReturnType<typeof useBrush>
+
+const sortedBrush = (brush: readonly [number, number] | null): readonly [number, number] =>
+  brush ? [Math.min(...brush), Math.max(...brush)] : [0, -1]
 
 type DrawingProps = {
   readonly chart: ChartProps
@@ -291,73 +298,138 @@ type DrawingProps = {
   readonly id: string
 }
 
+/** Times at which something lasted or changed, behind the values. */
+const Times = ({ chart: { bands = [], marks = [] }, geometry }: Pick<DrawingProps, 'chart' | 'geometry'>) => {
+  const { step, height, first, last, interval } = geometry
+  const xAt = (time: number) => ((Math.max(first, Math.min(last, time)) - first) / interval) * step
+  return (
+    <>
+      {bands
+        .filter(({ from, to }) => from < last && to >= first)
+        .map(({ from, to, text }) => (
+          <g key={text} class="band">
+            <title>{text}</title>
+            <rect x={xAt(from)} y="0" width={Math.max(4, xAt(to) - xAt(from))} height={height} />
+            <path d={`M${xAt(from)} 1.5h${Math.max(4, xAt(to) - xAt(from))}`} />
+          </g>
+        ))}
+      {marks.map(({ at: time, text }) => (
+        <path key={`${time} ${text}`} class="mark" d={`M${xAt(time)} 0V${height}`}>
+          <title>{text}</title>
+        </path>
+      ))}
+    </>
+  )
+}
+
+/** What the keys do: arrows move over the points, with Shift they choose, and Enter makes it the range of the page. */
+const keyHandler =
+  (at: number, count: number, { brush, zoom }: Brush, point: (next: number) => void) =>
+  (event: KeyboardEvent): void => {
+    const next = event.key === 'Enter' ? at : moved(event.key, at, count)
+    if (next === null || (event.key === 'Enter' && at < 0)) return
+    event.preventDefault()
+    event.stopPropagation()
+    if (event.key === 'Enter') {
+      brush.value ??= [at, at]
+      zoom()
+      return
+    }
+    brush.value = event.shiftKey && next >= 0 ? [brush.value?.[0] ?? Math.max(0, at), next] : null
+    point(next)
+  }
+
+/** The text above the greatest bar. */
+const Peak = ({ chart, geometry }: Pick<DrawingProps, 'chart' | 'geometry'>) => {
+  const { greatest, y } = geometry
+  if (greatest <= 0) return null
+  const sums = chart.times.map((_, at) => chart.series.reduce((sum, { values }) => sum + (values[at] ?? 0), 0))
+  const share = (sums.indexOf(greatest) + 0.5) / sums.length
+  // At an edge it would be outside.
+  const side = share < 0.1 ? 'start' : share > 0.9 ? 'end' : 'middle'
+  return (
+    <span
+      class={`plot-peak ${side}`}
+      aria-hidden="true"
+      style={{ left: `${100 * share}%`, top: `${Math.max(0, y(greatest) - 16)}px` }}
+    >
+      {chart.format(greatest)}
+    </span>
+  )
+}
+
 const Drawing = ({ chart, kind, geometry, id }: DrawingProps) => {
-  const { times, marks = [], onZoom, summary } = chart
+  const { times, summary, bands = [] } = chart
   const { step, height, ticks, first, interval, last } = geometry
-  const { brush, begin, end } = useBrush(geometry, onZoom)
+  const choice = useBrush(geometry)
+  const { brush, zoom } = choice
   const at = pointedAt(geometry)
   const point = (next: number) => {
     pointed.value = next < 0 ? null : { time: first + (next + 0.5) * interval, chart: id }
   }
-  const xOf = (event: TargetedPointerEvent<SVGSVGElement>): number => {
-    const { left, width } = event.currentTarget.getBoundingClientRect()
-    return Math.max(0, Math.min(WIDTH, ((event.clientX - left) / width) * WIDTH))
+  const indexOf = ({ currentTarget, clientX }: TargetedPointerEvent<SVGSVGElement>): number => {
+    const { left, width } = currentTarget.getBoundingClientRect()
+    return Math.max(0, Math.min(times.length - 1, Math.floor(((clientX - left) / width) * times.length)))
   }
-  const size = Math.max(...ticks.map(({ text }) => text.length))
-  const [from, to] = (brush.value ?? [0, 0]).toSorted((a, b) => a - b)
+  const [from, to] = sortedBrush(brush.value)
   return (
     <div class="plot">
-      <div class="plot-values" aria-hidden="true" style={{ width: `${size}ch` }}>
-        {ticks.map(({ top, text }) => (
-          <span key={top} style={{ top: `${top}px` }}>
-            {text}
-          </span>
-        ))}
+      <Ticks ticks={ticks} />
+      <div class="plot-area">
+        <svg
+          class="bars"
+          viewBox={`0 0 ${WIDTH} ${height}`}
+          height={height}
+          preserveAspectRatio="none"
+          role="img"
+          aria-label={[summary, ...bands.slice(0, 5).map(({ text }) => `${text}.`), en.chart.moveHint].join(' ')}
+          // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrow keys move over the points
+          tabIndex={0}
+          onKeyDown={keyHandler(at, times.length, choice, point)}
+          onBlur={() => point(-1)}
+          onPointerDown={(event) => {
+            if (event.pointerType === 'touch' || event.button !== 0) return
+            event.currentTarget.setPointerCapture(event.pointerId)
+            brush.value = [indexOf(event), indexOf(event)]
+          }}
+          onPointerMove={(event) => {
+            point(indexOf(event))
+            if (brush.value) brush.value = [brush.value[0], indexOf(event)]
+          }}
+          onPointerUp={zoom}
+          onPointerLeave={() => {
+            if (!brush.value) point(-1)
+          }}
+        >
+          {ticks.map(({ top }) => (
+            <path key={top} class={top === height ? 'axis' : 'grid'} d={`M0 ${top}H${WIDTH}`} />
+          ))}
+          {at >= 0 && <rect class="brush" x={at * step} y="0" width={step} height={height} />}
+          <Times chart={chart} geometry={geometry} />
+          {kind.draw(chart, geometry, id)}
+          {to > from && <rect class="brush" x={from * step} y="0" width={(to + 1 - from) * step} height={height} />}
+        </svg>
+        {kind === BARS && <Peak chart={chart} geometry={geometry} />}
       </div>
-      <svg
-        class="bars"
-        viewBox={`0 0 ${WIDTH} ${height}`}
-        height={height}
-        preserveAspectRatio="none"
-        role="img"
-        aria-label={`${summary} ${en.chart.moveHint}`}
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: the arrow keys move over the points
-        tabIndex={0}
-        onKeyDown={(event) => {
-          const next = moved(event.key, at, times.length)
-          if (next === null) return
-          event.preventDefault()
-          event.stopPropagation()
-          point(next)
-        }}
-        onBlur={() => point(-1)}
-        onPointerDown={(event) => begin(event, xOf(event))}
-        onPointerMove={(event) => {
-          const x = xOf(event)
-          point(Math.min(times.length - 1, Math.floor(x / step)))
-          if (brush.value) brush.value = [brush.value[0], x]
-        }}
-        onPointerUp={end}
-        onPointerLeave={() => {
-          if (!brush.value) point(-1)
-        }}
-      >
-        {ticks.map(({ top }) => (
-          <path key={top} class={top === height ? 'axis' : 'grid'} d={`M0 ${top}H${WIDTH}`} />
-        ))}
-        {at >= 0 && <rect class="brush" x={at * step} y="0" width={step} height={height} />}
-        {marks.map(({ at: time, text }) => (
-          <path key={`${time} ${text}`} class="mark" d={`M${((time - first) / interval) * step} 0V${height}`}>
-            <title>{text}</title>
-          </path>
-        ))}
-        {kind.draw(chart, geometry, id)}
-        {brush.value && <rect class="brush" x={from} y="0" width={(to ?? 0) - (from ?? 0)} height={height} />}
-      </svg>
       <TimeAxis from={first} to={last} />
     </div>
   )
 }
+
+/** The values of the grid. */
+const Ticks = ({ ticks }: Pick<Geometry, 'ticks'>) => (
+  <div
+    class="plot-values"
+    aria-hidden="true"
+    style={{ width: `${Math.max(...ticks.map(({ text }) => text.length))}ch` }}
+  >
+    {ticks.map(({ top, text }) => (
+      <span key={top} style={{ top: `${top}px` }}>
+        {text}
+      </span>
+    ))}
+  </div>
+)
 
 /** Title, legend, actions and the spoken value around a drawing. */
 const Chart = ({ chart, kind }: { readonly chart: ChartProps; readonly kind: Kind }) => {
@@ -384,11 +456,12 @@ const Chart = ({ chart, kind }: { readonly chart: ChartProps; readonly kind: Kin
         <button
           type="button"
           class="button quiet small"
+          aria-label={isTable.value ? en.actions.showChart : en.actions.showTable}
           onClick={() => {
             isTable.value = !isTable.value
           }}
         >
-          {isTable.value ? en.actions.showChart : en.actions.showTable}
+          {isTable.value ? en.actions.chart : en.actions.table}
         </button>
         {isTable.value && (
           <button type="button" class="button quiet small" onClick={() => void copyText(csvOf(cellsOf(chart)))}>
@@ -402,7 +475,7 @@ const Chart = ({ chart, kind }: { readonly chart: ChartProps; readonly kind: Kin
         <>
           <Drawing chart={chart} kind={kind} geometry={geometry} id={id} />
           <p class="plot-value" aria-live={pointed.value?.chart === id ? 'polite' : 'off'}>
-            {at >= 0 ? valuesText(chart, at) : summary}
+            {at >= 0 ? valuesText(chart, at, geometry.interval) : summary}
           </p>
         </>
       )}

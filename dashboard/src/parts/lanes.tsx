@@ -1,6 +1,6 @@
 /**
- * Swim lanes: attempts as dots, failures as crosses and states as bars, all on one time axis. On a narrow screen one lane at a
- * time. All of it is also a table.
+ * Swim lanes: attempts as bars with failures and rate limits as their share, and states, all on one time axis. On a narrow
+ * screen one lane at a time. All of it is also a table.
  */
 import { useSignal } from '@preact/signals'
 import type { Range } from '../address.ts'
@@ -9,7 +9,7 @@ import { type LaneSpan, percentAt } from '../provider-row.ts'
 import { isNarrow } from '../store.ts'
 import { en } from '../words/en.ts'
 import { kindText, providerWords as words } from '../words/providers.ts'
-import { AxisTimes } from './provider-parts.tsx'
+import { AxisTimes, partsOf } from './provider-parts.tsx'
 
 /** Attempts of an interval that begins at `at`, in ms since 1970. */
 export type LaneDot = {
@@ -43,18 +43,49 @@ export type LanesProps = {
 
 const HEIGHT = 28
 const MIDDLE = HEIGHT / 2
-/** Half the size of a cross, in px. */
-const CROSS = 3.5
 /** Share of the axis, in percent, below which a bar has no room for its word. */
 const ROOM = 9
 
-const TONES: { readonly [state: string]: string } = { open: 'bad', half_open: 'probe' }
+const TONES: { readonly [state: string]: string } = { open: 'failed', half_open: 'probe', rate_limited: 'refused' }
 
 const stateText = (state: string): string =>
   state === 'open' ? words.states.open : state === 'half_open' ? words.states.half_open : kindText(state, null)
 
-/** The radius of a dot, by the number of attempts, in px. */
-const radius = (attempts: number): number => Math.min(5, 1.5 + Math.log2(attempts) * 0.6)
+type LaneBarProps = {
+  readonly dot: LaneDot
+  /** Attempts of the fullest interval. */
+  readonly most: number
+  /** In percent of the axis. */
+  readonly x: number
+  readonly width: number
+}
+
+/** The attempts of an interval: answers, rate limits and failures have the part of the bar that they have of the attempts. */
+const LaneBar = ({ dot, most, x, width }: LaneBarProps) => {
+  const { at, attempts, failed, limited } = dot
+  let bottom = HEIGHT - 4
+  return (
+    <g class="lane-bar">
+      <title>{`${words.cell(minute(at), attempts, failed)}${limited > 0 ? `, ${limited} ${words.fills.limited}` : ''}`}</title>
+      {partsOf({ attempts, failed, limited, fill: 'answered', height: attempts / most }).map(({ tone, size }) => {
+        bottom -= size
+        return (
+          size > 0 && (
+            <rect
+              key={tone}
+              class={tone === 'failed' ? 'tone-failed lane-failed' : `tone-${tone}`}
+              x={`${x}%`}
+              y={bottom}
+              width={`${width}%`}
+              height={size}
+              fill="currentColor"
+            />
+          )
+        )
+      })}
+    </g>
+  )
+}
 
 const LaneDrawing = ({
   lane,
@@ -67,10 +98,14 @@ const LaneDrawing = ({
 }) => (
   <svg class="lane-drawing" height={HEIGHT} role="img" aria-label={laneText(lane)}>
     <line class="lane-axis" x1="0" x2="100%" y1={MIDDLE} y2={MIDDLE} />
-    {lane.dots.map(({ at, attempts }) => (
-      <circle key={at} class="lane-dot" cx={`${percentAt(at + width / 2, range)}%`} cy={MIDDLE} r={radius(attempts)}>
-        <title>{`${minute(at)}: ${attempts}`}</title>
-      </circle>
+    {lane.dots.map((dot) => (
+      <LaneBar
+        key={dot.at}
+        dot={dot}
+        most={Math.max(...lane.dots.map(({ attempts }) => attempts))}
+        x={percentAt(dot.at, range)}
+        width={Math.max(0.2, percentAt(dot.at + width, range) - percentAt(dot.at, range) - 0.1)}
+      />
     ))}
     {lane.spans.map(({ from, to, state, why }) => {
       const x = percentAt(from, range)
@@ -88,20 +123,6 @@ const LaneDrawing = ({
         </g>
       )
     })}
-    {lane.failures.map(({ at, kind, status, request }, index) => (
-      <svg
-        key={`${at} ${index}`}
-        class="lane-failure"
-        x={`${percentAt(at, range)}%`}
-        y={MIDDLE}
-        overflow="visible"
-        aria-hidden="true"
-      >
-        <path d={`M${-CROSS} ${-CROSS}L${CROSS} ${CROSS}M${-CROSS} ${CROSS}L${CROSS} ${-CROSS}`}>
-          <title>{`${clock(at)}: ${kindText(kind ?? 'interrupted', status)} (${request})`}</title>
-        </path>
-      </svg>
-    ))}
   </svg>
 )
 

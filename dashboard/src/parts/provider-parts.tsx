@@ -67,9 +67,9 @@ export const waitingTexts = (row: ProviderRow): readonly string[] => row.waiting
 const TONES: { readonly [fill in StripCell['fill']]: string } = {
   answered: 'ok',
   slow: 'warn',
-  limited: 'probe',
-  failed: 'bad',
-  open: 'bad',
+  limited: 'refused',
+  failed: 'failed',
+  open: 'failed',
   none: 'text-3',
 }
 
@@ -92,7 +92,7 @@ const hatch = (x: number, top: number, bottom: number): string => {
 }
 
 /** The parts of a bar from the bottom to the top, in units: answers, rate limits, failures. */
-const partsOf = ({ attempts, failed, limited, fill, height }: StripCell) => {
+export const partsOf = ({ attempts, failed, limited, fill, height }: Omit<StripCell, 'start' | 'end'>) => {
   const size = Math.max(LEAST.bar, height * CELL.height)
   const part = (n: number) => (n === 0 ? 0 : Math.max(Math.min(LEAST.part, size), (size * n) / attempts))
   const failures = part(failed)

@@ -88,6 +88,8 @@ export const en = words({
     close: 'Close',
     cancel: 'Cancel',
     dismiss: 'Dismiss',
+    table: 'Table',
+    chart: 'Chart',
     showTable: 'Show as table',
     showChart: 'Show as chart',
     copyCsv: 'Copy CSV',
@@ -97,7 +99,6 @@ export const en = words({
     removeFilter: (text: string) => `Remove the filter ${text}`,
     clearAll: 'Clear all',
     unknownFilter: 'This page does not know this filter.',
-    meant: (name: string) => `Did you mean ${name}?`,
   },
   palette: {
     label: 'Search pages and actions',
@@ -155,7 +156,7 @@ export const en = words({
   chart: {
     time: 'Time',
     none: 'No data in this range.',
-    moveHint: 'Arrow keys move from point to point.',
+    moveHint: 'Arrow keys move from point to point, with Shift they select; Enter zooms in.',
     total: 'total',
   },
   time: {

@@ -33,6 +33,18 @@ export const overviewWords = words({
   allProviders: 'All providers',
   moreProviders: (n: number) => `${n.toLocaleString()} more`,
   attention: 'Needs attention',
+  attentionGroups: {
+    outages: 'Outages and faults',
+    spent: 'Spent budgets',
+    warnings: 'Warnings',
+    clients: 'Refused clients',
+  },
+  top: {
+    title: 'Most spent in this range',
+    of: { team: 'Teams', model: 'Models', key: 'Keys' },
+    isNew: 'new',
+  },
+  outages: 'Outages',
   moreAttention: (n: number) => `${n.toLocaleString()} more`,
   fewer: 'Show fewer',
   nothing: 'Nothing needs attention: circuits are closed, keys are in use, and budgets are below 80 %.',

@@ -95,7 +95,10 @@ export const providerWords = words({
       `${counted(attempts, 'attempt')} in ${counted(lanes, 'lane')}, ${failed.toLocaleString()} failed or limited.`,
     incidents: 'Outages',
     noIncidents: 'No outage in this range.',
-    incident: (end: string | null, length: string) => (end === null ? `lasts, ${length}` : `until ${end}, ${length}`),
+    incident: (begin: string, end: string | null, length: string) =>
+      `${begin} – ${end ?? 'now'} (${end === null ? 'lasts ' : ''}${length})`,
+    outage: (providers: string, begin: string, end: string | null) =>
+      `Outage of ${providers} ${begin} – ${end ?? 'now'}`,
     incidentFigures: ({ failures, rerouted, lost }: { failures: number; rerouted: number; lost: number }) =>
       `${counted(failures, 'failed attempt')}, ${rerouted.toLocaleString()} answered elsewhere, ${lost.toLocaleString()} lost`,
     transitions: 'Transitions',

@@ -6,12 +6,13 @@ import { outcomeSeries } from '../../../dashboard/src/outcome-series.ts'
 const NOW = Date.parse('2026-11-23T12:00:00Z')
 const iso = (at: number): string => new Date(at).toISOString()
 
-const budget = (name: string, spent: string, remaining: string | null = '1.00'): ListedBudget => ({
+const budget = (name: string, spent: string, remaining: string | null = '1.00', mode = 'hard'): ListedBudget => ({
   id: `bud_${name}`,
   name,
   amount: '10.00',
   period: 'day',
   status: 'active',
+  mode,
   appliesTo: { teams: null, keys: null, tags: {}, models: null, providers: null },
   now: { spent, remaining, period_end: null },
 })
@@ -47,18 +48,24 @@ test('nothing needs attention where all is well', () => {
 })
 
 test('budgets from 80 %, with the time at which they are spent; several counters have no share', () => {
-  const budgets = [budget('near', '9.50'), budget('over', '10.40'), budget('per-user', '9.90', null)]
-  assert.deepEqual(budgets.map(budgetShare), [0.95, 1.04, null])
+  const budgets = [
+    budget('near', '9.50'),
+    budget('over', '10.40'),
+    budget('per-user', '9.90', null),
+    budget('soft', '10.10', '0', 'soft'),
+  ]
+  assert.deepEqual(budgets.map(budgetShare), [0.95, 1.04, null, 1.01])
   const found = attentionOf({
     ...NOTHING,
     budgets,
     forecasts: { bud_near: '2026-11-26T14:00:00.000Z', bud_over: null },
   })
   assert.deepEqual(
-    found.map(({ tone, text }) => [tone, text]),
+    found.map(({ group, tone, text }) => [group, tone, text]),
     [
-      ['bad', 'Budget over: 104% spent'],
-      ['warn', 'Budget near: 95% spent'],
+      ['spent', 'bad', 'Budget over: 104% spent'],
+      ['warnings', 'warn', 'Budget near: 95% spent'],
+      ['warnings', 'warn', 'Budget soft: 101% spent'],
     ],
   )
   assert.match(found[1]?.detail ?? '', /^by its forecast spent /)
@@ -70,8 +77,11 @@ test('the worst come first; refused clients only for an hour', () => {
   const problems = [{ component: 'store', reason: 'the disk is full', since: iso(NOW - 5_000) }]
   const found = attentionOf({ ...facts, problems })
   assert.deepEqual(
-    found.map(({ id }) => id),
-    ['problem-store', 'client-curl'],
+    found.map(({ group, id }) => [group, id]),
+    [
+      ['outages', 'problem-store'],
+      ['clients', 'client-curl'],
+    ],
   )
   assert.match(found[1]?.text ?? '', /curl was refused with 401/)
 })

@@ -12,20 +12,29 @@ for (const [most, isWhole, ticks] of [
   [1, true, [0, 1]],
   [3, true, [0, 1, 2, 3]],
   [7, true, [0, 2, 4, 6]],
+  [2, true, [0, 1, 2]],
   [250, true, [0, 100, 200]],
   [1_900, false, [0, 500, 1_000, 1_500]],
+  [0.99, false, [0, 0.4, 0.8]],
 ] as const)
   test(`values up to ${most} have the ticks ${ticks.join(' ')}`, () => {
-    assert.deepEqual(valueTicks(most, 4, isWhole), ticks)
+    assert.deepEqual(valueTicks(most, isWhole), ticks)
   })
 
-test('values have at most as many ticks as there is room for, and none is above the greatest', () => {
+test('values have three or four ticks, and none is above the greatest', () => {
   fc.assert(
-    fc.property(fc.double({ min: 1e-9, max: 1e12, noNaN: true }), fc.integer({ min: 2, max: 6 }), (most, room) => {
-      const ticks = valueTicks(most, room, false)
+    fc.property(fc.double({ min: 1e-9, max: 1e12, noNaN: true }), (most) => {
+      const ticks = valueTicks(most, false)
       assert.equal(ticks[0], 0)
-      assert.ok(ticks.length >= 2 && ticks.length <= room + 1, ticks.join())
+      assert.ok(ticks.length >= 3 && ticks.length <= 4, ticks.join())
       assert.ok((ticks.at(-1) ?? 0) <= most * (1 + 1e-6))
+    }),
+  )
+  fc.assert(
+    fc.property(fc.integer({ min: 2, max: 1e9 }), (most) => {
+      const ticks = valueTicks(most, true)
+      assert.ok(ticks.length >= 3 && ticks.length <= 4, ticks.join())
+      assert.ok(ticks.every(Number.isInteger), ticks.join())
     }),
   )
 })

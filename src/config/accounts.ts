@@ -32,6 +32,7 @@ import { claudeFrom } from './claude.ts'
 import type { FileContent } from './file-content.ts'
 import { NamedAccounts, oneOf, SECTIONS } from './named-accounts.ts'
 import { type Problem, quote } from './problem.ts'
+import { withShadowAccounts } from './shadow-accounts.ts'
 import { signInFrom } from './sso.ts'
 import { readTokenRules } from './token-rules.ts'
 
@@ -66,7 +67,8 @@ class AccountsReader {
   readonly #values: AccountValues
   readonly #secrets: AccountSecrets
 
-  constructor(sources: AccountSources) {
+  constructor(given: AccountSources) {
+    const sources = { ...given, content: withShadowAccounts(given.content) }
     this.#sources = sources
     this.#report = new AccountReport(sources.placeOf)
     this.#names = new NamedAccounts(this.#report, sources.stored)

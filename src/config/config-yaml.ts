@@ -267,6 +267,7 @@ const routeEntry = ({
   require,
   onRetired,
   canary,
+  shadow,
 }: Route): YamlSection => ({
   strategy,
   stickiness,
@@ -276,6 +277,12 @@ const routeEntry = ({
   require,
   onRetired,
   canary,
+  shadow: shadow && {
+    to: targetEntry(shadow.target),
+    percent: shadow.percent,
+    budget: shadow.budget,
+    perMinute: shadow.perMinute,
+  },
 })
 
 const targetEntry = ({ provider, model, weight, when, override }: RouteTarget): unknown => {

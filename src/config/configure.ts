@@ -8,7 +8,7 @@ import type { Instance, Providers } from '../core/provider.ts'
 import type { Route, RouteTarget } from '../core/route.ts'
 import { type Settings, settingsSchema } from '../core/settings.ts'
 import { keyless } from '../records/entities/ids.ts'
-import { routeFrom } from '../records/entities/route.ts'
+import { type RouteEntry, routeFrom } from '../records/entities/route.ts'
 import { adminTokenProblem } from './admin-token.ts'
 import { envName } from './definition.ts'
 import { parseDotenv } from './dotenv.ts'
@@ -100,31 +100,47 @@ const routesFrom = (
   const names = instances.map(({ id }) => id)
   for (const [name, entry] of entries) {
     const route = routeFrom(name, entry)
-    const checked = (section: 'targets' | 'fallback'): readonly RouteTarget[] =>
-      route[section].map((target, index) => {
-        const written = entry[section][index]
-        const path = ['routes', name, section, index]
-        const owner = instances.find((one) => isNamed(one, target.provider))
-        if (!owner) {
-          const [meant] = nearest(target.provider, names)
-          problems.push({
-            where: placeOf(typeof written === 'string' ? path : [...path, 'provider']).value,
-            what: path.join('.'),
-            found: leftOut.includes(target.provider)
-              ? `the provider ${quote(target.provider)}, which is not in PROVIDERS`
-              : `the provider ${quote(target.provider)}, which is not configured`,
-            allowed:
-              names.length === 0
-                ? 'a configured provider; there is none'
-                : `${meant ? `did you mean ${meant}? ` : ''}${names.join(', ')}`,
-          })
-          return target
-        }
-        if (typeof written === 'object')
-          problems.push(...headerProblems(written.headers ?? {}, { path, provider: owner.provider, placeOf }))
-        return { ...target, provider: owner.id }
-      })
-    routes.set(name, { ...route, targets: checked('targets'), fallback: checked('fallback') })
+    const checkedTarget = (
+      target: RouteTarget,
+      written: RouteEntry['targets'][number] | undefined,
+      path: readonly (string | number)[],
+    ): RouteTarget => {
+      const owner = instances.find((one) => isNamed(one, target.provider))
+      if (!owner) {
+        const [meant] = nearest(target.provider, names)
+        problems.push({
+          where: placeOf(typeof written === 'string' ? path : [...path, 'provider']).value,
+          what: path.join('.'),
+          found: leftOut.includes(target.provider)
+            ? `the provider ${quote(target.provider)}, which is not in PROVIDERS`
+            : `the provider ${quote(target.provider)}, which is not configured`,
+          allowed:
+            names.length === 0
+              ? 'a configured provider; there is none'
+              : `${meant ? `did you mean ${meant}? ` : ''}${names.join(', ')}`,
+        })
+        return target
+      }
+      if (typeof written === 'object')
+        problems.push(...headerProblems(written.headers ?? {}, { path, provider: owner.provider, placeOf }))
+      return { ...target, provider: owner.id }
+    }
+    const checked = (section: 'targets' | 'fallback') =>
+      route[section].map((target, index) =>
+        checkedTarget(target, entry[section][index], ['routes', name, section, index]),
+      )
+    const { shadow } = route
+    routes.set(name, {
+      ...route,
+      targets: checked('targets'),
+      fallback: checked('fallback'),
+      ...(shadow && {
+        shadow: {
+          ...shadow,
+          target: checkedTarget(shadow.target, entry.shadow?.to, ['routes', name, 'shadow', 'to']),
+        },
+      }),
+    })
   }
   return { routes, problems }
 }
@@ -273,7 +289,8 @@ const secretsOfService = ({ url, headers, ...service }: GuardService): readonly 
 ]
 
 /** The database is read only for these sections. */
-const hasAccounts = ({ teams, keys, budgets }: FileContent): boolean => teams.size + keys.size + budgets.size > 0
+const hasAccounts = ({ teams, keys, budgets, routes }: FileContent): boolean =>
+  teams.size + keys.size + budgets.size > 0 || routes.values().some(({ shadow }) => shadow !== undefined)
 
 const noAccounts = (): AccountRecords => NO_ACCOUNTS
 

@@ -72,7 +72,20 @@ const instanceChanged = (before: Instance, after: Instance): readonly string[] =
 const targetText = ({ provider, model, weight, when, override }: RouteTarget): string =>
   `${provider}${model === undefined ? '' : `/${model}`}${weight === 1 ? '' : `×${weight}`}${when === undefined ? '' : ` (when ${conditionText(when)})`}${override === undefined ? '' : ` (${overrideText(override)})`}`
 
-const routeText = ({ strategy, stickiness, targets, fallback, cache, require, onRetired, canary }: Route): string =>
+const shadowText = ({ target, percent, perMinute, budget }: NonNullable<Route['shadow']>): string =>
+  `shadow ${targetText(target)} ${percent} % at most ${perMinute} a minute, $${budget} a day`
+
+const routeText = ({
+  strategy,
+  stickiness,
+  targets,
+  fallback,
+  cache,
+  require,
+  onRetired,
+  canary,
+  shadow,
+}: Route): string =>
   [
     ...(strategy === undefined ? [] : [strategy]),
     targets.map(targetText).join(', '),
@@ -82,6 +95,7 @@ const routeText = ({ strategy, stickiness, targets, fallback, cache, require, on
     ...(require === undefined ? [] : [`requires ${requireText(require)}`]),
     ...(onRetired === undefined ? [] : [`on retired ${onRetired}`]),
     ...(canary === undefined ? [] : [`canary ${JSON.stringify(canary)}`]),
+    ...(shadow === undefined ? [] : [shadowText(shadow)]),
   ].join(' ')
 
 /** The differences of records by name. Digests and other values are not shown. */

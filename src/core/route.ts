@@ -24,6 +24,8 @@ export type Route = {
   readonly onRetired?: 'successor'
   /** A target that receives a growing share of the sessions; absent: none. */
   readonly canary?: CanaryRules
+  /** Where a share of its requests is sent once more, without their clients; absent: nowhere. */
+  readonly shadow?: ShadowRules
   /** The ID of the team that has made it for its own requests; absent: it is of the file, for all requests. */
   readonly team?: string
 }
@@ -40,6 +42,17 @@ export type RouteTarget = {
   readonly when?: TargetCondition
   /** What is changed in requests to the target; absent: nothing. */
   readonly override?: TargetOverride
+}
+
+/** A target that receives copies of requests, whose answers are compared and never served. */
+export type ShadowRules = {
+  readonly target: RouteTarget
+  /** Of the sessions. */
+  readonly percent: number
+  /** Copies a minute of each process, at most. */
+  readonly perMinute: number
+  /** Dollars a day, as written. */
+  readonly budget: string
 }
 
 /** `key`: the key of each provider; `provider`: also the provider and the model. */

@@ -19,6 +19,8 @@ export type Candidate = {
   readonly override?: TargetOverride
   /** It is the canary of its route. */
   readonly isCanary?: true
+  /** It is the target of the shadow of its route: it receives copies alone. */
+  readonly isShadow?: true
   /** The request states which targets may serve it; absent: it does not. */
   readonly preference?: CandidatePreference
 }

@@ -19,7 +19,7 @@ import { settingsSchema } from '../../core/settings.ts'
 import type { TeamRule } from '../../core/sign-in.ts'
 import type { TargetCondition } from '../../core/target-condition.ts'
 import { claimText, parseClaim } from './claim.ts'
-import { type Proof, prove, wayText } from './prove.ts'
+import { type Counterexample, type Proof, prove, wayText } from './prove.ts'
 
 const EU: Require = { ...NO_REQUIRE, region: ['eu'], retention: 0 }
 const CLAIM = 'team=health: region in eu; retention=0'
@@ -289,6 +289,21 @@ test('prove: the shortest way is first, with the providers that must fail before
     lack: 'region us',
     after: ['eu'],
   })
+})
+
+test('prove: the target of a shadow is reached, also without failover', () => {
+  const { targets, ...wide } = route('fast', 'eu/m')
+  const shadow = { target: { provider: 'us', model: 'n', weight: 1 }, percent: 1, perMinute: 1, budget: '1' }
+  const settings = settingsSchema.parse({ fallback: 'none' })
+  const parts = { ...BY_ACCESS, key: {}, more: { settings } }
+  const name = ({ name, provider, model, because, after }: Counterexample) => [name, provider, model, because, after]
+  const ways = ({ counterexamples }: Proof) => counterexamples.filter((way) => way.name === 'fast').map(name)
+  assert.deepEqual(ways(proofOf({ ...parts, routes: [{ targets, ...wide }] })), [])
+  assert.deepEqual(ways(proofOf({ ...parts, routes: [{ targets, ...wide, shadow }] })), [
+    ['fast', 'us', 'n', 'the shadow of the route "fast"', []],
+  ])
+  // The access of the client holds for copies too.
+  assert.deepEqual(ways(proofOf({ ...BY_ACCESS, more: { settings }, routes: [{ targets, ...wide, shadow }] })), [])
 })
 
 test('prove: a way of a person names the rule by which the team pays', () => {

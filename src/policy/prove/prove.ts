@@ -17,6 +17,7 @@ import { permittedDraft } from '../routing/permitted-draft.ts'
 import { AUTO, draftPlan, type PlanDraft, type PlanInput } from '../routing/plan.ts'
 import { draftEmbeddings } from '../routing/plan-embeddings.ts'
 import { realtimeDraft, relayDrafts } from '../routing/plan-relay.ts'
+import { withShadowTargets } from '../routing/shadow.ts'
 import { byTeam, teamConfig } from '../routing/team-routes.ts'
 import { type Claim, claimText } from './claim.ts'
 import { NameIndex } from './name-index.ts'
@@ -133,7 +134,8 @@ class Walk {
   #plans = 0
 
   constructor(input: ProofInput, claim: Claim) {
-    this.#input = input
+    const config = withShadowTargets(input.sources.config)
+    this.#input = { ...input, sources: { ...input.sources, config } }
     this.#claim = claim
     const { model } = claim.selector
     this.#names = model === undefined ? namesOf(input.sources) : new Set([model])
@@ -262,7 +264,8 @@ class Walk {
     for (const { candidate, after } of reachableIn(draft)) {
       const lack = lackOf(this.#claim.require, candidate)
       if (!lack) continue
-      const { instance, model, because } = candidate
+      const { instance, model, isShadow } = candidate
+      const because = isShadow ? `the shadow of the route "${draft.route}"` : candidate.because
       this.#found.push({
         key,
         rule,
@@ -323,15 +326,16 @@ export const reachableIn = ({ groups, onlyFirst, isConditional }: PlanDraft): re
     const group: string[] = []
     for (const candidate of candidates) {
       const id = modelId(candidate)
-      const isReached = !onlyFirst || firsts.has(candidate.instance)
+      const { isShadow = false } = candidate
+      const isReached = isShadow || !onlyFirst || firsts.has(candidate.instance)
       const earlier = strategy === 'priority' ? [...before, ...group] : before
       if (isReached && !places.has(id))
         places.set(id, {
           candidate,
-          after: onlyFirst ? [] : [...new Set(earlier)].filter((one) => one !== candidate.instance.id),
+          after: onlyFirst || isShadow ? [] : [...new Set(earlier)].filter((one) => one !== candidate.instance.id),
         })
       // A request that does not meet the condition passes over it while it works.
-      if (!candidate.when) group.push(candidate.instance.id)
+      if (!candidate.when && !isShadow) group.push(candidate.instance.id)
     }
     before.push(...group)
   }

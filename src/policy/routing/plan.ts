@@ -314,11 +314,19 @@ export const candidate = (instance: Instance, model: string, because: string, we
 export const routeCandidate = (
   place: Pick<Candidate, 'instance' | 'model' | 'because'>,
   target: RouteTarget,
-  { canary, targets }: Pick<Route, 'canary' | 'targets'>,
+  { canary, targets, shadow }: Pick<Route, 'canary' | 'targets' | 'shadow'>,
 ): Candidate => {
   const { weight, when, override } = target
   const isCanary = canary !== undefined && target === targets[canary.target]
-  return { ...place, weight, ...(when && { when }), ...(override && { override }), ...(isCanary && { isCanary }) }
+  const isShadow = shadow !== undefined && target === shadow.target
+  return {
+    ...place,
+    weight,
+    ...(when && { when }),
+    ...(override && { override }),
+    ...(isCanary && { isCanary }),
+    ...(isShadow && { isShadow }),
+  }
 }
 
 const usualModel = (input: PlanInput, instance: Instance): string => defaultModel(input, instance) ?? input.model

@@ -2,6 +2,7 @@
 import type { Retirement } from '../../core/retirement.ts'
 import type { Candidate } from '../../core/target.ts'
 import { defaultModel, instancesNamed, type ModelSources, usableInstances } from './models.ts'
+import { withShadowTargets } from './shadow.ts'
 
 /** A model at an instance. */
 export type ModelPlace = Pick<Candidate, 'instance' | 'model'>
@@ -65,7 +66,7 @@ export const retiringModels = (
     for (const model of [...instance.models, ...(usual === undefined ? [] : [usual]), ...used(instance.id)])
       add({ instance, model })
   }
-  for (const { name, targets, fallback } of config.routes.values())
+  for (const { name, targets, fallback } of withShadowTargets(config).routes.values())
     for (const { provider, model } of [...targets, ...fallback])
       for (const instance of instancesNamed(instances, provider)) {
         const named = model ?? defaultModel(sources, instance)

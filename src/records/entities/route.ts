@@ -1,6 +1,7 @@
 /** A route: a name that clients send as `model`, with the targets of its requests. */
 import { z } from 'zod'
-import { type Route, type RouteTarget, STICKINESS } from '../../core/route.ts'
+import { parseDollars } from '../../core/money.ts'
+import { type Route, type RouteTarget, type ShadowRules, STICKINESS } from '../../core/route.ts'
 import { settingsSchema } from '../../core/settings.ts'
 import { instanceName } from './ids.ts'
 import { TEXT } from './member.ts'
@@ -72,6 +73,20 @@ const CANARY = z
   })
   .describe('a target that receives a growing share of the sessions while it does as well as the others')
 
+const SHADOW = z
+  .strictObject({
+    to: TARGET.describe('provider/model, or with `set` and the other members of a target'),
+    percent: z.number().positive().max(100).describe('percent of the sessions whose requests are copied'),
+    budget: z
+      .union([TEXT, z.number()])
+      .refine((amount) => parseDollars(String(amount)).ok)
+      .meta({ allowed: 'an amount in dollars, such as "20.00"' })
+      .describe('dollars a day (UTC) for the copies of all gateways'),
+    perMinute: z.int().min(1).max(100_000).default(60).describe('copies a minute of each process, at most'),
+  })
+  .describe('a target that receives copies of requests after their clients have the answers')
+type ShadowEntry = z.output<typeof SHADOW>
+
 /** A route of the file. */
 export const ROUTE_ENTRY = z
   .strictObject({
@@ -79,6 +94,7 @@ export const ROUTE_ENTRY = z
     targets: z.array(TARGET).min(1).describe(TARGETS_USE),
     fallback: z.array(TARGET).default([]).describe(FALLBACK_USE),
     canary: CANARY.optional(),
+    shadow: SHADOW.optional(),
   })
   .superRefine(({ targets, canary }, context) => {
     if (!canary || (targets.length > 1 && canary.target < targets.length)) return
@@ -133,7 +149,7 @@ export const ROUTE = shownAs('route', TEAM_ROUTE, {
 /** The route of an entry. Its providers are written as in the file, so they may be aliases, or not be configured. */
 export const routeFrom = (
   name: string,
-  { strategy, stickiness, targets, fallback, cache, require, onRetired, canary }: RouteEntry,
+  { strategy, stickiness, targets, fallback, cache, require, onRetired, canary, shadow }: RouteEntry,
 ): Route => ({
   name,
   targets: targets.map(targetFrom),
@@ -144,6 +160,14 @@ export const routeFrom = (
   ...(require !== undefined && { require }),
   ...(onRetired !== undefined && { onRetired }),
   ...(canary !== undefined && { canary }),
+  ...(shadow !== undefined && { shadow: shadowFrom(shadow) }),
+})
+
+const shadowFrom = ({ to, percent, perMinute, budget }: ShadowEntry): ShadowRules => ({
+  target: targetFrom(to),
+  percent,
+  perMinute,
+  budget: String(budget),
 })
 
 const targetFrom = (entry: TargetEntry): RouteTarget => {

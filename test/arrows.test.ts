@@ -112,6 +112,14 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'gateway/sharing',
     'gateway/upstream',
   ],
+  'gateway/shadow': [
+    'gateway/accounts',
+    'gateway/call',
+    'gateway/chat',
+    'gateway/health',
+    'gateway/routing',
+    'gateway/upstream',
+  ],
   'gateway/responses': ['gateway/accounts', 'gateway/call', 'gateway/upstream', 'gateway/routing', 'gateway/chat'],
 
   // The rooms with I/O, beside the pure folders.

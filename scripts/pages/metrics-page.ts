@@ -21,7 +21,7 @@ type Row = { readonly kind: string; readonly help: string; readonly labels: read
 const PARTS: readonly (readonly [title: string, names: RegExp])[] = [
   [
     'Requests and answers',
-    /^headgate_(?:requests|stream_interrupted|client_aborts|shared_answers|dropped|dropped_events|guard_errors|loops|errors)_total$|_ttft_|_overhead_|_guard_(?:verdicts|seconds)/,
+    /^headgate_(?:requests|stream_interrupted|client_aborts|shared_answers|dropped|dropped_events|guard_errors|loops|errors)_total$|_ttft_|_overhead_|_guard_(?:verdicts|seconds)|_shadow_/,
   ],
   [
     'Attempts, providers and keys',

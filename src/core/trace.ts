@@ -3,6 +3,7 @@ import type { Usage } from './chat.ts'
 import type { Failure } from './failure.ts'
 import type { RuleVerdict } from './guard-verdict.ts'
 import type { FoundLoop, LoopAction } from './loops.ts'
+import type { LeftOut, ShadowPair } from './shadow.ts'
 import type { SkippedTarget } from './skipped-target.ts'
 
 export type TraceEvent =
@@ -150,6 +151,13 @@ export type GatewayEvent =
       readonly found: FoundLoop
       readonly action: LoopAction
       readonly isStopped: boolean
+    }
+  /** A copy of a request for the shadow of its route. `result`: its end, or why none was sent. `pair`: of one that was sent. */
+  | {
+      readonly event: 'shadow'
+      readonly route: string
+      readonly result: 'answered' | 'failed' | LeftOut
+      readonly pair?: ShadowPair
     }
   /** An unexpected exception: a bug in the gateway. */
   | { readonly event: 'error'; readonly id?: string; readonly error: unknown }

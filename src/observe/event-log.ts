@@ -60,6 +60,23 @@ const skippedIn = ({ skipped, moreSkipped }: TraceSummary): readonly string[] =>
   return moreSkipped > 0 ? [...names, `+${moreSkipped}`] : names
 }
 
+/** Fields of the line of a copy. */
+const shadowFields = ({ route, result, pair }: Extract<GatewayEvent, { event: 'shadow' }>): Fields => {
+  if (!pair) return { route, result }
+  const { id, copy, own, other } = pair
+  return {
+    ...{ route, result, id, copy, provider: other.provider, upstream_model: other.model, status: other.status },
+    first_content_ms: other.firstContentMs === null ? null : wholeMs(other.firstContentMs),
+    total_ms: wholeMs(other.totalMs),
+    input_tokens: other.inputTokens,
+    output_tokens: other.outputTokens,
+    cost: other.cost === null ? undefined : other.cost / NANO,
+    error: other.failure ?? undefined,
+    same_finish: own.finish === other.finish,
+    same_tools: JSON.stringify(own.tools) === JSON.stringify(other.tools),
+  }
+}
+
 /** An exception as fields; the stack is truncated. */
 const errorFields = (error: unknown): Fields => {
   if (!(error instanceof Error)) return { message: typeof error === 'string' ? error : `thrown: ${typeof error}` }
@@ -98,6 +115,8 @@ export const logEntryOf = (event: GatewayEvent): LogEntry => {
       const fields = { id, client, session, ...found, tool: found.tool.slice(0, 100), action, stopped: isStopped }
       return { level: 'warn', event: 'loop', fields }
     }
+    case 'shadow':
+      return { level: event.pair ? 'info' : 'debug', event: 'shadow', fields: shadowFields(event) }
     case 'break_glass':
       return { level: 'warn', event: 'break_glass', fields: { id: event.id, address: event.address } }
     case 'error':

@@ -110,6 +110,12 @@ const checkInstruments = (registry: Registry) => ({
     'Requests of agents that repeat themselves, where `loops` looks for that.',
     ['team', 'detector', 'level'],
   ),
+  copies: registry.counter(
+    'headgate_shadow_copies_total',
+    'Copies of requests for the shadow of a route, by their end or by the reason for which none was sent.',
+    ['route', 'result'],
+  ),
+  copiesCost: registry.counter('headgate_shadow_cost_dollars_total', 'The known cost of copies.', ['route']),
 })
 
 /** Registers all counters and histograms. */
@@ -387,6 +393,12 @@ class GatewayMetrics implements Metrics {
       case 'loop': {
         const { team, found } = event
         return this.#instruments.loops.add({ team, detector: found.detector, level: found.level })
+      }
+      case 'shadow': {
+        const { route, result, pair } = event
+        this.#instruments.copies.add({ route, result })
+        if (pair?.other.cost) this.#instruments.copiesCost.add({ route }, pair.other.cost / 1e9)
+        return
       }
       case 'break_glass':
         // The audit log has each.

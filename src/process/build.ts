@@ -160,7 +160,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
     cache: await openCache(current, world, onTime('cache')),
     jobs: new Map(),
     clientNow: clientsOf({ current, keys, issuers }, world),
-    ...claimsOf({ current, worker, responses }),
+    ...optionalParts({ current, worker, responses }),
   }
   const budgets: Runtime['budgets'] = limits?.shared ?? restoredBudgets({ current, gateway, keys, ledger, log, worker })
   applyDecisions(gateway, keys)
@@ -219,6 +219,7 @@ const currentOf = ({ loaded, worker }: Pick<StartOptions, 'loaded' | 'worker'>):
     alerting: undefined,
     tls: undefined,
     exporter: undefined,
+    shadows: undefined,
     reader: undefined,
     fleet: null,
     fleetLive: null,
@@ -310,6 +311,12 @@ const guardsOf = ({ current, keys }: Pick<Runtime, 'current' | 'keys'>, world: W
     },
   })
 }
+
+/** The parts that depend on the configuration. */
+const optionalParts = (parts: Parameters<typeof claimsOf>[0]): Pick<Gateway, 'claims' | 'shadow'> => ({
+  ...claimsOf(parts),
+  shadow: (call) => parts.current.shadows?.follow(call) ?? null,
+})
 
 /** Workers share the file of stored responses, and gateways their database. */
 const claimsOf = ({

@@ -11,6 +11,7 @@ import { openWarningOf, warnIfOpen } from './announce.ts'
 import { startExport } from './export.ts'
 import { fleetOf } from './fleet/fleet-place.ts'
 import type { Runtime } from './runtime.ts'
+import { startShadows } from './shadows.ts'
 
 /** The alerts that gateways send together; null: this one shares no store. */
 const sharedAlerts = (runtime: Runtime): AlertStorage | null => {
@@ -108,5 +109,6 @@ export const applyReload = (runtime: Runtime, reloaded: Reloaded): void => {
   if (!wasOpen) warnIfOpen(runtime)
   void startAlerts(runtime)
   void startExport(runtime)
+  void startShadows(runtime)
   log.info('config_changed', { changes: [...reloaded.changes] })
 }

@@ -7,6 +7,7 @@ import type { FullConfig } from '../core/config.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import type { FetchedModelLists } from '../gateway/handlers/model-lists.ts'
 import type { HealthProblem } from '../gateway/handlers/pages.ts'
+import type { Shadows } from '../gateway/shadow/shadows.ts'
 import type { LimitsProblem } from '../limits/limits-report.ts'
 import type { RestoredBudgets } from '../limits/restored-budgets.ts'
 import type { SharedLimits } from '../limits/shared-limits.ts'
@@ -58,6 +59,8 @@ export type Current = {
   alerting: Alerting | undefined
   /** Undefined until an export is configured, and in all workers but the first. */
   exporter: UsageSink | undefined
+  /** Undefined until a route has a shadow. */
+  shadows: Shadows | undefined
   /** Undefined until usage is read. */
   reader: UsageReader | undefined
   /** The other gateways. Null: this one shares no store, or the supervisor has the connection. */

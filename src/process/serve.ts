@@ -17,6 +17,7 @@ import { startExport } from './export.ts'
 import { listen } from './listen.ts'
 import { applyReload, startAlerts } from './reload.ts'
 import { refuseToStart, type StartOptions } from './runtime.ts'
+import { startShadows } from './shadows.ts'
 import { drain, handleSignals } from './shutdown.ts'
 import { connectToSupervisor, joinFleet } from './supervised.ts'
 
@@ -72,6 +73,7 @@ const start = async (options: StartOptions): Promise<void> => {
   const { loaded, worker } = options
   await runtime.keys.readShared(FIRST_READ)
   await runtime.budgets.changed()
+  await startShadows(runtime)
   const server = await listen(runtime)
   runtime.current.server = server
   runtime.lists.follow(runtime.current.config.instances)

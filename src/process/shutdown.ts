@@ -58,6 +58,7 @@ const closingSteps = (runtime: Runtime, watching: Watching, endStreams: () => vo
         streams: endStreams,
         configuration: () => watching.stop(),
         export: () => current.exporter?.stop(),
+        shadows: () => current.shadows?.close(),
         incidents: () => runtime.incidents.stop(),
         'model lists': () => runtime.lists.stop(),
         credentials: () => runtime.signing.close(),

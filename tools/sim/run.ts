@@ -188,6 +188,7 @@ class Simulation {
       case 'break_glass':
       case 'guard_error':
       case 'loop':
+      case 'shadow':
         return
       case 'policy_breach':
         return state.watch.breach(0, `policy: ${event.provider}/${event.model} ${event.lack}`)

@@ -3,7 +3,7 @@
 import type { ChatRequest } from '../../core/chat.ts'
 import type { Config } from '../../core/config.ts'
 import { bad, type Failure, fail, type Outcome } from '../../core/failure.ts'
-import type { Guard } from '../../core/guard.ts'
+import type { AnswerFollower, Guard } from '../../core/guard.ts'
 import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
 import type { Plan } from '../../core/target.ts'
@@ -40,7 +40,11 @@ export type ChatCall = {
 }
 
 /** The dependencies of chat calls. */
-export type ChatDeps = ModelCallDeps & CacheDeps
+export type ChatDeps = ModelCallDeps &
+  CacheDeps & {
+    /** Follows an answer whose request is to be copied; null: it is not. Absent: no route has a shadow. */
+    readonly shadow?: (call: PlannedCall) => AnswerFollower | null
+  }
 
 export type CallContext = ChatCall & RunningCall & { readonly gateway: ChatDeps }
 

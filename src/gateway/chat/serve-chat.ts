@@ -89,8 +89,10 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
     if (retires !== null) gateway.health.retirements.answered(routed.target.candidate, retires)
     turn?.answeredBy(routed.target, routed.prepared, routed.answerStream)
     const answer = { candidate: routed.target.candidate, stream: stream && answerContext }
-    const followers = followersOf(guards, answer)
-    resources.followers = followers
+    const shown = followersOf(guards, answer)
+    const shadow = gateway.shadow?.(planned) ?? null
+    const followers = shadow && stream ? [...shown, shadow] : shown
+    resources.followers = shadow ? [...shown, shadow] : shown
     if (!stream) {
       const checked = answerGuards?.check ? await readAnswer(routed.answerStream, answerGuards) : null
       const leftSince = clientGone(cancellation)
@@ -101,7 +103,9 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
       const own = bodyOf(routed, inbound, answerContext, { read, isGuarded: answerGuards !== null })
       const body = followed(followers, own, () => read().steps.flatMap(({ events }) => events))
       if (large) await ownTurn(world.turn, true)
-      return sendWhole(planned, routed, body, followers)
+      sendWhole(planned, routed, body, followers)
+      if (shadow) showWhole(planned, shadow, read)
+      return
     }
     const continued = continuable(gateway, { routeContext, inbound: planned.sent, turn, recorder, stream }, routed)
     const passes = continued === null && answerGuards === null
@@ -238,6 +242,12 @@ const sendWhole = (call: PlannedCall, routed: Routed, body: string, followers: r
   rememberTarget(call, routed, used)
   writeAndRecordAnswer(call, body)
   complete(followers, { headers: JSON_HEADERS, used, trace: recorder.trace })
+}
+
+/** Shows an answer that is no stream to the shadow of its route, after it was sent. */
+const showWhole = ({ recorder }: PlannedCall, shadow: AnswerFollower, read: () => WholeSteps): void => {
+  shadow.events(read().steps.flatMap(({ events }) => events))
+  shadow.complete({ headers: JSON_HEADERS, used: null, trace: recorder.trace })
 }
 
 const JSON_HEADERS = { 'content-type': 'application/json' }

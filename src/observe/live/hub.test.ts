@@ -16,7 +16,7 @@ const circuit = (name: string): GatewayEvent => ({
   why: 'failures',
 })
 
-const requestOf = (client: string | undefined): GatewayEvent => ({
+const requestOf = (client: string | undefined): Extract<GatewayEvent, { event: 'request' }> => ({
   event: 'request',
   trace: [
     {

@@ -59,7 +59,7 @@ export class LiveHub {
 
   /** Handles an event of this process. */
   observe(event: GatewayEvent): void {
-    if (!this.#history.areKept && !this.#isFollowed) return
+    if ((!this.#history.areKept && !this.#isFollowed) || event.event === 'shadow') return
     const now = this.#options.date()
     const isExtra = event.event === 'request' && isUsual(event.trace) && !this.#sample.take(now)
     if (isExtra && !this.#isFollowed && this.#listeners.size > 0 && this.#areSampled()) {

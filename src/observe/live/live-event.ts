@@ -52,8 +52,11 @@ export const isUsual = (trace: Trace): boolean => {
   return outcome === 'answered' && attempts.length < 2
 }
 
+/** Copies of requests are no live events: their pairs are in the admin API. */
+export type SentEvent = Exclude<GatewayEvent, { readonly event: 'shadow' }>
+
 /** The live event for an event of the gateway. */
-export const liveEventOf = (event: GatewayEvent, view: LiveView): Omit<LiveEvent, 'id'> => {
+export const liveEventOf = (event: SentEvent, view: LiveView): Omit<LiveEvent, 'id'> => {
   const at = iso(view.date())
   switch (event.event) {
     case 'request':

@@ -40,7 +40,11 @@ export const VERBS: readonly VerbRow[] = [
     summary: 'list and block subjects of signed tokens',
     load: () => import('./verbs/identities.ts'),
   },
-  { name: 'routes', summary: 'manage routes of teams, steer canaries', load: () => import('./verbs/routes.ts') },
+  {
+    name: 'routes',
+    summary: 'manage routes of teams, steer canaries, read shadows',
+    load: () => import('./verbs/routes.ts'),
+  },
   { name: 'sign-ins', summary: 'list and end sign-ins of programs', load: () => import('./verbs/sign-ins.ts') },
   { name: 'claude', summary: 'show settings of Claude Code', load: () => import('./verbs/claude.ts') },
   { name: 'jwt', summary: 'check a signed token', load: () => import('./verbs/jwt.ts') },

@@ -115,6 +115,7 @@ const processDeps = (runtime: Runtime): ProcessDeps => {
     incidents,
     clients,
     identities: issuers.seen,
+    shadows: () => current.shadows?.states() ?? [],
     minutes,
     alerts: () => current.alerting?.state() ?? null,
     counts: runtime.counts,

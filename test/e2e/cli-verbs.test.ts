@@ -126,6 +126,7 @@ const ROWS: readonly Row[] = [
   ['routes delete', 'former$n', 0, 'object'],
   ['routes canary', 'none', 6, 'object'],
   ['routes canary', 'none pause', 6, 'object'],
+  ['routes shadow', 'none', 6, 'object'],
   ['sign-ins list', '', 0, 'object'],
   ['sign-ins end', 'sgn_aaaaaaaaaaaa', 6, 'object'],
   ['claude policy', 'usr_aaaaaaaaaaaa', 6, 'object'],

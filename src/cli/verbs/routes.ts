@@ -1,4 +1,4 @@
-/** `headgate routes`: the routes of teams in a running gateway, and the canaries of all routes. */
+/** `headgate routes`: the routes of teams in a running gateway, the canaries and the shadows of all routes. */
 import { Argument, type Command } from 'commander'
 import { stringify } from 'yaml'
 import { z } from 'zod'
@@ -6,6 +6,7 @@ import { patchBetween } from '../../core/merge-patch.ts'
 import type { Shown } from '../../records/entities/shown.ts'
 import { CANARIES, CANARY, CANARY_ACTIONS } from '../../server/answers/canaries.ts'
 import { deletedAs } from '../../server/answers/fields.ts'
+import { type SHADOW, SHADOWS } from '../../server/answers/shadows.ts'
 import {
   findRecord,
   idOf,
@@ -22,7 +23,7 @@ import { gatewayOf } from '../gateway-client.ts'
 import { readGivenObject } from '../given-file.ts'
 import { answerList, type ListingOptions, withListing } from '../listing.ts'
 import { PLAN, planLines } from '../plan-lines.ts'
-import { type Cell, table } from '../table.ts'
+import { type Cell, type Look, table } from '../table.ts'
 
 const API = '/admin/api/v1'
 const WRITTEN = z.looseObject({ yaml: z.string() })
@@ -210,10 +211,53 @@ const defineCanary = (command: Command, cli: () => Cli): void => {
     })
 }
 
+/** The shadow of a route as lines: its copies, then the means of both sides. */
+const shadowLines = (shadow: Shown<typeof SHADOW>, look: Look): readonly string[] => {
+  const { route, target, percent, sent, answered, failed, stopped, left_out, same_finish, same_tools } = shadow
+  const left = left_out.map(({ reason, count }) => `${count} ${reason}`)
+  const sides = ['client', 'shadow'] as const
+  const cells = (side: (typeof sides)[number]) => {
+    const { first_content_ms, total_ms, input_tokens, output_tokens, characters, cost } = shadow[side]
+    const figures = [first_content_ms, total_ms, input_tokens, output_tokens, characters]
+    return [
+      side,
+      ...figures.map((figure) => (figure === null ? '-' : String(figure))),
+      cost === null ? '-' : `$${cost}`,
+    ]
+  }
+  return [
+    `${route}  ${target}  ${percent} % of the sessions${stopped === null ? '' : `, stopped: ${stopped}`}`,
+    `${sent} copies: ${answered} answered, ${failed} failed${left.length === 0 ? '' : `; left out: ${left.join(', ')}`}`,
+    ...(answered === 0
+      ? []
+      : [
+          `the same finish in ${same_finish} of ${answered}, the same tools in ${same_tools}`,
+          '',
+          ...table(SHADOW_HEADINGS, sides.map(cells), look),
+        ]),
+  ]
+}
+
+const SHADOW_HEADINGS = ['MEANS', 'FIRST CONTENT', 'TOTAL MS', 'INPUT', 'OUTPUT', 'CHARACTERS', 'COST OF ALL']
+
+const defineShadow = (command: Command, cli: () => Cli): void => {
+  command
+    .command('shadow <route>')
+    .description('Compare the answers of a route with those of its shadow.')
+    .addHelpText('after', '\nExample: headgate routes shadow fast')
+    .action(async (route: string) => {
+      const gateway = await gatewayOf(cli())
+      const found = (await gateway.read(SHADOWS, `${API}/shadows`)).data.find((one) => one.route === route)
+      if (!found) throw new CliError(EXIT.conflict, `No route ${JSON.stringify(route)} has a shadow.`)
+      cli().answer(found, () => shadowLines(found, cli()))
+    })
+}
+
 export const define: DefineVerb = (command, cli) => {
   command.addHelpText('after', '\nExample: headgate routes list')
   defineReads(command, cli)
   defineWrites(command, cli)
   defineFile(command, cli)
   defineCanary(command, cli)
+  defineShadow(command, cli)
 }

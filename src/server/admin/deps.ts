@@ -7,6 +7,7 @@ import type { FullConfig } from '../../core/config.ts'
 import type { Outcome } from '../../core/failure.ts'
 import type { AskProcesses } from '../../core/fleet.ts'
 import type { SeenIdentity } from '../../core/seen-identity.ts'
+import type { ShadowState } from '../../core/shadow.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { HealthProblem } from '../../gateway/handlers/pages.ts'
 import type { AlertingState } from '../../observe/alerts/alerting.ts'
@@ -52,6 +53,8 @@ export type AdminDeps = {
   readonly clients: Pick<ClientsSeen, 'all'>
   /** The subjects of signed tokens that have called this process, the latest first. */
   readonly identities: () => readonly SeenIdentity[]
+  /** What this process has compared of the shadows of routes. */
+  readonly shadows: () => readonly ShadowState[]
   /** The attempts of this process at each provider, by minute. */
   readonly minutes: Pick<ProviderMinutes, 'of'>
   /** The alerts that were sent; null: none are configured, or another process sends them. */

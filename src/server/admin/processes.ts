@@ -32,6 +32,8 @@ export type ProcessQuery =
   | { readonly do: 'changes'; readonly from: number; readonly to: number }
   /** The outages of providers. */
   | { readonly do: 'incidents' }
+  /** What it has compared of the shadows of routes. */
+  | { readonly do: 'shadows' }
   /** The alerts that were sent and are not over. Of several workers the first one sends them. */
   | { readonly do: 'alerts' }
   /**
@@ -56,6 +58,7 @@ export type ProcessDeps = Pick<
   | 'incidents'
   | 'clients'
   | 'identities'
+  | 'shadows'
   | 'minutes'
   | 'refresh'
   | 'alerts'
@@ -142,6 +145,8 @@ export const answerHere = async (deps: ProcessDeps, query: ProcessQuery): Promis
       }
     case 'incidents':
       return { incidents: deps.incidents.all().map((one) => ({ ...one })) }
+    case 'shadows':
+      return { shadows: deps.shadows() }
     case 'alerts':
       return { state: deps.alerts() }
     case 'alert_view':

@@ -31,6 +31,7 @@ import { retiringRows } from './rows/retiring.ts'
 import { routeRows } from './rows/routes.ts'
 import { sessionRows } from './rows/session.ts'
 import { sessionRows as agentSessionRows } from './rows/sessions.ts'
+import { shadowRows } from './rows/shadows.ts'
 import { signInRows } from './rows/sign-ins.ts'
 import { systemRows } from './rows/system.ts'
 import { telemetryRows } from './rows/telemetry.ts'
@@ -59,6 +60,7 @@ const rows: readonly AdminRow[] = [
   ...identityRows,
   ...providerRows,
   ...canaryRows,
+  ...shadowRows,
   ...retiringRows,
   ...explainRows,
   ...routeRows,

@@ -120,6 +120,8 @@ export type Catalogue = ((provider: string, model: string) => ModelFacts | undef
    * count.
    */
   readonly lists?: (provider: string, model: string) => boolean
+  /** The names of all models of a provider. */
+  readonly names?: (provider: string) => readonly string[]
   /** The prices of all models of a provider. */
   readonly prices?: (provider: string) => readonly CataloguePrices[]
 }

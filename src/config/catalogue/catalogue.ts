@@ -63,6 +63,7 @@ export const openCatalogue = (report: (problem: string) => void, file: URL | str
   return Object.assign((provider: string, model: string) => opened()(provider, model), {
     date: () => opened().date?.(),
     lists: (provider: string, model: string) => opened().lists?.(provider, model) ?? false,
+    names: (provider: string) => opened().names?.(provider) ?? [],
     prices: (provider: string) => opened().prices?.(provider) ?? [],
   })
 }
@@ -229,6 +230,7 @@ export const lookUp = (entries: Pick<Entries, 'get'>): Catalogue =>
     {
       // Spellings do not count: their number is unbounded.
       lists: (provider: string, model: string) => entries.get(provider)?.has(withoutFolder(model)) ?? false,
+      names: (provider: string) => [...(entries.get(provider)?.keys() ?? [])],
       prices: (provider: string) => [...(entries.get(provider)?.values() ?? [])].flatMap(({ prices }) => prices ?? []),
     },
   )

@@ -56,6 +56,8 @@ export type PriceBook = {
   readonly blendedPrice: (model: PricedModel) => number | undefined
   /** The prices that apply to a model; undefined: none is known. */
   readonly pricesOf: (model: PricedModel) => PriceOverride | undefined
+  /** The same with the version of the list: `ovr:` and the ID of a rule, or `cat:` and the date of the catalogue. */
+  readonly listing: (model: PricedModel) => { readonly prices: PriceOverride; readonly version: string } | undefined
 }
 
 /** Models of which the prices are kept for each instance. Clients choose the names. */
@@ -169,6 +171,12 @@ export const priceBook = (catalogue: Catalogue, rules: readonly PriceRule[]): Pr
     },
     blendedPrice: (of) => blended(effective(listsOf(of), of)),
     pricesOf: (of) => effective(listsOf(of), of),
+    listing: (of) => {
+      const lists = listsOf(of)
+      const prices = effective(lists, of)
+      const version = (lists.override ?? lists.catalogue)?.version
+      return prices && version !== undefined ? { prices, version } : undefined
+    },
   }
 }
 

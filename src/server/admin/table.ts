@@ -25,6 +25,7 @@ import { incidentRows } from './rows/incidents.ts'
 import { liveRows } from './rows/live.ts'
 import { peopleRows } from './rows/people.ts'
 import { policyRows } from './rows/policy.ts'
+import { priceRows } from './rows/prices.ts'
 import { providerRows } from './rows/providers.ts'
 import { requestRows } from './rows/requests.ts'
 import { retiringRows } from './rows/retiring.ts'
@@ -44,6 +45,7 @@ const rows: readonly AdminRow[] = [
   ...signInRows,
   ...claudeRows,
   ...accountRows,
+  ...priceRows,
   ...budgetRows,
   ...adjustmentRows,
   ...correctionRows,

@@ -70,7 +70,7 @@ type RecordArea = {
   readonly writes: RoleScope
   readonly shown: z.ZodObject
   readonly body: z.ZodObject
-  readonly patch: z.ZodObject | null
+  readonly patch: z.ZodObject
   readonly filters: z.ZodRawShape
   readonly example: Readonly<Record<string, unknown>>
   readonly newBody: Readonly<Record<string, unknown>>
@@ -164,35 +164,31 @@ const unusableKey = (
   return 'what this key and its team may use and require permits no model and no route that is configured now, so its calls are refused; headgate models lists the names'
 }
 
-const change = ({ kind, path, noun, writes, shown, patch, example, patchBody }: RecordArea): AdminRow[] =>
-  patch === null
-    ? []
-    : [
-        row({
-          method: 'PATCH',
-          path: `${path}/{id}`,
-          summary: `Change ${withArticle(noun)}`,
-          role: 'admin',
-          scope: writes,
-          params: id,
-          body: patch,
-          answer: shown,
-          conditional: true,
-          example: { params: { id: String(example.id) }, body: patchBody, answer: { ...example, rev: 2 } },
-          handle(deps, call) {
-            const { id: changed } = call.params
-            return withClaims(deps, call, { kind, id: changed, body: call.body }, () =>
-              runFor<Record<string, unknown>>(deps.control, call, {
-                do: 'patch',
-                kind,
-                id: changed,
-                patch: call.body,
-                rev: call.revision,
-              }),
-            )
-          },
+const change = ({ kind, path, noun, writes, shown, patch, example, patchBody }: RecordArea): AdminRow =>
+  row({
+    method: 'PATCH',
+    path: `${path}/{id}`,
+    summary: `Change ${withArticle(noun)}`,
+    role: 'admin',
+    scope: writes,
+    params: id,
+    body: patch,
+    answer: shown,
+    conditional: true,
+    example: { params: { id: String(example.id) }, body: patchBody, answer: { ...example, rev: 2 } },
+    handle(deps, call) {
+      const { id: changed } = call.params
+      return withClaims(deps, call, { kind, id: changed, body: call.body }, () =>
+        runFor<Record<string, unknown>>(deps.control, call, {
+          do: 'patch',
+          kind,
+          id: changed,
+          patch: call.body,
+          rev: call.revision,
         }),
-      ]
+      )
+    },
+  })
 
 const TEAMS: RecordArea = {
   kind: 'team',
@@ -243,11 +239,11 @@ const PRICES: RecordArea = {
   writes: 'all',
   shown: PRICE,
   body: PRICE_BODY,
-  patch: null,
+  patch: patchOf(PRICE_BODY),
   filters: {},
   example: PRICE_SHOWN,
   newBody: { provider: 'openai', model: 'gpt-5*', prices: { factor: 0.85 } },
-  patchBody: {},
+  patchBody: { prices: { factor: 0.9 } },
   secret: null,
   about: 'Prices in US dollars per million tokens. It applies to calls from then on; costs in the ledger stay.',
 }
@@ -317,7 +313,7 @@ export const accountRows: readonly AdminRow[] = [
   list(TEAMS),
   create(TEAMS),
   show(TEAMS),
-  ...change(TEAMS),
+  change(TEAMS),
   row({
     ...removal,
     path: '/teams/{id}',
@@ -372,7 +368,7 @@ export const accountRows: readonly AdminRow[] = [
     },
   }),
   show(KEYS),
-  ...change(KEYS),
+  change(KEYS),
   row({
     ...removal,
     path: '/keys/{id}',
@@ -436,6 +432,7 @@ export const accountRows: readonly AdminRow[] = [
   list(PRICES),
   create(PRICES),
   show(PRICES),
+  change(PRICES),
   row({
     ...removal,
     path: '/prices/{id}',
@@ -450,7 +447,7 @@ export const accountRows: readonly AdminRow[] = [
   list(TOKENS),
   create(TOKENS),
   show(TOKENS),
-  ...change(TOKENS),
+  change(TOKENS),
   row({
     ...removal,
     path: '/tokens/{id}',

@@ -208,6 +208,7 @@ const repriceRow = row({
     from: time,
     to: time.optional().describe('Default: now'),
     provider: z.string().min(1).max(200).optional(),
+    model: z.string().min(1).max(200).optional(),
     dry_run: z.boolean().default(true),
   }),
   answer: REPRICING,
@@ -227,10 +228,13 @@ const repriceRow = row({
   },
   async handle(deps, call) {
     const { gateway, usage, control } = deps
-    const { from, to, provider, dry_run: isDry } = call.body
+    const { from, to, provider, model, dry_run: isDry } = call.body
     const range = { from: Date.parse(from), to: to === undefined ? gateway.world.date() : Date.parse(to) }
     if (range.from >= range.to) return bad(invalid([{ path: 'from', message: 'It must be before `to`.' }]))
-    const found = await pricedLines(deps, range, provider)
+    const found = await pricedLines(deps, range, {
+      ...(provider !== undefined && { provider: [provider] }),
+      ...(model !== undefined && { model: [model] }),
+    })
     if (!found.ok) return found
     const written = await writtenBefore(usage, 'prices ')
     if (!written.ok) return written
@@ -252,7 +256,7 @@ const repriceRow = row({
       await noteAudit(control, call, {
         action: 'usage.reprice',
         object: provider ?? 'all',
-        details: { from, to: to ?? null, applied: applied.value, difference: total.difference },
+        details: { from, to: to ?? null, model: model ?? null, applied: applied.value, difference: total.difference },
       })
     const data = lines.map((line) => ({
       ...line,
@@ -282,9 +286,8 @@ const repriceRow = row({
 const pricedLines = async (
   { usage, gateway }: AdminDeps,
   range: { readonly from: number; readonly to: number },
-  provider: string | undefined,
+  filter: { readonly provider?: readonly string[]; readonly model?: readonly string[] },
 ): Promise<Outcome<{ readonly lines: readonly PricedLine[]; readonly skipped: number }>> => {
-  const filter = provider === undefined ? {} : { provider: [provider] }
   const source = usage.export({ ...range, level: 'attempt', format: 'jsonl', filter })
   const lines = new Map<string, PricedLine>()
   const instances = new Map(gateway.config().instances.map((instance) => [instance.id, instance]))

@@ -1,6 +1,6 @@
 /** The roles of a session. */
 
-const ROLE_NAMES = ['viewer', 'operator', 'admin'] as const
+export const ROLE_NAMES = ['viewer', 'operator', 'admin'] as const
 export type RoleName = (typeof ROLE_NAMES)[number]
 
 /** A role, for one team or for all of them. */

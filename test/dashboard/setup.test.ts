@@ -1,11 +1,13 @@
-/** The set-up parts of Configuration: alerts with a real receiver. */
+/** The set-up parts of Configuration: alerts with a real receiver, prices with a real ledger, and admin tokens. */
 import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { after, before, describe, test } from 'node:test'
 import type { Browser } from 'playwright-core'
-import { type Started, start } from '../e2e/support/process.ts'
+import { post, type Started, start } from '../e2e/support/process.ts'
 import { fileOf } from '../e2e/support/stage.ts'
+import { answerWith } from '../support/answers.ts'
+import { startUpstream } from '../support/upstream.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
 import { LOOKS, type OpenDashboard, withDashboard } from './support/dashboard.ts'
 
@@ -13,7 +15,14 @@ const ADMIN = 'admin-token-of-the-setup-tests'
 const HOOK_SECRET = 'hook-path-that-is-a-credential'
 const PAGE = '/dashboard/config'
 /** Parts of the page, and what shows that they are read. */
-const SECTIONS = [['/alerts', '.plain-table td, .plain-cards li']] as const
+const SECTIONS = [
+  ['/alerts', '.plain-table td, .plain-cards li'],
+  ['/prices', '.plain-table td, .plain-cards li'],
+  ['/tokens', '.plain-table td, .plain-cards li'],
+] as const
+/** Tokens of each answer of the upstream. */
+const COUNTS = { input: 1_000, output: 200 }
+const CALLS = 3
 
 /** A receiver of alerts that answers with `status`. */
 const startReceiver = async () => {
@@ -39,6 +48,7 @@ describe('the set-up parts of Configuration', { skip: skipBrowser }, () => {
   let browser: Browser
   let gateway: Started
   let receiver: Awaited<ReturnType<typeof startReceiver>>
+  let upstream: Awaited<ReturnType<typeof startUpstream>>
   /** Calls the admin API, and fails unless it succeeds. */
   // biome-ignore lint/suspicious/noExplicitAny: the tests read bodies of every shape
   const admin = async (method: string, path: string, body?: unknown): Promise<any> => {
@@ -64,14 +74,19 @@ describe('the set-up parts of Configuration', { skip: skipBrowser }, () => {
   }
   before(async () => {
     receiver = await startReceiver()
+    upstream = await startUpstream((request) => answerWith(request, { text: 'Answer', ...COUNTS }))
     const started = await Promise.all([
       startBrowser(),
       start({
         env: { AUTH_ADMIN: ADMIN },
         files: {
           'headgate.yaml': fileOf({
-            providers: { own: { baseUrl: 'http://127.0.0.1:9/v1', models: ['small'] } },
-            budgets: { month: { amount: '10.00', period: 'month', alerts: [80] } },
+            providers: {
+              own: { baseUrl: `${upstream.url}/v1`, models: ['small', 'free-of-price'] },
+              openai: { kind: 'openai', baseUrl: `${upstream.url}/v1`, keys: ['sk-test-0123456789'] },
+            },
+            prices: [{ provider: 'own', model: 'small', perMillion: { input: 1, output: 4 } }],
+            budgets: { month: { amount: '10.00', period: 'month', mode: 'soft', alerts: [80] } },
             alerts: { url: `${receiver.url}/${HOOK_SECRET}`, rules: { storeDown: 0, budget: [80, 100] } },
           }),
         },
@@ -79,10 +94,15 @@ describe('the set-up parts of Configuration', { skip: skipBrowser }, () => {
     ])
     browser = started[0]
     gateway = started[1]
+    for (let n = 0; n < CALLS; n++) {
+      const body = { model: 'own/free-of-price', messages: [{ role: 'user', content: `Question ${n}` }] }
+      const { status, text } = await post(`${gateway.url}/v1/chat/completions`, body)
+      assert.equal(status, 200, text)
+    }
   })
   after(async () => {
     receiver?.close()
-    await Promise.all([browser?.close(), gateway?.stop()])
+    await Promise.all([browser?.close(), gateway?.stop(), upstream?.close()])
   })
 
   test('alerts: shows the receiver, sends a test, and lists an alert while it lasts and after', () =>
@@ -125,6 +145,121 @@ describe('the set-up parts of Configuration', { skip: skipBrowser }, () => {
     withDashboard(browser, { url: gateway.url }, async (dashboard) => {
       const page = await openAs(dashboard, `${PAGE}/alerts`, await tokenFor('viewer'))
       await page.getByText('Alerts need the role operator for all teams.').waitFor()
+    }))
+
+  test('prices: a model without one gets one, its past attempts too, and the ledger has the difference', () =>
+    withDashboard(browser, { url: gateway.url }, async (dashboard) => {
+      const page = await openAs(dashboard, `${PAGE}/prices`)
+      const unpriced = page.getByRole('table', { name: 'Used without a price' })
+      const row = unpriced.getByRole('row', { name: /^own\/free-of-price/ })
+      const today = new Date().toISOString().slice(0, 10)
+      await row.getByText(String(CALLS), { exact: true }).waitFor()
+      await row.getByText(today).first().waitFor()
+      await row.getByText('no known price').waitFor()
+      await dashboard.shot('config-prices-unpriced')
+      await row.getByRole('button', { name: 'Set a price' }).click()
+      const dialog = page.getByRole('dialog')
+      assert.equal(await dialog.getByLabel('Model, or a pattern with *').inputValue(), 'free-of-price')
+      await page.keyboard.type('2')
+      await dialog.getByLabel('output').fill('10')
+      await dialog.getByText(`${CALLS} attempts before it can be priced next.`).waitFor()
+      await dashboard.check()
+      await dashboard.shot('config-prices-dialog')
+      await dialog.getByRole('button', { name: 'Save' }).click()
+      // 1,000 tokens at $2 and 200 at $10 a million, three times.
+      await dialog.getByText(`${CALLS} attempts would cost $0.012 more than the ledger has.`).waitFor()
+      await dialog.getByRole('button', { name: 'Write adjustments' }).click()
+      await page.getByText('1 adjustment written, $0.012 together.').waitFor()
+      const { data: written } = await admin('GET', '/usage/adjustments')
+      assert.deepEqual(
+        written.map(({ amount }: { readonly amount: string }) => amount),
+        ['0.012000000'],
+      )
+      await row.getByText('input $2, output $10').waitFor()
+      await row.getByRole('button', { name: 'Price past attempts' }).click()
+      await dialog.getByText(/^The ledger already has these costs/).waitFor()
+      await page.keyboard.press('Escape')
+      // A call from now on has the price by itself.
+      const body = { model: 'own/free-of-price', messages: [{ role: 'user', content: 'Again' }] }
+      assert.equal((await post(`${gateway.url}/v1/chat/completions`, body)).status, 200)
+      const { data } = await admin('GET', '/prices/unpriced')
+      assert.deepEqual([data.length, data[0].attempts, data[0].source], [1, CALLS, 'override'])
+    }))
+
+  test('prices: the list is searched, and an own price is changed and deleted', () =>
+    withDashboard(browser, { url: gateway.url }, async (dashboard) => {
+      await admin('POST', '/prices', { provider: 'openai', model: 'gpt-5-mini', prices: { input: 9, tiers: [] } })
+      const page = await openAs(dashboard, `${PAGE}/prices`)
+      const own = page.getByRole('table', { name: 'Own prices' })
+      await own.getByRole('row', { name: /^own\/small input \$1, output \$4 always in headgate.yaml/ }).waitFor()
+      const row = own.getByRole('row', { name: /^openai\/gpt-5-mini/ })
+      await row.getByRole('button', { name: 'Edit' }).click()
+      const dialog = page.getByRole('dialog')
+      await dialog.getByLabel('input', { exact: true }).fill('0.5')
+      await dialog.getByRole('button', { name: 'Save' }).click()
+      await row.getByText('input $0.5, tiers').waitFor()
+      await page.getByRole('searchbox').fill('gpt-5-mini')
+      await page.waitForURL('**q=gpt-5-mini')
+      const list = page.getByRole('table', { name: 'All models' })
+      await list.getByRole('row', { name: /^openai\/gpt-5-mini input \$0.5, output \$\d.* own price/ }).waitFor()
+      const { data, total } = await admin('GET', '/prices/list?q=gpt-5-mini')
+      await page.getByText(`${total} models, catalogue of`).waitFor()
+      assert.equal(await list.getByRole('row').count(), data.length + 1)
+      await row.getByRole('button', { name: 'Delete' }).click()
+      await row.waitFor({ state: 'detached' })
+      await list.getByRole('row', { name: /^openai\/gpt-5-mini input \$0\.25, .* catalogue/ }).waitFor()
+    }))
+
+  test('prices: a viewer sees them, and why they cannot be set', () =>
+    withDashboard(browser, { url: gateway.url }, async (dashboard) => {
+      const page = await openAs(dashboard, `${PAGE}/prices`, await tokenFor('viewer'))
+      await page.getByText('Prices are set by the role admin for all teams.').waitFor()
+      assert.ok(await page.getByRole('button', { name: 'New price' }).isDisabled())
+      await page
+        .getByRole('row', { name: /^own\/free-of-price/ })
+        .first()
+        .waitFor()
+    }))
+
+  test('tokens: one is created for a team, used, and revoked', () =>
+    withDashboard(browser, { url: gateway.url }, async (dashboard) => {
+      const team = await admin('POST', '/teams', { name: 'search' })
+      const page = await openAs(dashboard, `${PAGE}/tokens`)
+      await page.getByRole('button', { name: 'New token' }).click()
+      const dialog = page.getByRole('dialog')
+      await dialog.getByLabel('Name').fill('ci')
+      await dialog.getByLabel('Role').selectOption('operator')
+      await dialog.getByLabel('For').selectOption('search')
+      await dialog.getByLabel('Expires (empty: never)').fill('2030-12-31')
+      await dashboard.check()
+      await dialog.getByRole('button', { name: 'Create' }).click()
+      const secret = await dialog.locator('input[readonly]').inputValue()
+      assert.match(secret, /^hga_/)
+      const session = await fetch(`${gateway.url}/admin/api/v1/session`, {
+        headers: { authorization: `Bearer ${secret}` },
+      })
+      assert.deepEqual((await session.json()).roles, [{ role: 'operator', team: team.id }])
+      await dialog.getByRole('checkbox').check()
+      await dialog.getByRole('button', { name: 'Done' }).click()
+      assert.ok(!(await page.content()).includes(secret))
+      const row = page.getByRole('row', { name: /^ci …\w{4} operator of search active 31 Dec 2030 .*auth\.admin/ })
+      await row.waitFor()
+      await dashboard.shot('config-tokens')
+      await row.getByRole('button', { name: 'Revoke' }).click()
+      await dialog.getByRole('button', { name: 'Revoke' }).click()
+      await page.getByRole('row', { name: /^ci .* revoked/ }).waitFor()
+      const refused = await fetch(`${gateway.url}/admin/api/v1/session`, {
+        headers: { authorization: `Bearer ${secret}` },
+      })
+      assert.equal(refused.status, 401)
+      await page.getByRole('row', { name: /^See settings.* no$/ }).waitFor()
+    }))
+
+  test('tokens: an operator sees the roles, and which one the list needs', () =>
+    withDashboard(browser, { url: gateway.url }, async (dashboard) => {
+      const page = await openAs(dashboard, `${PAGE}/tokens`, await tokenFor('operator'))
+      await page.getByText('Admin tokens need the role admin for all teams.').waitFor()
+      await page.getByRole('table', { name: 'What each role may do' }).waitFor()
     }))
 
   for (const { width, theme } of LOOKS)

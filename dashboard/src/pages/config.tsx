@@ -10,12 +10,14 @@ import { Audit } from './config/audit.tsx'
 import { Edit } from './config/edit.tsx'
 import { People } from './config/people.tsx'
 import { Policy } from './config/policy.tsx'
+import { PricesSection } from './config/prices.tsx'
 import { CopyProblems, ProblemList, WarningList } from './config/problems.tsx'
 import { Reloads } from './config/reloads.tsx'
 import { Settings } from './config/settings.tsx'
 import type { ConfigProblems, ShownConfig } from './config/shapes.ts'
+import { TokensSection } from './config/tokens.tsx'
 
-const SECTIONS = ['settings', 'alerts', 'reloads', 'audit', 'policy', 'people', 'edit'] as const
+const SECTIONS = ['settings', 'alerts', 'prices', 'tokens', 'reloads', 'audit', 'policy', 'people', 'edit'] as const
 /** ms between two readings: another process or SIGHUP may reload. */
 const EVERY = 15_000
 
@@ -70,6 +72,8 @@ export const Page = () => {
           <Loading rows={12} />
         ))}
       {section === 'alerts' && <AlertsSection />}
+      {section === 'prices' && <PricesSection />}
+      {section === 'tokens' && <TokensSection />}
       {section === 'reloads' && <Reloads />}
       {section === 'audit' && <Audit />}
       {section === 'policy' && <Policy config={config.value ?? null} />}

@@ -22,7 +22,8 @@ export const Dialog = ({ title, children, onClose, wide = false }: DialogProps) 
     const element = dialog.current
     const before = document.activeElement
     element?.showModal()
-    element?.querySelector<HTMLElement>('[data-focus]')?.focus()
+    // A false attribute with data- in its name is written as text.
+    element?.querySelector<HTMLElement>('[data-focus]:not([data-focus="false"])')?.focus()
     return () => {
       // While it is open, nothing outside it can have the focus.
       element?.close()

@@ -9,6 +9,8 @@ export type SecretDialogProps = {
   readonly name: string
   /** Null: the call was repeated, and its answer has no secret. */
   readonly secret: string | null
+  /** Of the line that is copied. */
+  readonly variable?: string
   /** What did not succeed besides. */
   readonly warning?: string | null
   readonly done: () => void
@@ -16,7 +18,13 @@ export type SecretDialogProps = {
 
 const { secret: text } = keysWords
 
-export const SecretDialog = ({ name, secret, warning = null, done }: SecretDialogProps) => {
+export const SecretDialog = ({
+  name,
+  secret,
+  variable = 'OPENAI_API_KEY',
+  warning = null,
+  done,
+}: SecretDialogProps) => {
   const field = useRef<HTMLInputElement>(null)
   const status = useSignal<'shown' | 'copied' | 'failed'>('shown')
   const isHeld = useSignal(false)
@@ -60,7 +68,7 @@ export const SecretDialog = ({ name, secret, warning = null, done }: SecretDialo
             <button type="button" class="button" onClick={() => void copy(secret)}>
               {text.copy}
             </button>
-            <button type="button" class="button" onClick={() => void copy(`OPENAI_API_KEY=${secret}`)}>
+            <button type="button" class="button" onClick={() => void copy(`${variable}=${secret}`)}>
               {text.copyEnv}
             </button>
             <span role="status">

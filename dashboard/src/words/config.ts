@@ -27,6 +27,8 @@ export const config = words({
     label: 'Parts of the configuration',
     settings: 'Settings',
     alerts: 'Alerts',
+    prices: 'Prices',
+    tokens: 'Tokens and roles',
     reloads: 'Reloads',
     audit: 'Audit log',
     policy: 'Data policy',

@@ -53,12 +53,16 @@ export const usageLedger = ({
 /** Stores records of this process in a data folder by way of a journal. */
 export const journalStore = (
   folder: string,
-  { timezone, engine = SQLITE }: { readonly timezone: string; readonly engine?: LedgerEngine },
+  {
+    timezone,
+    node = 'n1',
+    engine = SQLITE,
+  }: { readonly timezone: string; readonly node?: string; readonly engine?: LedgerEngine },
 ): Pick<UsageLedger, 'store'> & { readonly close: () => Promise<void> } => {
   const journal = join(folder, 'journal')
   mkdirSync(journal, { recursive: true })
   const bookkeeper = new Bookkeeper(
-    { folder, journal, database: engine.database(), node: 'n1', timezone, syncs: false, process: thisProcess() },
+    { folder, journal, database: engine.database(), node, timezone, syncs: false, process: thisProcess() },
     () => {},
   )
   const encoder = new RecordEncoder()

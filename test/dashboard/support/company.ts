@@ -29,7 +29,8 @@ import { type CompanyTraffic, companyTraffic, type MadeRequest, nextRequest } fr
 import { answerTo, CONVERSATIONS } from './conversations.ts'
 
 export const ADMIN = 'admin-0123456789abcdef0123456789'
-const DAY = 86_400_000
+const HOUR = 3_600_000
+const DAY = 24 * HOUR
 /** ms between two requests of live traffic. */
 const LIVE_EVERY = 300
 
@@ -73,7 +74,7 @@ export const startCompany = async ({
   try {
     const traffic = companyTraffic(now, count, seed)
     const accounts = await storeAccounts(folder, traffic.requests, now - 60 * DAY)
-    const ledger = journalStore(folder, { timezone: 'UTC' })
+    const ledger = journalStore(folder, { timezone: 'UTC', node: 'local' })
     await ledger.store(companyRecords(traffic, accounts.ids, accounts.budgets))
     await ledger.close()
     const down = new Set<string>()
@@ -163,10 +164,20 @@ const storeAccounts = async (folder: string, requests: readonly MadeRequest[], a
       const { id } = await create('budget', { name, per, period, mode, appliesTo, amount })
       budgets.push({ ...draft, id: String(id), amount: Math.round(Number(amount) * 1e9) })
     }
+    await database.storeUses(lastUses(requests, ids))
     return { ids, secrets, budgets }
   } finally {
     await database.close()
   }
+}
+
+/** The hour in which each key was used last. */
+const lastUses = (
+  requests: readonly MadeRequest[],
+  ids: CompanyIds,
+): readonly (readonly [id: string, hour: number])[] => {
+  const uses = new Map(requests.map(({ key, at }) => [ids.keys.get(key ?? ''), at]))
+  return [...uses].flatMap(([id, at]) => (id === undefined ? [] : [[id, at - (at % HOUR)] as const]))
 }
 
 const budgetOf = (plan: BudgetPlan, ids: CompanyIds, at: number): Budget => {

@@ -197,7 +197,10 @@ export const USAGE_PARAMETERS = z
     ...RANGE,
     ...USAGE_FILTER,
     by: BY.default([]),
-    bucket: z.enum(['hour', 'day', 'none']).default('day'),
+    bucket: z
+      .enum(['5m', 'hour', 'day', 'none'])
+      .default('day')
+      .describe('`5m`, of five minutes, from the requests that are kept'),
     tz: ZONE.optional(),
     limit: integer(1, 10_000).default(1_000),
     after: cursor(() => true).optional(),

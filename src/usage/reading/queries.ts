@@ -32,7 +32,8 @@ export type CursorValues = readonly (string | number)[]
 /** The range grows to whole hours or days. `tz`: zone of days; null: that of `usage.timezone`. */
 export type UsageQuery = TimeRange & {
   readonly by: readonly Dimension[]
-  readonly bucket: 'hour' | 'day' | 'none'
+  /** `5m`: from the rows of requests, as far as they are kept. */
+  readonly bucket: '5m' | 'hour' | 'day' | 'none'
   readonly tz: string | null
   readonly filter: UsageFilter
   readonly limit: number

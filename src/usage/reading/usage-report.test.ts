@@ -175,4 +175,20 @@ onEachEngine((engine) => {
     const before = { from: NOON - 30 * minute, to: NOON - 15 * minute, filter: { team: ['team_b', 'team_c'] } }
     assert.deepEqual(await top(before), [[['team_c', dollars(50)]], dollars(50), false])
   })
+
+  test('usage: buckets of five minutes', async () => {
+    await using ledger = usageLedger({ engine, now: NOON })
+    const minute = 60_000
+    await ledger.store([1, 2, 3, 7, 14].flatMap((minutes, call) => request(call, NOON - minutes * minute)))
+    const { data, total } = await reportOf(ledger, { from: NOON - 15 * minute, to: NOON, bucket: '5m' })
+    assert.deepEqual(
+      data.map(({ start = '', requests }) => [(Date.parse(start) - NOON) / minute, requests]),
+      [
+        [-15, 1],
+        [-10, 1],
+        [-5, 3],
+      ],
+    )
+    assert.equal(total.requests, 5)
+  })
 })

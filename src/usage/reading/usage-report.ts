@@ -26,6 +26,9 @@ import { addSums, groupsIn, HOUR_DIMENSIONS, type SummedRows } from './usage-sou
 
 /** Range in ms up to which hours of totals are summed where no buckets are asked for. */
 const HOURS_UP_TO = 31 * DAY
+/** ms of the shortest buckets. */
+const FIVE = 300_000
+const widthOf = (bucket: UsageQuery['bucket']): number => (bucket === '5m' ? FIVE : HOUR)
 /** Groups of a part that are added up in memory. */
 const MOST_GROUPS = 100_000
 
@@ -69,6 +72,7 @@ const zoneOf = ({ bucket, tz }: UsageQuery, { timezone }: LedgerReads): string =
 const askedRange = (query: UsageQuery, reads: LedgerReads): TimeRange => {
   const { bucket, from, to, sort } = query
   if (sort) return { from, to }
+  if (bucket === '5m') return { from: Math.floor(from / FIVE) * FIVE, to: Math.ceil(to / FIVE) * FIVE }
   const hours = { from: Math.floor(from / HOUR) * HOUR, to: Math.ceil(to / HOUR) * HOUR }
   if (bucket === 'hour') return hours
   const startOfDay = dayStarts(daysIn(zoneOf(query, reads)))
@@ -90,7 +94,7 @@ const isOfRows = ({ by, filter }: UsageQuery): boolean => by.includes('session')
 
 /** The totals that answer a query alone. */
 const totalsOf = (query: UsageQuery, range: TimeRange, reads: LedgerReads): SummedRows | null => {
-  if (isOfRows(query) || query.sort) return null
+  if (isOfRows(query) || query.sort || query.bucket === '5m') return null
   const { timezone, keepHours, now } = reads
   const { bucket, from, to } = query
   const isShort = now - from <= keepHours * DAY && to - from <= HOURS_UP_TO
@@ -151,9 +155,11 @@ const addNewest = async (reads: LedgerReads, { by, filter, bucket }: UsageQuery,
   const cut = piece.of === 'requests' ? Math.max(from, to - report.width) : from
   const dayOf = daysIn(reads.timezone)
   const span: SummedRows =
-    piece.of === 'days' ? { of: 'days', from: dayOf(from), to: dayOf(to) } : { of: piece.of, from: cut, to }
+    piece.of === 'days'
+      ? { of: 'days', from: dayOf(from), to: dayOf(to) }
+      : { of: piece.of, from: cut, to, width: widthOf(bucket) }
   const began = reads.time()
-  const grouping = { by, filter, period: bucket === 'hour' }
+  const grouping = { by, filter, period: bucket === 'hour' || bucket === '5m' }
   const rows = await groupsIn(reads, span, grouping, { after: null, limit: MOST_GROUPS + 1 })
   if (rows.length > MOST_GROUPS) reads.tooMuch()
   // Another query of the same report has added it meanwhile.
@@ -195,7 +201,8 @@ const planOf = async (reads: LedgerReads, query: UsageQuery, asked: TimeRange): 
   if (query.bucket === 'none' && !isOfRows(query))
     // The most expensive are those of exactly the range, as far as its rows are kept.
     return { ...withEdges(asked, zone, isOpen(asked, reads), query.sort ? 0 : first), width }
-  const startOf: StartOf = query.bucket === 'day' ? dayStarts(zone) : (at) => Math.floor(at / HOUR) * HOUR
+  const startOf: StartOf =
+    query.bucket === 'day' ? dayStarts(zone) : (at) => Math.floor(at / widthOf(query.bucket)) * widthOf(query.bucket)
   const found = { ...range, from: Math.min(range.to, first === null ? range.to : Math.max(range.from, startOf(first))) }
   const whole: ReportPiece = { of: 'requests', range: found, start: undefined }
   const left = query.bucket !== 'day' ? [whole] : daysOf(found, zone, 'requests')

@@ -2,7 +2,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { MAX_NANO } from '../../core/money.ts'
 import { COUNT_COLUMNS, IS_ALONE, NO_COUNTS, type TotalCounts, type UsageTables } from '../columns/usage-schema.ts'
-import { HOUR } from './days.ts'
 import { FAILED, usageCondition } from './filters.ts'
 import type { LedgerReads } from './ledger-source.ts'
 import { type CursorValues, type Dimension, ROW_DIMENSIONS, type TimeRange, type UsageFilter } from './queries.ts'
@@ -13,11 +12,12 @@ export const HOUR_DIMENSIONS: readonly Dimension[] = ['provider', 'model', 'styl
 
 /**
  * Which sums are read: days from one to another, hours from one to another, or requests that were received in a range. The end
- * is exclusive. Periods of requests are hours.
+ * is exclusive. `width`: ms of a period of requests.
  */
 export type SummedRows =
   | { readonly of: 'days'; readonly from: string; readonly to: string }
-  | ({ readonly of: 'hours' | 'requests' } & TimeRange)
+  | ({ readonly of: 'hours' } & TimeRange)
+  | ({ readonly of: 'requests'; readonly width: number } & TimeRange)
 
 export type GroupPage = { readonly after: CursorValues | null; readonly limit: number }
 
@@ -84,8 +84,8 @@ const sumsIn = (db: LedgerReads['db'], span: SummedRows) => {
 const textOf = (name: Dimension) => sql`coalesce(${sql.ref(name)}, '') AS ${sql.ref(name)}`
 const DIMENSIONS_OF_ROWS = sql.join(ROW_DIMENSIONS.map(textOf))
 
-/** The hour of receipt. A bound number would make it a fraction. */
-const HOUR_OF_ROWS = sql`received / ${sql.lit(HOUR)} * ${sql.lit(HOUR)} AS hour`
+/** The period of receipt. A bound number would make it a fraction. */
+const periodOfRows = (width: number) => sql`received / ${sql.lit(width)} * ${sql.lit(width)} AS hour`
 
 /** What a row of requests, or of attempts, adds to counts. */
 const countsOf = (counts: { readonly [name in keyof TotalCounts]?: string }) =>
@@ -132,11 +132,16 @@ const OF_ATTEMPT = countsOf({
 })
 
 /** Counts of requests, with those of an only attempt, and of other attempts, as totals would have them. */
-const countedRows = ({ from, to }: TimeRange): RawBuilder<Record<string, unknown>> => {
+const countedRows = ({
+  from,
+  to,
+  width,
+}: TimeRange & { readonly width: number }): RawBuilder<Record<string, unknown>> => {
+  const period = periodOfRows(width)
   const isIn = sql`received >= ${from} AND received < ${to}`
-  return sql`(SELECT ${HOUR_OF_ROWS}, ${DIMENSIONS_OF_ROWS}, ${OF_REQUEST} FROM request WHERE ${isIn}
+  return sql`(SELECT ${period}, ${DIMENSIONS_OF_ROWS}, ${OF_REQUEST} FROM request WHERE ${isIn}
     UNION ALL
-    SELECT ${HOUR_OF_ROWS}, ${DIMENSIONS_OF_ROWS}, ${OF_ATTEMPT} FROM attempt WHERE ${isIn} AND alone = 0)`
+    SELECT ${period}, ${DIMENSIONS_OF_ROWS}, ${OF_ATTEMPT} FROM attempt WHERE ${isIn} AND alone = 0)`
 }
 
 /** Adds rows of one group. */

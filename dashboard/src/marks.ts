@@ -14,8 +14,8 @@ const EVERY = 30_000
 /** Changes that are read. */
 const MOST = 200
 
-/** The changes in the range of the address. `isShown`: which of them. */
-export const useMarks = (isShown: (change: ListedChange) => boolean = isMarked): readonly ChartMark[] => {
+/** The configurations and starts in the range of the address. */
+export const useMarks = (): readonly ChartMark[] => {
   const { from, to } = boundsOf(current.value)
   const { value } = useResource(
     `marks ${from} ${to}`,
@@ -26,5 +26,7 @@ export const useMarks = (isShown: (change: ListedChange) => boolean = isMarked):
     },
     { every: everyUnlessHeld(EVERY) },
   )
-  return (value?.data ?? []).filter(isShown).map((change) => ({ at: Date.parse(change.at), text: changeTitle(change) }))
+  return (value?.data ?? [])
+    .filter(isMarked)
+    .map((change) => ({ at: Date.parse(change.at), text: changeTitle(change) }))
 }

@@ -99,25 +99,24 @@ const added = (rows: readonly UsageTotals[]): UsageTotals => {
 /** The starts of all buckets of a range, with those that the report has: days or hours without use have none there. */
 const everyStart = (
   found: readonly string[],
-  isHours: boolean,
+  step: number,
   { from, to }: { readonly from: number; readonly to: number },
 ): readonly string[] => {
-  const step = isHours ? HOUR : DAY
   const starts = new Set(found)
   for (let at = Math.floor(from / step) * step; at < to; at += step) {
     const iso = new Date(at).toISOString()
-    starts.add(isHours ? iso : iso.slice(0, 10))
+    starts.add(step < DAY ? iso : iso.slice(0, 10))
   }
   return [...starts].toSorted()
 }
 
-/** Lines with a cost for every start of the range. */
+/** Lines with a cost for every start of the range. `step`: ms of a bucket. */
 export const withEveryStart = (
   { starts: found, lines }: UsageLines,
-  isHours: boolean,
+  step: number,
   range: { readonly from: number; readonly to: number },
 ): UsageLines => {
-  const starts = everyStart(found, isHours, range)
+  const starts = everyStart(found, step, range)
   return {
     starts,
     lines: lines.map((line) => {
@@ -160,12 +159,14 @@ const LEAST_DAYS = 3
 
 export const DAY = 86_400_000
 const HOUR = 3_600_000
+/** ms of the buckets of a report. */
+export const BUCKETS = { '5m': 300_000, hour: HOUR, day: DAY } as const
 
 const sorted = (amounts: readonly bigint[]): readonly bigint[] =>
   amounts.toSorted((a, b) => (a < b ? -1 : a > b ? 1 : 0))
 
-/** `basis`: the present rate is above what earlier days cost from this time on, or those days. */
-export type DayForecast = { readonly total: string; readonly basis: 'present' | 'days' }
+/** `basis`: the present rate is above what earlier days cost from this time on, or those `days`. */
+export type DayForecast = { readonly total: string; readonly basis: 'present' | 'days'; readonly days: number }
 
 /** Times of a forecast in ms since 1970. `recent`: what the last `ms` cost. */
 type DayTimes = {
@@ -202,7 +203,11 @@ export const dayForecast = (
   const left = BigInt(Math.max(0, Math.round(midnight + DAY - now)))
   const present = recent.ms > 0 ? (nanoOf(recent.cost) * left) / BigInt(Math.round(recent.ms)) : 0n
   const isPresent = present > usual
-  return { total: dollarsOf(nanoOf(spent) + (isPresent ? present : usual)), basis: isPresent ? 'present' : 'days' }
+  return {
+    total: dollarsOf(nanoOf(spent) + (isPresent ? present : usual)),
+    basis: isPresent ? 'present' : 'days',
+    days: rests.length,
+  }
 }
 
 /** ms of which the present rate is taken, at least. */

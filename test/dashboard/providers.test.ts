@@ -58,6 +58,24 @@ describe('providers', { skip: skipBrowser, concurrency: false }, () => {
       assert.match((await link.getAttribute('href')) ?? '', /\/dashboard\/requests\/req_/)
     }))
 
+  test('lanes draw failures as their share of the attempts', () =>
+    withDashboard(browser, { url: fleet.gateway.url }, async ({ page, open }) => {
+      await open('/dashboard/providers/groq?from=-24h')
+      await page.locator('.lane-failed').first().waitFor({ state: 'attached' })
+      const heights = (selector: string) =>
+        page
+          .locator(`.lane-bar ${selector}`)
+          .evaluateAll((bars) => bars.reduce((sum, bar) => sum + Number(bar.getAttribute('height')), 0))
+      const from = new Date(Date.now() - 86_400_000).toISOString()
+      const address = `${fleet.gateway.url}/admin/api/v1/providers/groq/lanes?cells=120&from=${from}`
+      const { data } = await (await fetch(address)).json()
+      const [{ cells }] = data
+      const sum = (name: string) =>
+        cells.reduce((total: number, cell: Record<string, number>) => total + (cell[name] ?? 0), 0)
+      const drawn = (await heights('.lane-failed')) / (await heights('rect'))
+      assert.ok(Math.abs(drawn - sum('failed') / sum('attempts')) < 0.02, `${drawn} of ${JSON.stringify(cells)}`)
+    }))
+
   test('by keyboard: open the row, rest the provider, undo it', () =>
     withDashboard(browser, { url: fleet.gateway.url }, async ({ page, open, shot }) => {
       await open('/dashboard/providers')

@@ -50,6 +50,18 @@ describe('usage and cost', { skip: skipBrowser, concurrency: false }, () => {
   const authorization = (secret: string | undefined): Record<string, string> =>
     secret === undefined ? {} : { authorization: `Bearer ${secret}` }
 
+  test('the last hour has bars of five minutes, and the sentence says when the greatest was', () =>
+    withDashboard(browser, { url: gateway.url }, async ({ page, open }) => {
+      await open('/dashboard/usage?from=-60m')
+      const chart = page.getByRole('region', { name: 'Cost per five minutes by key' })
+      const text = (await chart.locator('.plot-value').textContent()) ?? ''
+      assert.match(text, /^\$[\d.]+ in all; the most was \$[\d.]+ from \d\d:\d[05] to \d\d:\d[05]\.$/)
+      const most = /most was (\$[\d.]+)/.exec(text)?.[1]
+      assert.equal(await chart.locator('.plot-peak').textContent(), most)
+      await chart.getByRole('button', { name: 'Show as table' }).click()
+      assert.ok([12, 13].includes(await chart.locator('tbody tr').count()))
+    }))
+
   for (const { width, theme } of LOOKS)
     test(`question 3, ${width} and ${theme}: what it costs, by whom, one action from the overview`, () =>
       withDashboard(browser, { url: gateway.url, width, theme }, async ({ page, open, check, shot }) => {

@@ -122,7 +122,10 @@ const CostFigure = ({ summary, today }: { readonly summary: Summary; readonly to
     />
     {today?.forecast != null && (
       <p class="dim small">
-        {w.figures.byMidnight(money(today.forecast.total), w.figures.bases[today.forecast.basis])}
+        {w.figures.byMidnight(
+          money(today.forecast.total),
+          today.forecast.basis === 'present' ? w.figures.bases.present : w.figures.bases.days(today.forecast.days),
+        )}
       </p>
     )}
   </Figure>

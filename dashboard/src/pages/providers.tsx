@@ -242,7 +242,12 @@ const Histogram = ({ activity }: { readonly activity: ProviderActivity | null })
     share: attempts / most,
     text: count(attempts),
   }))
-  return <BarRows rows={rows} />
+  return (
+    <>
+      <BarRows rows={rows} />
+      <p class="dim small">{words.detail.histogramAbout(bars.reduce((sum, { attempts }) => sum + attempts, 0))}</p>
+    </>
+  )
 }
 
 const Detail = ({ row, data }: { readonly row: ProviderRow; readonly data: ProviderData }) => {

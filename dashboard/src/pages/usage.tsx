@@ -16,9 +16,9 @@ import { rangeText } from '../parts/range.tsx'
 import { Sparkline } from '../parts/sparkline.tsx'
 import { SpentBar } from '../parts/spent-bar.tsx'
 import { Amount, copyText, Empty, Failed, Loading, PageHead, Time, Unknown } from '../parts/states.tsx'
-import type { ListedChange } from '../provider-row.ts'
 import { current, currentRange, go, now, pageHref } from '../store.ts'
 import {
+  BUCKETS,
   csvRows,
   DAY,
   type DayCost,
@@ -47,8 +47,9 @@ const ROWS = 10_000
 const SERIES = 7
 /** Days that the forecast looks at. */
 const PAST = 50
-/** ms of a range that is shown by the hour. */
-const BY_HOUR = 2 * DAY
+/** ms of a range that is shown by five minutes, and by the hour. */
+const [BY_MINUTES, BY_HOUR] = [DAY / 12, 2 * DAY]
+type Bucket = keyof typeof BUCKETS
 const TONES = ['series-1', 'series-2', 'series-3', 'series-4', 'series-5', 'series-6', 'text-3'] as const
 const PATTERNS = ['plain', 'lines', 'dots', 'cross', 'empty'] as const
 const FILTERS = ['team', 'key', 'model', 'route', 'client', 'provider', 'tag', 'style'] as const
@@ -90,7 +91,7 @@ const useReports = (group: UsageGroup) => {
   const place = current.value
   const filter = filterOf()
   const { from, to } = currentRange()
-  const isHours = to - from <= BY_HOUR
+  const bucket: Bucket = to - from <= BY_MINUTES ? '5m' : to - from <= BY_HOUR ? 'hour' : 'day'
   const iso = (at: number) => new Date(at).toISOString()
   const name = JSON.stringify([place.from, place.to, filter, group])
   const range = rangeOf()
@@ -98,7 +99,7 @@ const useReports = (group: UsageGroup) => {
   const report = useResource(
     `usage ${name}`,
     () => {
-      const query = { ...filter, ...range, by: [group], bucket: isHours ? 'hour' : 'day', limit: ROWS }
+      const query = { ...filter, ...range, by: [group], bucket, limit: ROWS }
       return readReport(query, goesOn).then(whole)
     },
     { every: EVERY },
@@ -119,17 +120,17 @@ const useReports = (group: UsageGroup) => {
   const priced = useResource(`usage unpriced ${name}`, () =>
     readReport({ ...filter, ...range, by: ['provider', 'model'], bucket: 'none', limit: ROWS }),
   )
-  return { report, part: part.value, before, past, priced, isHours }
+  return { report, part: part.value, before, past, priced, bucket }
 }
 
 export const Page = () => {
   const group = groupOf()
   const chosen = useOwnerNames({ keys: valuesOf(current.value, 'key'), teams: valuesOf(current.value, 'team') })
-  const { report, part, before, past, priced, isHours } = useReports(group)
+  const { report, part, before, past, priced, bucket } = useReports(group)
   const { value } = report
   const shown = value ?? part
   const names = distinctNames({ ...chosen, ...value?.names })
-  const { starts, lines } = withEveryStart(usageLines(value?.data ?? [], group), isHours, currentRange())
+  const { starts, lines } = withEveryStart(usageLines(value?.data ?? [], group), BUCKETS[bucket], currentRange())
   const nameOf = (id: string) => (id === '' ? usageWords.without[group] : (names[id] ?? id))
   const unpriced = (priced.value?.data ?? []).filter((row) => row.unpriced > 0)
   const isFiltered = FILTERS.some((name) => valuesOf(current.value, name).length > 0)
@@ -161,7 +162,7 @@ export const Page = () => {
       )}
       {value && lines.length > 0 && (
         <>
-          <CostChart starts={starts} lines={lines} nameOf={nameOf} isHours={isHours} />
+          <CostChart starts={starts} lines={lines} nameOf={nameOf} bucket={bucket} />
           <CostTable lines={lines} total={value.total} before={before.value?.data ?? []} nameOf={nameOf} />
         </>
       )}
@@ -303,13 +304,10 @@ const Figures = ({ total, before, past }: FiguresProps) => {
 }
 
 type LinesProps = { readonly lines: readonly UsageLine[]; readonly nameOf: (id: string) => string }
-type CostChartProps = LinesProps & { readonly starts: readonly string[]; readonly isHours: boolean }
+type CostChartProps = LinesProps & { readonly starts: readonly string[]; readonly bucket: Bucket }
 
-/** Circuits open too often for a chart of days. */
-const isOfUsage = ({ kind }: ListedChange): boolean => kind === 'config' || kind === 'start'
-
-const CostChart = ({ starts, lines, nameOf, isHours }: CostChartProps) => {
-  const marks = useMarks(isOfUsage)
+const CostChart = ({ starts, lines, nameOf, bucket }: CostChartProps) => {
+  const marks = useMarks()
   const { shown, other, hidden } = withOther(lines, SERIES)
   const all = [...shown.map((line) => ({ line, label: nameOf(line.id) }))]
   if (other) all.push({ line: other, label: usageWords.other(hidden) })
@@ -332,14 +330,14 @@ const CostChart = ({ starts, lines, nameOf, isHours }: CostChartProps) => {
     Math.max(...totals) > 0
       ? usageWords.summary(
           format(totals[most] ?? 0),
-          isHours ? minute(at) : day(at),
+          bucket === 'day' ? usageWords.onDay(day(at)) : usageWords.between(minute(at), minute(at + BUCKETS[bucket])),
           format(totals.reduce((sum, one) => sum + one, 0)),
         )
       : usageWords.none
   return (
     <div class="panel">
       <Bars
-        title={usageWords.chart(usageWords.groups[groupOf()], isHours)}
+        title={usageWords.chart(usageWords.groups[groupOf()], usageWords.buckets[bucket])}
         summary={summary}
         times={times}
         series={series}

@@ -82,7 +82,7 @@ const stripText = (cells: readonly StripCell[]): string => {
 
 const CELL = { width: 6, height: 20 }
 /** Units below which a bar, and the failures at its top, would not be seen. */
-const LEAST = { bar: 4, part: 3 }
+const LEAST = { bar: 4, part: 1.5 }
 
 /** Diagonal lines over a bar: without colour, failures are the hatched part. */
 const hatch = (x: number, top: number, bottom: number): string => {

@@ -166,6 +166,7 @@ export const config = words({
     endProgram: (program: string, address: string) => `End the sign-in of ${program} at ${address}`,
   },
   audit: {
+    rest: 'provider.rest',
     title: 'Audit log',
     needs: 'The audit log needs the role admin for all teams.',
     time: 'Time',

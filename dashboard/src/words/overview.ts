@@ -13,8 +13,11 @@ export const overviewWords = words({
     noRequests: 'No request in this range.',
     noFirst: 'No answer was streamed in this range.',
     noCost: 'not read yet',
-    byMidnight: (amount: string, basis: string) => `about ${amount} by 24:00, ${basis}`,
-    bases: { present: 'at the present rate', days: 'as the last days' },
+    byMidnight: (amount: string, basis: string) => `about ${amount} by 24:00 ${basis}`,
+    bases: {
+      present: 'at the rate of the last hour',
+      days: (n: number) => `if the rest is as usual on the last ${n} days`,
+    },
     ofBudget: (amount: string) => `of ${amount}`,
     course: (name: string) => `${name} over the range`,
     inRange: (n: number) => `${counted(n, 'request')} in this range`,

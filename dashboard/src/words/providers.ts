@@ -110,7 +110,8 @@ export const providerWords = words({
     last: 'Last',
     share: 'Share per key',
     histogram: 'Duration of answers',
-    histogramSummary: (attempts: number, usual: string) => `${counted(attempts, 'answer')}; most took ${usual}.`,
+    histogramAbout: (n: number) =>
+      `All ${counted(n, 'whole answer')} of this range. p50, p95 and first token are of the newest 1,000.`,
     upTo: (time: string) => `≤ ${time}`,
     longer: 'longer',
     attempts: 'Attempts',

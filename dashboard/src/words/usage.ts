@@ -38,8 +38,11 @@ export const usageWords = words({
   copyTable: 'Copy this table as CSV',
   exportDays: 'Download days as CSV',
   print: 'Print',
-  chart: (group: string, isHours: boolean) => `Cost per ${isHours ? 'hour' : 'day'} by ${group.toLowerCase()}`,
-  summary: (most: string, when: string, total: string) => `${total} in all; the most was ${most} on ${when}.`,
+  chart: (group: string, bucket: string) => `Cost per ${bucket} by ${group.toLowerCase()}`,
+  buckets: { '5m': 'five minutes', hour: 'hour', day: 'day' },
+  summary: (most: string, when: string, total: string) => `${total} in all; the most was ${most} ${when}.`,
+  onDay: (day: string) => `on ${day}`,
+  between: (from: string, to: string) => `from ${from} to ${to}`,
   none: 'No cost in this range.',
   other: (n: number) => `other (${n.toLocaleString()})`,
   without: {

@@ -4,6 +4,7 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { addDollars, csvOf, dollarsOf, nanoOf } from '../../../dashboard/src/format.ts'
 import {
+  BUCKETS,
   csvRows,
   DAY,
   dayForecast,
@@ -74,15 +75,19 @@ test('a chart has the buckets without use too', () => {
   const from = Date.parse('2026-11-01T10:30:00Z')
   const { starts, lines } = withEveryStart(
     usageLines([row({ start: '2026-11-02', key: 'a', cost: '2' })], 'key'),
-    false,
+    BUCKETS.day,
     { from, to: from + 2 * DAY },
   )
   assert.deepEqual(starts, ['2026-11-01', '2026-11-02', '2026-11-03'])
   assert.deepEqual(lines[0]?.costs, ['0', '2', '0'])
-  assert.deepEqual(withEveryStart({ starts: [], lines: [] }, true, { from, to: from + 3_600_000 }).starts, [
+  assert.deepEqual(withEveryStart({ starts: [], lines: [] }, BUCKETS.hour, { from, to: from + 3_600_000 }).starts, [
     '2026-11-01T10:00:00.000Z',
     '2026-11-01T11:00:00.000Z',
   ])
+  assert.equal(
+    withEveryStart({ starts: [], lines: [] }, BUCKETS['5m'], { from, to: from + 3_600_000 }).starts.length,
+    12,
+  )
 })
 
 test('the rate of 1,000 requests is exact, and unknown without requests', () => {
@@ -176,10 +181,15 @@ describe('the forecast of a day', () => {
     const past = days(3, ['8', '4', '1'])
     // A dollar a minute since a quarter of an hour: at least that until midnight.
     const recent = { cost: '15.000000000', ms: 3_600_000 }
-    assert.deepEqual(dayForecast(past, '20', { now, midnight, recent }), { total: '110.000000000', basis: 'present' })
+    assert.deepEqual(dayForecast(past, '20', { now, midnight, recent }), {
+      total: '110.000000000',
+      basis: 'present',
+      days: 3,
+    })
     assert.deepEqual(dayForecast(past, '20', { now, midnight, recent: { cost: '0.100000000', ms: 3_600_000 } }), {
       total: '21.000000000',
       basis: 'days',
+      days: 3,
     })
     const series = [0, 30, 60, 90].map((minutes) => ({
       start: new Date(now - (100 - minutes) * 60_000).toISOString(),

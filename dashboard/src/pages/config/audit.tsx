@@ -44,7 +44,7 @@ const Details = ({ before, after }: AuditLine) => {
 const Line = (line: AuditLine) => (
   <li>
     <div class="row">
-      <strong class="mono">{line.action}</strong>
+      <strong class="mono">{line.action === 'circuit.open' ? texts.audit.rest : line.action}</strong>
       {line.object !== null && <span class="mono config-object">{line.object}</span>}
       <span>{line.actor.name}</span>
       <span class="dim">{line.from}</span>

@@ -3,6 +3,8 @@ import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import type { Browser, Page } from 'playwright-core'
 import { post, type Started, start } from '../e2e/support/process.ts'
+import { answerWith, failWith } from '../support/answers.ts'
+import { startUpstream } from '../support/upstream.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
 import { withDashboard } from './support/dashboard.ts'
 
@@ -142,6 +144,98 @@ describe('columns', { skip: skipBrowser, concurrency: false }, () => {
       await page.waitForFunction(() => localStorage.getItem('widths.requests') === null)
       assert.equal(await width(), own)
     }))
+
+  test('a team is a filter, by its name in the address too, and a name of no team says so', () =>
+    withDashboard(browser, { url: gateway.url }, async ({ page, open, check }) => {
+      await open(LIST)
+      await page.getByRole('button', { name: 'Team', exact: true }).click()
+      await page.getByRole('checkbox', { name: 'customer-success' }).check()
+      await page.waitForURL(/team=team_/)
+      await page.locator('.chip', { hasText: 'Team: customer-success' }).waitFor()
+      await page.locator('table[aria-rowcount="5"]').waitFor()
+      await open(`${LIST}?team=customer-success`)
+      await page.locator('.chip', { hasText: 'Team: customer-success' }).waitFor()
+      await page.locator('table[aria-rowcount="5"]').waitFor()
+      await open(`${LIST}?team=customer-sucess`)
+      await page.locator('.chip', { hasText: 'No team is named customer-sucess' }).waitFor()
+      await check()
+      await page.getByRole('button', { name: 'Did you mean customer-success?' }).click()
+      await page.locator('table[aria-rowcount="5"]').waitFor()
+    }))
+
+  test('end user, error code and tag are filters and columns, and errors of attempts are searched', async () => {
+    await using upstreams = new AsyncDisposableStack()
+    const upstream = async (act: Parameters<typeof startUpstream>[0]) =>
+      upstreams.adopt(await startUpstream(act), (one) => one.close())
+    const down = await upstream((request) =>
+      failWith(request, 503, { type: 'api_error', message: 'cluster eu-2 is down' }),
+    )
+    const up = await upstream((request) => answerWith(request, { text: 'Hello' }))
+    const provider = (url: string) => ({
+      kind: 'openai',
+      baseUrl: `${url}/v1`,
+      keys: ['sk-test-0123'],
+      models: ['small'],
+    })
+    await using failing = await start({
+      files: {
+        'headgate.yaml': JSON.stringify({
+          providers: { alpha: provider(down.url), beta: provider(up.url) },
+          keys: { app: { secret: 'secret-of-app-0123456789', tags: { feature: 'chat' } } },
+          usage: { endUser: true },
+          unknownModel: 'reject',
+          routes: { fast: { targets: ['alpha/small'], fallback: ['beta/small'] } },
+        }),
+      },
+    })
+    const ask = async (model: string, user: string) => {
+      const body = { model, user, messages: [{ role: 'user', content: 'Hello' }] }
+      const { status } = await post(`${failing.base}/chat/completions`, body, {
+        authorization: 'Bearer secret-of-app-0123456789',
+      })
+      return status
+    }
+    assert.deepEqual([await ask('fast', 'alice'), await ask('nonsense', 'bob')], [200, 404])
+    await withDashboard(browser, { url: failing.url }, async ({ page, open, shot }) => {
+      const finds = async (filter: string, text: string) => {
+        await open(`${LIST}?cols=time,asked,outcome,end_user,code,tags&${filter}`)
+        await page.locator('table[aria-rowcount="2"]').waitFor()
+        await rowsOf(page).filter({ hasText: text }).waitFor()
+      }
+      await finds('q=cluster+eu-2', 'fell back')
+      await finds('end_user=alice', 'alice')
+      await finds('code=model_not_found', 'refused 404')
+      await finds('end_user=bob&tag=feature:chat', 'feature:chat')
+      await shot('filtered')
+    })
+  })
+
+  test('a request that was refused before its key was known is in the list, and its ID opens it', async () => {
+    const admin = 'operator-token-0123456789'
+    await using closed = await start({
+      env: { AUTH_ADMIN: admin },
+      files: { 'headgate.yaml': CONFIG },
+    })
+    const body = { model: 'demo/echo', messages: [{ role: 'user', content: 'Hello' }] }
+    const refused = await fetch(`${closed.base}/chat/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: 'Bearer not-a-key-of-this-gateway-0123' },
+      body: JSON.stringify(body),
+    })
+    assert.equal(refused.status, 401)
+    const id = refused.headers.get('x-request-id') ?? ''
+    await withDashboard(browser, { url: closed.url, token: admin }, async ({ page, open, check, shot }) => {
+      await open(LIST)
+      await page.locator('.outcome.tone-refused', { hasText: 'refused 401' }).waitFor()
+      await page.keyboard.press('Control+k')
+      await page.getByRole('combobox').fill(id)
+      await page.keyboard.press('Enter')
+      const sheet = page.getByRole('complementary', { name: 'Request' })
+      await sheet.getByText('refused 401').waitFor()
+      await check()
+      await shot('refused-401')
+    })
+  })
 
   test('a card has the key of its request', () =>
     withDashboard(browser, { url: gateway.url, width: 'narrow' }, async ({ page, open, check }) => {

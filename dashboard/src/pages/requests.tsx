@@ -13,7 +13,7 @@ import { useBands } from '../incidents.ts'
 import { isHeld, moreIn, useLive } from '../live.ts'
 import { useMarks } from '../marks.ts'
 import { outcomeSeries } from '../outcome-series.ts'
-import { findKeys, type OwnerNames, useOwnerNames } from '../owner-names.ts'
+import { findKeys, findTeams, type OwnerNames, useOwnerNames, useTeamNames } from '../owner-names.ts'
 import { Bars } from '../parts/chart.tsx'
 import { type Filter, Filters } from '../parts/filters.tsx'
 import { Menu } from '../parts/menu.tsx'
@@ -74,7 +74,14 @@ const hasFilter = (place: Place): boolean =>
 const useFilters = (): readonly Filter[] => {
   const { value } = useResource('facets', () => read<Facets & { readonly names: OwnerNames }>('/requests/facets'))
   const keys = useOwnerNames({ keys: valuesOf(current.value, 'key'), teams: [] })
-  const nameOf = (id: string): string => value?.names[id] ?? keys[id] ?? id
+  const isKnown = (id: string) => id === '' || value?.names[id] !== undefined
+  const teamOf = useTeamNames(value ? valuesOf(current.value, 'team').filter((id) => !isKnown(id)) : [])
+  const nameOf = (id: string): string => value?.names[id] ?? keys[id] ?? teamOf(id)?.name ?? id
+  const missingTeam = (text: string) => {
+    const found = teamOf(text)
+    if (found?.name !== null) return null
+    return { text: w.noTeam(text), meant: found.near && { value: found.near.id, label: found.near.name } }
+  }
   const options = (name: string) => {
     const found = value?.[name]
     return Array.isArray(found) ? found.map((one: string) => ({ value: one, label: nameOf(one) })) : []
@@ -84,10 +91,19 @@ const useFilters = (): readonly Filter[] => {
     { name: 'provider', label: w.filters.provider, options: options('provider') },
     { name: 'model', label: w.filters.model, options: options('model') },
     { name: 'route', label: w.filters.route, options: options('route') },
+    {
+      name: 'team',
+      label: w.filters.team,
+      options: options('team'),
+      find: findTeams,
+      show: nameOf,
+      missing: missingTeam,
+    },
     { name: 'key', label: w.filters.key, options: options('key'), find: findKeys, show: nameOf },
     { name: 'client', rare: true, label: w.filters.client, options: options('client') },
     { name: 'style', rare: true, label: w.filters.style, options: STYLES },
     { name: 'end_user', rare: true, label: w.filters.end_user, placeholder: w.endUserPlaceholder },
+    { name: 'code', rare: true, label: w.filters.code, placeholder: w.codePlaceholder },
     { name: 'session', rare: true, label: w.filters.session, placeholder: w.sessionPlaceholder },
     { name: 'tag', rare: true, label: w.filters.tag, placeholder: w.tagPlaceholder },
     {
@@ -107,9 +123,9 @@ const useFilters = (): readonly Filter[] => {
       placeholder: w.costPlaceholder,
       show: (text) => `$${text}`,
     },
-    ...(['asked', 'team', 'code'] as const).flatMap((name) =>
-      valuesOf(current.value, name).length === 0 ? [] : [{ name, label: w.filters[name], options: [], rare: true }],
-    ),
+    ...(valuesOf(current.value, 'asked').length === 0
+      ? []
+      : [{ name: 'asked', label: w.filters.asked, options: [], rare: true }]),
   ]
 }
 

@@ -25,6 +25,8 @@ export type Filter = {
   readonly single?: boolean
   /** Such as `at least 2 s`. */
   readonly show?: (value: string) => string
+  /** Why a value of the address matches nothing, with the value that was perhaps meant; null: it may match. */
+  readonly missing?: (value: string) => { readonly text: string; readonly meant: FilterOption | null } | null
   /** For filters without options. */
   readonly placeholder?: string
 }
@@ -188,14 +190,16 @@ const Chips = ({ filters, search, others = [] }: FiltersProps) => {
   return (
     <div class="chips">
       {known.map(({ filter, value }) => (
-        <Chip
-          key={`${filter.name} ${value}`}
-          text={`${filter.label}: ${labelOf(filter, value)}`}
-          remove={() => go(toggled(current.value, filter, value))}
-        />
+        <KnownChip key={`${filter.name} ${value}`} filter={filter} value={value} />
       ))}
       {strange.map(({ name, text }) => (
-        <Chip key={name} text={text} isUnknown remove={() => go(withParam(current.value, name, []))} />
+        <Chip
+          key={name}
+          text={text}
+          isUnknown
+          title={en.actions.unknownFilter}
+          remove={() => go(withParam(current.value, name, []))}
+        />
       ))}
       {count > 1 && (
         <button type="button" class="button quiet small" onClick={() => go(cleared())}>
@@ -206,10 +210,40 @@ const Chips = ({ filters, search, others = [] }: FiltersProps) => {
   )
 }
 
-type ChipProps = { readonly text: string; readonly isUnknown?: boolean; readonly remove: () => void }
+/** A chosen value. One that matches nothing says so, and offers the nearest name. */
+const KnownChip = ({ filter, value }: { readonly filter: Filter; readonly value: string }) => {
+  const missing = filter.missing?.(value) ?? null
+  const { meant = null } = missing ?? {}
+  const remove = () => go(toggled(current.value, filter, value))
+  const text = missing?.text ?? `${filter.label}: ${labelOf(filter, value)}`
+  return (
+    <>
+      <Chip text={text} isUnknown={missing !== null} remove={remove} />
+      {meant && (
+        <button
+          type="button"
+          class="button quiet small"
+          onClick={() => {
+            const others = valuesOf(current.value, filter.name).filter((one) => one !== value)
+            go(withParam(current.value, filter.name, [...others, meant.value]))
+          }}
+        >
+          {en.actions.meant(meant.label)}
+        </button>
+      )}
+    </>
+  )
+}
 
-const Chip = ({ text, isUnknown = false, remove }: ChipProps) => (
-  <span class={isUnknown ? 'chip unknown-chip' : 'chip'} title={isUnknown ? en.actions.unknownFilter : undefined}>
+type ChipProps = {
+  readonly text: string
+  readonly isUnknown?: boolean
+  readonly title?: string
+  readonly remove: () => void
+}
+
+const Chip = ({ text, isUnknown = false, title, remove }: ChipProps) => (
+  <span class={isUnknown ? 'chip unknown-chip' : 'chip'} title={title}>
     <bdi>{text}</bdi>
     <button type="button" aria-label={en.actions.removeFilter(text)} onClick={remove}>
       ×

@@ -99,6 +99,7 @@ export const en = words({
     removeFilter: (text: string) => `Remove the filter ${text}`,
     clearAll: 'Clear all',
     unknownFilter: 'This page does not know this filter.',
+    meant: (name: string) => `Did you mean ${name}?`,
   },
   palette: {
     label: 'Search pages and actions',

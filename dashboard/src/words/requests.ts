@@ -83,6 +83,8 @@ export const requests = words({
   },
   tagPlaceholder: 'name:value',
   endUserPlaceholder: 'as requests name it',
+  codePlaceholder: 'such as model_not_found',
+  noTeam: (name: string) => `No team is named ${name}`,
   sessionPlaceholder: 'ses_…',
   sessionRequests: 'All its requests',
   openTrace: 'Open the trace',

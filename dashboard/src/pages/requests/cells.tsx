@@ -13,10 +13,10 @@ const TONES = {
   answered: 'ok',
   fell_back: 'warn',
   cached: 'probe',
-  refused: 'dim',
-  failed: 'bad',
-  broke_off: 'bad',
-  client_left: 'dim',
+  refused: 'tone-refused',
+  failed: 'tone-failed',
+  broke_off: 'tone-failed',
+  client_left: 'tone-left',
   unknown: 'dim',
 } as const
 const SHAPES = {
@@ -25,7 +25,7 @@ const SHAPES = {
   cached: '◆',
   refused: '⊘',
   failed: '✗',
-  broke_off: '✗',
+  broke_off: '⊣',
   client_left: '←',
   unknown: '?',
 } as const

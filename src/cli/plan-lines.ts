@@ -24,7 +24,7 @@ const refusedLines = ({ refused }: ExplainedPlan, paint: Cli['paint']): readonly
 /** How requests choose among the first targets, which the order below cannot show. */
 const ORDERS: { readonly [strategy: string]: string } = {
   weighted: ', by weight: each request draws its order',
-  latency: ', the fastest first: concurrent requests are spread',
+  latency: ', the faster of two targets first',
   cost: ', the cheapest first',
 }
 
@@ -37,14 +37,15 @@ const shareText = ({ share }: ShownTarget): string =>
 
 /** The targets of a plan in their order, with their states. */
 export const planLines = (plan: ExplainedPlan, cli: Cli): readonly string[] => {
-  const hasShares = plan.targets.some(({ share }) => share !== undefined)
+  const { drawn: hasShares = false } = plan
   return [
     `${cli.paint.bold(plan.model)}: chosen by ${plan.by}${ORDERS[plan.strategy ?? ''] ?? ''}`,
     ...refusedLines(plan, cli.paint),
     ...table(
       ['#', 'TARGET', ...(hasShares ? ['FIRST FOR'] : []), 'BECAUSE', 'STATE'],
       plan.targets.map((target, at) => [
-        String(at + 1),
+        // No order among those that are drawn.
+        hasShares && target.share !== undefined ? '–' : String(at + 1),
         `${target.provider}/${target.model}`,
         ...(hasShares ? [shareText(target)] : []),
         reasonOf(target),

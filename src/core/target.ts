@@ -56,8 +56,18 @@ export type Plan = {
   readonly stickiness?: Stickiness
   /** The target that has the beginning of the prompt in its cache, with the ID of the key; absent: it is not known. */
   readonly sticky?: { readonly candidate: Candidate; readonly key: string }
-  /** Of a plan in the expected order: how the first target is chosen, and the share of each candidate in that choice. */
-  readonly odds?: { readonly strategy: Strategy; readonly shares: ReadonlyMap<Candidate, number> }
+  /** Of a plan in the expected order, to be shown. */
+  readonly odds?: PlanOdds
+}
+
+/** What a name refers to, or for which reason else a target is in its plan: the list of the route, or the setting `fallback`. */
+export type TargetRole = 'target' | 'fallback' | 'failover'
+
+/** How the first target of requests is chosen. `shares`: how often each is first, where requests draw that; empty: they do not. */
+export type PlanOdds = {
+  readonly strategy: Strategy
+  readonly shares: ReadonlyMap<Candidate, number>
+  readonly roles: ReadonlyMap<Candidate, TargetRole>
 }
 
 /** ID of a deployment (instance, key and model) in health state. */

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { CanaryRules, CanaryState } from '../../core/canary.ts'
-import { type CanaryCounts, canaryShare, isDrawn, NO_ARM, nextCanary, withRequest } from './canary.ts'
+import type { Candidate, Plan } from '../../core/target.ts'
+import { type CanaryCounts, canaryShare, isDrawn, NO_ARM, nextCanary, shownCanary, withRequest } from './canary.ts'
 
 const rules: CanaryRules = {
   target: 1,
@@ -109,4 +110,31 @@ test('canary: a session keeps its draw while the share grows', () => {
     sessions.some((session) => isDrawn(session, 0)),
     false,
   )
+})
+
+test('canary: the plan to be shown has the share of the canary, and the others share the rest', () => {
+  const instance = {} as Candidate['instance']
+  const candidate = (model: string, weight: number, isCanary = false): Candidate => ({
+    ...{ instance, model, because: '', weight },
+    ...(isCanary && { isCanary }),
+  })
+  const [old, usual, fresh] = [candidate('old', 1), candidate('usual', 3), candidate('fresh', 4, true)]
+  const shares = (weighted: boolean, percent: number) => {
+    const drawn = new Map(weighted ? [old, usual, fresh].map((one) => [one, one.weight / 8] as const) : [])
+    const odds = { strategy: weighted ? 'weighted' : 'priority', shares: drawn, roles: new Map() } as const
+    const plan: Plan = { by: 'route', candidates: [old, usual, fresh], skipped: [], odds }
+    const shown = shownCanary(plan, percent)
+    const rounded = (share: number | undefined) => (share === undefined ? null : Math.round(100 * share) / 100)
+    return shown.candidates.map((one) => [one.model, rounded(shown.odds?.shares.get(one))])
+  }
+  assert.deepEqual(shares(true, 20), [
+    ['old', 0.2],
+    ['usual', 0.6],
+    ['fresh', 0.2],
+  ])
+  assert.deepEqual(shares(false, 75), [
+    ['fresh', 0.75],
+    ['old', 0.25],
+    ['usual', null],
+  ])
 })

@@ -10,7 +10,7 @@
  * decide. A test over seeded runs states what both mean: faults stop in 200 of 200, noise in 0 of 1,000.
  */
 import type { CanaryRules, CanaryState } from '../../core/canary.ts'
-import type { Plan } from '../../core/target.ts'
+import type { Candidate, Plan } from '../../core/target.ts'
 import { hash } from './order.ts'
 
 /** Requests of a target, or of several. `timed`: those with a time to first content, whose logarithms (of ms) are summed. */
@@ -98,12 +98,32 @@ export const canaryShare = ({ steps }: CanaryRules, { status, step }: CanaryStat
 export const isDrawn = (session: string, share: number): boolean =>
   hash(session, 0x811c9dc5) / 4_294_967_296 < share / 100
 
-/** The plan to be shown: the canary is first if it serves most sessions, otherwise last. */
+/** The plan to be shown: the canary is first if it serves most sessions, otherwise last. The other targets share the rest. */
 export const shownCanary = (plan: Plan, share: number): Plan => {
   const { true: canaries = [], false: others = [] } = Object.groupBy(plan.candidates, ({ isCanary = false }) =>
     isCanary ? 'true' : 'false',
   )
-  return { ...plan, candidates: share >= 50 ? [...canaries, ...others] : [...others, ...canaries] }
+  const [canary] = canaries
+  const candidates = share >= 50 ? [...canaries, ...others] : [...others, ...canaries]
+  const { odds } = plan
+  if (!canary || !odds || others.length === 0) return { ...plan, candidates }
+  return { ...plan, candidates, odds: { ...odds, shares: sharesBeside(canary, others, odds.shares, share / 100) } }
+}
+
+/** How often each target is first beside a canary with a share of the sessions. */
+const sharesBeside = (
+  canary: Candidate,
+  others: readonly Candidate[],
+  shares: ReadonlyMap<Candidate, number>,
+  own: number,
+): ReadonlyMap<Candidate, number> => {
+  const rest = others.reduce((sum, one) => sum + (shares.get(one) ?? 0), 0)
+  const found = new Map([[canary, own]])
+  for (const [at, one] of others.entries()) {
+    const part = rest > 0 ? (shares.get(one) ?? 0) / rest : at === 0 ? 1 : 0
+    if (part > 0) found.set(one, (1 - own) * part)
+  }
+  return found
 }
 
 /**

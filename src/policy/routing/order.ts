@@ -54,6 +54,26 @@ export const orderCandidates = (
 }
 
 /**
+ * How often each candidate is first, where requests draw their order; empty: all have the same order. Those of weight 0 have a share
+ * of 0.
+ */
+export const firstShares = (
+  candidates: readonly Candidate[],
+  strategy: Strategy,
+  view: CandidateView,
+): ReadonlyMap<Candidate, number> => {
+  const some = candidates.length
+  if (strategy === 'weighted') {
+    const sum = candidates.reduce((total, { weight }) => total + weight, 0)
+    return new Map(sum > 0 ? candidates.map((one) => [one, one.weight / sum]) : [])
+  }
+  // The better of two: of two the same each time.
+  if (strategy !== 'latency' || some < 3) return new Map()
+  const ranked = orderCandidates(candidates, strategy, view, null)
+  return new Map(ranked.map((one, rank) => [one, (2 * (some - 1 - rank)) / (some * (some - 1))]))
+}
+
+/**
  * Orders the keys of one instance. Cooldowns and circuits are not checked here: a preferred key that is unavailable stays
  * first and is skipped by the router, so that its conversations return to it later. The keys after the first are ordered
  * when the iterable reaches them, because that is rare and a provider may have a thousand keys.

@@ -347,11 +347,15 @@ test('plan: the expected order of a weighted route is the same each time, with t
   }
   const made = planFor('w', { routes: [weighted], random: null, settings: { fallback: 'none' } })
   assert.ok(made.ok)
-  const { strategy, targets } = JSON.parse(JSON.stringify(explainPlan('w', made.value)))
+  const { strategy, drawn, targets } = JSON.parse(JSON.stringify(explainPlan('w', made.value)))
   assert.equal(strategy, 'weighted')
+  assert.equal(drawn, true)
   assert.deepEqual(
     targets.map((one: { model: string; share?: number }) => [one.model, one.share ?? null]),
-    [['b', 0.75]],
+    [
+      ['b', 0.75],
+      ['a', 0.25],
+    ],
   )
   const all = planFor('w', { routes: [weighted], random: null })
   assert.ok(all.ok)
@@ -364,6 +368,33 @@ test('plan: the expected order of a weighted route is the same each time, with t
       ['c', null],
     ],
   )
+})
+
+test('plan: the order of a route by latency is drawn among three targets, not among two', () => {
+  const rows = (targets: readonly string[]) => {
+    const byLatency: Route = {
+      ...route(
+        'l',
+        targets.map((one) => target(one)),
+      ),
+      strategy: 'latency',
+    }
+    const slow = { 'gemini:a': 300, 'my-llm:b': 200, 'openai:c': 100 }
+    const latency = ({ instance, model }: Candidate) =>
+      Object.entries(slow).find(([id]) => id === `${instance.id}:${model}`)?.[1] ?? 0
+    const made = planFor('l', { routes: [byLatency], random: null, settings: { fallback: 'none' }, latency })
+    assert.ok(made.ok)
+    const { drawn, targets: shown } = JSON.parse(JSON.stringify(explainPlan('l', made.value)))
+    return { drawn, shares: shown.map((one: { model: string; share?: number }) => [one.model, one.share ?? null]) }
+  }
+  assert.deepEqual(rows(['gemini/a', 'my-llm/b', 'openai/c']), {
+    drawn: true,
+    shares: [
+      ['c', 2 / 3],
+      ['b', 1 / 3],
+    ],
+  })
+  assert.deepEqual(rows(['gemini/a', 'my-llm/b']), { drawn: false, shares: [['b', null]] })
 })
 
 test('plan: explainPlan returns JSON with the current state of each target', () => {

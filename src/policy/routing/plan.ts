@@ -11,7 +11,7 @@ import type { Instance } from '../../core/provider.ts'
 import type { Route, RouteTarget } from '../../core/route.ts'
 import type { Settings, Strategy } from '../../core/settings.ts'
 import type { Skipped } from '../../core/skipped-target.ts'
-import { type Candidate, modelId, type Plan } from '../../core/target.ts'
+import { type Candidate, modelId, type Plan, type PlanOdds, type TargetRole } from '../../core/target.ts'
 import {
   defaultModel,
   instancesNamed,
@@ -22,7 +22,7 @@ import {
   routeNamed,
   usableInstances,
 } from './models.ts'
-import { type CandidateView, orderCandidates } from './order.ts'
+import { type CandidateView, firstShares, orderCandidates } from './order.ts'
 import { type KnownEnds, servingModels } from './retirement.ts'
 import { usualStickiness } from './stickiness.ts'
 
@@ -145,27 +145,31 @@ export const orderedPlan = (draft: PlanDraft, input: OrderingInput): Plan => {
     ...(draft.route !== undefined && { route: draft.route }),
     ...(draft.unmet && { unmet: draft.unmet }),
     ...(draft.furtherRoutes && { furtherRoutes: draft.furtherRoutes }),
-    ...(input.random === null && { odds: oddsOf(groups) }),
+    ...(input.random === null && { odds: oddsOf(groups, input.view) }),
   }
   const ranked = groups.flatMap(({ candidates, strategy }) => ordered(input, candidates, strategy))
   const candidates = repeats ? unique(ranked) : ranked
   if (!onlyFirst) return { ...resolved, candidates, skipped }
   const only = candidates[0]?.instance
-  const taken = candidates.filter(({ instance }) => instance !== only)
+  // A plan to be shown has each target that some request would have.
+  const stays = (one: Candidate) => one.instance === only || (resolved.odds?.shares.get(one) ?? 0) > 0
+  const taken = candidates.filter((one) => !stays(one))
   return {
     ...resolved,
-    candidates: candidates.filter(({ instance }) => instance === only),
+    candidates: candidates.filter(stays),
     skipped: [...skipped, ...taken.map((one) => skippedFor(one, 'none'))],
   }
 }
 
 /** How the first target is chosen among the candidates of the first rank. */
-const oddsOf = (groups: PlanDraft['groups']): NonNullable<Plan['odds']> => {
+const oddsOf = (groups: PlanDraft['groups'], view: OrderingInput['view']): PlanOdds => {
   const first = groups.find(({ candidates }) => candidates.length > 0)
   const { strategy = 'priority', candidates = [] } = first ?? {}
-  const sum = candidates.reduce((total, { weight }) => total + weight, 0)
-  const shares = strategy === 'weighted' && sum > 0 ? candidates.map((one) => [one, one.weight / sum] as const) : []
-  return { strategy, shares: new Map(shares) }
+  const roles = groups.flatMap(({ candidates: all, own }, rank) => {
+    const role: TargetRole = own ? (rank === 0 ? 'target' : 'fallback') : 'failover'
+    return all.map((one) => [one, role] as const)
+  })
+  return { strategy, shares: firstShares(candidates, strategy, view), roles: new Map(roles) }
 }
 
 /** Whether the plan is the same for all requests, so that it can be cached too. Prices may change at any time. */
@@ -390,6 +394,9 @@ const MAX_QUOTE = 100
 export const quoted = (word: string): string =>
   JSON.stringify(word.length > MAX_QUOTE ? `${word.slice(0, MAX_QUOTE)}…` : word)
 
+/** Whether each request draws which of several targets is first. */
+export const isDrawn = ({ shares }: PlanOdds): boolean => [...shares.values()].filter((share) => share > 0).length > 1
+
 /** The plan as `POST /v1/route` returns it. `now` adds the current state of a candidate: its circuit and cooldowns. */
 export const explainPlan = (
   model: string,
@@ -399,12 +406,13 @@ export const explainPlan = (
   object: 'route',
   model,
   by,
-  ...(odds && { strategy: odds.strategy }),
+  ...(odds && { strategy: odds.strategy, drawn: isDrawn(odds) }),
   targets: candidates.map((one) => ({
     provider: one.instance.id,
     model: one.model,
     because: one.because,
     weight: one.weight,
+    ...(odds && { role: odds.roles.get(one) ?? 'target' }),
     ...(odds?.shares.has(one) && { share: odds.shares.get(one) ?? 0 }),
     ...now(one),
   })),

@@ -9,7 +9,11 @@ const plannedTarget = z.looseObject({
   because: z.string(),
   when: z.string().optional().describe('The condition of the target, which the request meets'),
   override: z.string().optional().describe('What is changed in requests to the target'),
-  share: z.number().optional().describe('Of the requests for which it is first, if requests choose at random'),
+  role: z
+    .enum(['target', 'fallback', 'failover'])
+    .optional()
+    .describe('`fallback`: of the list of the route; `failover`: by the setting `fallback`'),
+  share: z.number().optional().describe('Of the requests for which it is first, if requests draw their order'),
   fit: z.boolean().optional().describe('Whether it supports everything the request requires'),
   keys: z
     .array(
@@ -29,6 +33,10 @@ export const PLAN = z.looseObject({
   by: z.string().describe('How the name was resolved'),
   style: z.string(),
   strategy: z.string().optional().describe('How requests choose among the first targets, if they do'),
+  drawn: z
+    .boolean()
+    .optional()
+    .describe('Whether each request draws which of several targets is first: `share` states how often each is'),
   targets: z.array(plannedTarget),
   skipped: z.array(z.looseObject({ provider: z.string(), why: z.string() })),
 })

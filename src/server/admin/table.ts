@@ -29,6 +29,7 @@ import { priceRows } from './rows/prices.ts'
 import { providerRows } from './rows/providers.ts'
 import { requestRows } from './rows/requests.ts'
 import { retiringRows } from './rows/retiring.ts'
+import { routeActivityRows } from './rows/route-activity.ts'
 import { routeRows } from './rows/routes.ts'
 import { sessionRows } from './rows/session.ts'
 import { sessionRows as agentSessionRows } from './rows/sessions.ts'
@@ -65,6 +66,7 @@ const rows: readonly AdminRow[] = [
   ...shadowRows,
   ...retiringRows,
   ...explainRows,
+  ...routeActivityRows,
   ...routeRows,
   ...policyRows,
   ...guardRows,

@@ -21,8 +21,8 @@ import { type ReadBuckets, readNewest } from './slices.ts'
 const MOST = { providers: 200, sample: 1_000, errors: 20, running: 100, open: 10_000 }
 /** Rate limits and quotas. */
 export const LIMITED = ['rate_limited', 'token_rate', 'quota']
-/** Failures that a circuit counts, and broken streams. */
-const UNHEALTHY = Object.entries(KINDS).flatMap(([kind, row]) => (row.charges === null ? [] : [kind]))
+/** Failures that a circuit counts. */
+export const UNHEALTHY = Object.entries(KINDS).flatMap(([kind, row]) => (row.charges === null ? [] : [kind]))
 /** Upper bounds of the histogram's bars, in ms; the last bar has none. */
 const BOUNDS = Array.from({ length: 14 }, (_, power) => 16 * 2 ** power)
 
@@ -254,7 +254,7 @@ const latenciesOf = (sample: readonly Sample[]) => {
   }
 }
 
-const quantile = (sorted: readonly number[], share: number): number | null =>
+export const quantile = (sorted: readonly number[], share: number): number | null =>
   sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? null
 
 // ── Attempts in progress ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -389,6 +389,11 @@ export const ACTIVITY_PARAMETERS = z
   .strictObject({ ...RANGE, ...SHARED, cells: integer(1, 240).default(60) })
   .transform(({ from, to, ...rest }) => ({ ...bounds(from, to), ...rest }))
 
+/** `GET /routes/activity`. */
+export const ROUTE_TRAFFIC_PARAMETERS = z
+  .strictObject({ ...RANGE, ...SHARED, team: USAGE_FILTER.team })
+  .transform(({ from, to, shared, team }) => ({ ...bounds(from, to), shared, filter: { ...(team && { team }) } }))
+
 /** `GET /requests/running`. */
 export const RUNNING_PARAMETERS = z.strictObject(SHARED)
 

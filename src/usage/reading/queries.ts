@@ -159,6 +159,10 @@ export type SummaryQuery = SharedQuery & TimeRange & { readonly filter: RequestF
 export type LanesQuery = SharedQuery & TimeRange & { readonly provider: string; readonly cells: number }
 
 /** Attempts at all providers. `cells`: the most cells of a provider. */
+/** `own`: names of routes that each team has for itself. Requests for them are counted by team. */
+export type RouteTrafficQuery = SharedQuery &
+  TimeRange & { readonly filter: { readonly team?: readonly string[] }; readonly own: readonly string[] }
+
 export type ActivityQuery = SharedQuery & TimeRange & { readonly cells: number }
 
 /** Attempts in progress. `teams`: of these teams; null: of all. */
@@ -543,6 +547,35 @@ export type Activity = Searched & {
   readonly data: readonly ProviderActivity[]
 }
 
+/** Attempts of the requests for a route at one target. `failed`, `limited`: as in `ActivityCell`. `answered`: those that succeeded. */
+export type TargetTraffic = {
+  readonly provider: string
+  readonly model: string
+  readonly attempts: number
+  readonly answered: number
+  readonly failed: number
+  readonly limited: number
+  readonly first_content_p50_ms: number | null
+}
+/** `team`: the ID, for a name of `own`. `failed`: with a 5xx status, or a broken stream. */
+export type RouteTraffic = {
+  readonly route: string
+  readonly team: string | null
+  readonly requests: number
+  readonly answered: number
+  readonly cached: number
+  readonly refused: number
+  readonly failed: number
+  /** With the most attempts first. */
+  readonly targets: readonly TargetTraffic[]
+}
+/** The routes with the most requests first. */
+export type RoutesTraffic = Searched & {
+  readonly from: string
+  readonly to: string
+  readonly data: readonly RouteTraffic[]
+}
+
 /** An attempt in progress. */
 export type OngoingAttempt = {
   /** The ID of its request. */
@@ -621,6 +654,7 @@ type Reads = {
   readonly summary: readonly [SummaryQuery, Summary]
   readonly lanes: readonly [LanesQuery, Lanes]
   readonly activity: readonly [ActivityQuery, Activity]
+  readonly route_traffic: readonly [RouteTrafficQuery, RoutesTraffic]
   readonly running: readonly [OngoingQuery, OngoingAttempts]
   readonly forecasts: readonly [ForecastsQuery, readonly Forecast[]]
   readonly export: readonly [ExportQuery, ExportPage]

@@ -15,6 +15,7 @@ import type { AskedQuery, NamedQuery, ReadAnswer, ReadingThreadOptions } from '.
 import type { ReadResult } from './queries.ts'
 import { ReportMemory } from './report-memory.ts'
 import { facetsOf, oneRequest, requestsPage } from './request-list.ts'
+import { routesTraffic } from './route-traffic.ts'
 import { oneSession, sessionsPage } from './session-list.ts'
 import { isTimeFor } from './slices.ts'
 import { summaryOf } from './summary.ts'
@@ -83,6 +84,8 @@ const run = (reads: LedgerReads, { name, query }: NamedQuery): Promise<ReadResul
       return lanesOf(reads, query)
     case 'activity':
       return activityOf(reads, query)
+    case 'route_traffic':
+      return routesTraffic(reads, query)
     case 'running':
       return runningOf(reads, query)
     case 'forecasts':

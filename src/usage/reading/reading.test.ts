@@ -717,6 +717,71 @@ onEachEngine((engine) => {
     )
   })
 
+  test('reading: routes have their requests, and the attempts at each target; those of a team are apart', async () => {
+    await using ledger = usageLedger({ engine, now: NOON })
+    const [mini, llama] = [
+      { provider: 'openai', model: 'gpt-5-mini' },
+      { provider: 'groq', model: 'llama' },
+    ]
+    const fast = { route: 'fast', team: 'team_a' }
+    await ledger.store([
+      ...[100, 200, 300].flatMap((firstContentMs, call) => [
+        openedRecord(call, { ...fast, ...mini }),
+        closedRecord(call, { firstContentMs }),
+        endedRecord(call, { ...fast, ...mini }),
+      ]),
+      // Answered by the other target, after a failure.
+      openedRecord(5, { ...fast, ...mini, attempt: 0 }),
+      closedRecord(5, { attempt: 0, outcome: 'failed', kind: 'timeout', status: null }),
+      openedRecord(5, { ...fast, ...llama, attempt: 1 }),
+      closedRecord(5, { attempt: 1, firstContentMs: 40 }),
+      endedRecord(5, { ...fast, ...llama, team: 'team_b' }),
+      openedRecord(6, { ...fast, ...llama }),
+      closedRecord(6, { outcome: 'failed', kind: 'rate_limited', status: 429 }),
+      endedRecord(6, { ...fast, provider: null, model: null, outcome: 'refused', status: 429 }),
+      openedRecord(7, { ...fast, ...llama }),
+      closedRecord(7, { outcome: 'failed', kind: 'overloaded', status: 503 }),
+      endedRecord(7, { ...fast, provider: null, model: null, outcome: 'refused', status: 503 }),
+      // Their own routes of the same name, the default route, and a model that is named directly.
+      ...['team_a', 'team_b'].flatMap((team, at) => endedRecord(10 + at, { route: 'mine', team, cache: 'hit' })),
+      openedRecord(12, mini),
+      closedRecord(12),
+      endedRecord(12, { ...mini, asked: 'Auto', route: null }),
+      openedRecord(13, mini),
+      closedRecord(13),
+      endedRecord(13, { ...mini, asked: 'gpt-5-mini', route: null }),
+    ])
+    const query = { from: NOON, to: NOON + HOUR, filter: {}, own: ['mine'] }
+    const { data } = succeeded(await ledger.reader.routeTraffic(query))
+    const shown = data.map(({ targets, ...one }) => ({ ...one, targets: targets.map((target) => ({ ...target })) }))
+    const none = { cached: 0, refused: 0, failed: 0 }
+    assert.deepEqual(
+      shown.find(({ route }) => route === 'fast'),
+      {
+        ...{ route: 'fast', team: null, requests: 6, answered: 4, cached: 0, refused: 1, failed: 1 },
+        targets: [
+          { ...mini, attempts: 4, answered: 3, failed: 1, limited: 0, first_content_p50_ms: 200 },
+          { ...llama, attempts: 3, answered: 1, failed: 1, limited: 1, first_content_p50_ms: 40 },
+        ],
+      },
+    )
+    const mine = shown.filter(({ route }) => route === 'mine')
+    assert.deepEqual(mine.map(({ team, requests, cached }) => [team, requests, cached]).sort(), [
+      ['team_a', 1, 1],
+      ['team_b', 1, 1],
+    ])
+    const auto = shown.find(({ route }) => route === 'auto')
+    assert.deepEqual({ ...auto, targets: auto?.targets.length }, { ...none, ...auto, requests: 1, targets: 1 })
+    assert.equal(shown.length, 4)
+    const ofTeam = succeeded(await ledger.reader.routeTraffic({ ...query, filter: { team: ['team_b'] } }))
+    assert.deepEqual(ofTeam.data.map(({ route, requests }) => `${route} ${requests}`).sort(), ['fast 1', 'mine 1'])
+    const shared = succeeded(await ledger.reader.routeTraffic({ ...query, shared: true }))
+    assert.deepEqual(
+      shared.data.map((one) => ({ ...one, targets: [...one.targets] })),
+      data.map((one) => ({ ...one, targets: [...one.targets] })),
+    )
+  })
+
   test('reading: the activity of all providers, and what is in progress', async () => {
     await using ledger = usageLedger({ engine, now: NOON })
     await ledger.store([

@@ -34,6 +34,8 @@ import type {
   RequestQuery,
   RequestsPage,
   RequestsQuery,
+  RoutesTraffic,
+  RouteTrafficQuery,
   SessionQuery,
   SessionsPage,
   SessionsQuery,
@@ -141,6 +143,10 @@ export class UsageReader {
 
   activity(query: ActivityQuery): Promise<Outcome<Activity>> {
     return this.#readShared('activity', query)
+  }
+
+  routeTraffic(query: RouteTrafficQuery): Promise<Outcome<RoutesTraffic>> {
+    return this.#readShared('route_traffic', query)
   }
 
   async running(query: OngoingQuery): Promise<Outcome<OngoingAttempts>> {

@@ -1,4 +1,11 @@
-/** Plans of the API: what answers, what a target is, and what changes if providers are down. Pure. */
+/** Routes and plans of the API: what answers, what a target is, and what changes if providers are down. Pure. */
+import type { Shown } from '../../src/records/entities/shown.ts'
+import type { ROUTES_ACTIVITY } from '../../src/server/answers/routes.ts'
+
+/** All routes with what their requests did. */
+export type RoutesActivity = Shown<typeof ROUTES_ACTIVITY>
+export type RouteWithTraffic = RoutesActivity['data'][number]
+export type RouteTarget = RouteWithTraffic['targets'][number]
 
 /** A place where a request may go, of `GET /models` and of plans. */
 export type PlanPlace = { readonly provider: string; readonly model: string }
@@ -14,7 +21,7 @@ export type PlannedTarget = PlanPlace & {
   readonly when?: string
   /** What is changed in requests to it. */
   readonly override?: string
-  /** Of the requests for a route with weights, while all targets are ready. */
+  /** Of the requests for which it is first, if they draw that, while all targets are ready. */
   readonly share?: number
   readonly fit: boolean
   readonly unfit_for?: readonly string[]
@@ -30,6 +37,8 @@ export type ShownPlan = {
   readonly by?: string
   /** How the first target is chosen. */
   readonly strategy?: string
+  /** Each request draws which of several targets is first. */
+  readonly drawn?: boolean
   readonly targets: readonly PlannedTarget[]
   readonly skipped?: readonly (PlanPlace & { readonly why: string })[]
 }
@@ -46,9 +55,18 @@ export const placeName = ({ provider, model }: PlanPlace): string => `${provider
 const isSame = (one: PlanPlace | null, other: PlanPlace | null): boolean =>
   one === other || (one !== null && other !== null && placeName(one) === placeName(other))
 
-/** Targets of a route whose condition the request does not meet. */
-export const conditionalIn = ({ skipped = [] }: ShownPlan): NonNullable<ShownPlan['skipped']> =>
-  skipped.filter(({ why }) => why.startsWith('when: '))
+/** The target of a plan at this place. */
+export const plannedAt = (plan: ShownPlan | undefined, place: PlanPlace): PlannedTarget | undefined =>
+  plan?.targets.find((one) => isSame(one, place))
+
+/** The share of a target in the answers of its route; null: there are none. */
+export const answerShare = (
+  { targets }: Pick<RouteWithTraffic, 'targets'>,
+  { answered }: Pick<RouteTarget, 'answered'>,
+): number | null => {
+  const all = targets.reduce((sum, one) => sum + one.answered, 0)
+  return all === 0 ? null : answered / all
+}
 
 export const changesTarget = ({ answers, before }: ShownRoute): boolean => !isSame(answers, before)
 

@@ -1,11 +1,12 @@
 /** Routes: what answers, why, and what would answer if a provider were down. Nothing is sent to a provider. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import type { Browser } from 'playwright-core'
+import type { Browser, Locator } from 'playwright-core'
 import { type Started, start } from '../e2e/support/process.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
 import { LOOKS, withDashboard } from './support/dashboard.ts'
+import { ADMIN, type Routed, startRouted } from './support/routed.ts'
 
 const PAGE = '/dashboard/routes'
 const FILE = `
@@ -140,7 +141,7 @@ describe('the Routes page', { skip: skipBrowser }, () => {
       withDashboard(browser, { url: gateway.url, width, theme }, async ({ page, open, check, shot }) => {
         await open(PAGE)
         await page.locator('.routes-targets').first().waitFor()
-        await page.getByText('200k').first().waitFor()
+        await page.getByText(/200k/).first().waitFor()
         await check()
         await shot('routes')
         await open(`${PAGE}/chat-default?down=anthropic`)
@@ -153,4 +154,75 @@ describe('the Routes page', { skip: skipBrowser }, () => {
         await page.locator('.routes-page > section').last().scrollIntoViewIfNeeded()
         await shot('routes-models')
       }))
+})
+
+describe('the Routes page with traffic', { skip: skipBrowser }, () => {
+  let browser: Browser
+  let routed: Routed
+  before(async () => {
+    const started = await Promise.all([startBrowser(), startRouted()])
+    browser = started[0]
+    routed = started[1]
+    await routed.send('split', 40)
+    await routed.send('chain', 3)
+    await routed.send('fresh', 20)
+  })
+  after(async () => {
+    await Promise.all([browser?.close(), routed?.stop()])
+  })
+
+  test('shares, failures and latencies of each target are those that the providers counted', () =>
+    withDashboard(browser, { url: routed.gateway.url, token: ADMIN }, async ({ page, open, check, shot }) => {
+      await open(PAGE)
+      const rowsOf = (name: string) =>
+        page.locator('.routes-targets', { has: page.getByRole('link', { name, exact: true }) }).getByRole('row')
+      const split = rowsOf('split')
+      await split.first().getByText('40 requests in the last hour').waitFor()
+      await split.first().getByText('drawn by weight for each request').waitFor()
+      const mini = routed.received('split', 'gpt-5-mini')
+      const llama = routed.received('split', 'llama-3.3-70b-versatile')
+      assert.equal(mini + llama, 40)
+      const cells = async (row: Locator) => (await row.getByRole('cell').allTextContents()).map((text) => text.trim())
+      const shareText = (n: number) => `${Number(((100 * n) / 40).toFixed(1))}%`
+      const [, target, first, answered, failed, token] = await cells(split.nth(0))
+      assert.match(target ?? '', /openai\/gpt-5-mini.*when inputTokens below 50,000.*set effort low/)
+      assert.deepEqual([first, answered, failed], ['75% first', `${shareText(mini)} ${mini}`, `0 of ${mini}`])
+      assert.match(token ?? '', /^[\d.]+ m?s$/)
+      const other = await cells(split.nth(1))
+      assert.match(other[0] ?? '', /groq\/llama-3.3-70b-versatile.*firstByte 8000 ms/)
+      assert.deepEqual(other.slice(1, 4), ['25% first', `${shareText(llama)} ${llama}`, `0 of ${llama}`])
+      const chain = rowsOf('chain')
+      const down = await cells(chain.nth(0))
+      const attempts = routed.received('chain', 'down')
+      assert.ok(attempts > 0)
+      assert.deepEqual(down.slice(2, 5), ['1', '0% 0', `${attempts} of ${attempts}`])
+      assert.deepEqual((await cells(chain.nth(1))).slice(1, 3), ['2', '100% 3'])
+      const fresh = await cells(rowsOf('fresh').nth(1))
+      assert.match(fresh[0] ?? '', /canary/)
+      assert.deepEqual(fresh.slice(1, 2), ['20% first'])
+      await check()
+      await shot('routes-traffic')
+    }))
+
+  test('an order that is drawn is shown as shares in an explanation', () =>
+    withDashboard(browser, { url: routed.gateway.url, token: ADMIN }, async ({ page, open }) => {
+      await open(`${PAGE}/split`)
+      const explain = page.getByRole('region', { name: 'Explain a request' })
+      await explain.getByText('would be tried first for 75% of requests').waitFor()
+      await explain.getByText('would be tried first for 25% of requests').waitFor()
+      assert.equal(await explain.getByText('would be tried first', { exact: true }).count(), 0)
+    }))
+
+  for (const { width, theme } of LOOKS)
+    test(`with traffic is accessible ${width} and ${theme}`, () =>
+      withDashboard(
+        browser,
+        { url: routed.gateway.url, token: ADMIN, width, theme },
+        async ({ page, open, check, shot }) => {
+          await open(PAGE)
+          await page.getByText('40 requests in the last hour').waitFor()
+          await check()
+          await shot('routes-shares')
+        },
+      ))
 })

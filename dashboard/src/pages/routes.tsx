@@ -4,7 +4,7 @@ import { valuesOf } from '../address.ts'
 import { read, useResource, write } from '../api.ts'
 import { useLive } from '../live.ts'
 import { Failed, Loading, PageHead } from '../parts/states.tsx'
-import type { ShownRoute } from '../plans.ts'
+import type { RoutesActivity, ShownRoute } from '../plans.ts'
 import { current } from '../store.ts'
 import { en } from '../words/en.ts'
 import { Explain } from './routes/explain.tsx'
@@ -18,6 +18,7 @@ const EVERY = 15_000
 
 export const Page = () => {
   const down = valuesOf(current.value, DOWN)
+  const team = valuesOf(current.value, 'team')
   const plans = useResource(
     `plans ${down.join(' ')}`,
     async () => {
@@ -28,6 +29,11 @@ export const Page = () => {
       })
       return { data, down: down.join(' ') }
     },
+    { every: EVERY },
+  )
+  const activity = useResource(
+    `routes ${team}`,
+    () => read<RoutesActivity>('/routes/activity', { shared: true, team }),
     { every: EVERY },
   )
   const providers = useResource('providers', () => read<{ readonly data: readonly ProviderFacts[] }>('/providers'), {
@@ -67,8 +73,11 @@ export const Page = () => {
         )
       )}
       {plans.problem && <Failed problem={plans.problem} retry={plans.reload} />}
-      {!plans.value && plans.isLoading && <Loading />}
-      {plans.value && <RouteList plans={plans.value.data} facts={facts} />}
+      {activity.problem && <Failed problem={activity.problem} retry={activity.reload} />}
+      {!activity.value && activity.isLoading && <Loading />}
+      {activity.value && (
+        <RouteList routes={activity.value.data} plans={isOld ? null : (plans.value?.data ?? null)} facts={facts} />
+      )}
       <Explain names={names} />
       <Models providers={listed} />
     </div>

@@ -3,7 +3,16 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { NEEDS } from '../../../dashboard/src/example-body.ts'
 import { bodyOf, MOST_TOKENS, pastedBody } from '../../../dashboard/src/pages/routes/ask.ts'
-import { changesTarget, effectOf, type PlannedTarget, type ShownRoute, stateOf } from '../../../dashboard/src/plans.ts'
+import {
+  answerShare,
+  changesTarget,
+  effectOf,
+  type PlannedTarget,
+  plannedAt,
+  type RouteTarget,
+  type ShownRoute,
+  stateOf,
+} from '../../../dashboard/src/plans.ts'
 import { REQUEST_STYLES } from '../../../src/core/request-styles.ts'
 
 describe('a request to explain', () => {
@@ -63,6 +72,23 @@ describe('a plan', () => {
     { provider: 'p', model: 'm' },
     { provider: 'q', model: 'm' },
   ]
+
+  test('has the target at a place, or none', () => {
+    const plan = route('r', { targets: [target({}), target({ model: 'n' })] })
+    assert.equal(plannedAt(plan, { provider: 'p', model: 'n' }), plan.targets[1])
+    assert.equal(plannedAt(plan, { provider: 'q', model: 'n' }), undefined)
+    assert.equal(plannedAt(undefined, { provider: 'p', model: 'n' }), undefined)
+  })
+
+  test('has the share of each target in the answers, and none without answers', () => {
+    const targets = [3, 1, 0].map((answered) => ({ answered }) as RouteTarget)
+    assert.deepEqual(
+      targets.map((one) => answerShare({ targets }, one)),
+      [0.75, 0.25, 0],
+    )
+    const [, , none = assert.fail()] = targets
+    assert.equal(answerShare({ targets: [none] }, none), null)
+  })
 
   test('changes its target if another answers', () => {
     assert.ok(changesTarget(route('r', { answers: one, before: other })))

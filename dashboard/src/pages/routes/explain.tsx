@@ -6,6 +6,7 @@ import { REQUEST_STYLES, type RequestStyle } from '../../../../src/core/request-
 import { valuesOf } from '../../address.ts'
 import { useResource, write } from '../../api.ts'
 import { type ExampleNeed, NEEDS } from '../../example-body.ts'
+import { percent } from '../../format.ts'
 import { Combobox } from '../../parts/combobox.tsx'
 import { Failed, Loading } from '../../parts/states.tsx'
 import { useId } from '../../parts/use-id.ts'
@@ -18,7 +19,15 @@ import { DOWN } from './what-if.tsx'
 
 type Question = { readonly request: { readonly [member: string]: unknown }; readonly style?: RequestStyle }
 
-const Why = ({ target, isFirst }: { readonly target: PlannedTarget; readonly isFirst: boolean }) => {
+/** The share of requests for which a target is first, or its place in their order. */
+const Rank = ({ share, isFirst }: { readonly share: number | undefined; readonly isFirst: boolean }) => {
+  if (share !== undefined && share > 0) return <strong>{texts.explain.share(percent(share))}</strong>
+  return isFirst ? <strong>{texts.explain.first}</strong> : texts.explain.next
+}
+
+type WhyProps = { readonly target: PlannedTarget; readonly isFirst: boolean; readonly drawn: boolean }
+
+const Why = ({ target, isFirst, drawn }: WhyProps) => {
   const { doubts = [], unfit_for: unfit = [], only_without: without = [] } = target
   const state = stateOf(target)
   const reasons = [
@@ -31,14 +40,13 @@ const Why = ({ target, isFirst }: { readonly target: PlannedTarget; readonly isF
   if (state.is === 'resting') return <span>{texts.explain.notNow(stateText(target) ?? '')}</span>
   return (
     <span>
-      {isFirst ? <strong>{texts.explain.first}</strong> : texts.explain.next}{' '}
-      {isFirst && texts.explain.withKey(state.key)}
+      <Rank share={drawn ? target.share : undefined} isFirst={isFirst} /> {isFirst && texts.explain.withKey(state.key)}
     </span>
   )
 }
 
 const Plan = ({ plan }: { readonly plan: ShownPlan }) => {
-  const { by, model, targets, skipped = [] } = plan
+  const { by, model, targets, skipped = [], drawn = false } = plan
   const words = texts.explain.by
   const first = targets.find((target) => stateOf(target).is === 'ready')
   return (
@@ -56,7 +64,7 @@ const Plan = ({ plan }: { readonly plan: ShownPlan }) => {
           <li key={placeName(target)}>
             <StateMark target={target} /> <span class="routes-place">{placeName(target)}</span>
             <span class="routes-why">
-              <Why target={target} isFirst={target === first} />
+              <Why target={target} isFirst={target === first} drawn={drawn} />
               <span class="small dim">{target.because}</span>
               {target.override !== undefined && <span class="small dim">{target.override}</span>}
               {target.when !== undefined && <span class="small dim">{texts.when(target.when)}</span>}

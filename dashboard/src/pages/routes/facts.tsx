@@ -1,5 +1,5 @@
 /** The facts of a model beside its routes: context, price, capabilities, own latency, and the state of a target. */
-import { duration, minute, percent } from '../../format.ts'
+import { duration, minute } from '../../format.ts'
 import { Unknown } from '../../parts/states.tsx'
 import { type PlannedTarget, type PlanPlace, placeName, stateOf } from '../../plans.ts'
 import { routes as texts } from '../../words/routes.ts'
@@ -96,23 +96,5 @@ export const StateMark = ({ target }: { readonly target: PlannedTarget }) => {
       <span aria-hidden="true">{MARKS[is]}</span>
       <span class="sr-only">{stateText(target) ?? texts.state.ready}</span>
     </span>
-  )
-}
-
-/** A target and its state; the word appears only where it is not ready. */
-export const TargetLine = ({ target }: { readonly target: PlannedTarget }) => {
-  const { is } = stateOf(target)
-  return (
-    <>
-      <StateMark target={target} /> <span class={is === 'ready' ? '' : 'routes-out'}>{placeName(target)}</span>
-      {target.share !== undefined && <span class="small dim num"> {percent(target.share)}</span>}
-      {target.when !== undefined && <span class="small dim"> {texts.when(target.when)}</span>}
-      {is !== 'ready' && (
-        <span class="small dim" aria-hidden="true">
-          {' '}
-          {stateText(target)}
-        </span>
-      )}
-    </>
   )
 }

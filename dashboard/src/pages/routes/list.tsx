@@ -1,50 +1,46 @@
-/** The routes, with their targets in order, and what answers if providers are down. */
+/** The routes with their targets: how one is chosen, what requests of the last hour did, and what answers if providers are down. */
 import { placePath, valuesOf } from '../../address.ts'
-import { Empty } from '../../parts/states.tsx'
-import { changesTarget, conditionalIn, placeName, type ShownRoute } from '../../plans.ts'
+import { count, duration, percent } from '../../format.ts'
+import { Empty, Unknown } from '../../parts/states.tsx'
+import {
+  answerShare,
+  changesTarget,
+  placeName,
+  plannedAt,
+  type RouteTarget,
+  type RouteWithTraffic,
+  type ShownRoute,
+} from '../../plans.ts'
 import { current, isTight, pageHref } from '../../store.ts'
 import { routes as texts } from '../../words/routes.ts'
-import { Can, Context, canWord, FirstContent, factsOf, type KnownFacts, Price, TargetLine } from './facts.tsx'
+import { Can, Context, canWord, factsOf, type KnownFacts, Price, StateMark, stateText } from './facts.tsx'
 import { DOWN } from './what-if.tsx'
 
-/** Targets of a route that are shown; the explanation has all. */
-const MOST_TARGETS = 4
 const AUTO = 'auto'
 
-const Name = ({ plan }: { readonly plan: ShownRoute }) => (
-  <>
-    <a
-      class="routes-name"
-      href={placePath({ ...current.value, id: plan.model })}
-      title={texts.list.explain(plan.model)}
-    >
-      {plan.model}
-    </a>
-    {plan.model === AUTO && <span class="small dim">{texts.list.auto}</span>}
-    {plan.strategy !== undefined && plan.targets.length > 1 && (
-      <span class="small dim">{texts.strategy(plan.strategy)}</span>
-    )}
-  </>
-)
+/** A route, and its plan under the assumption of the address; absent: it has none, or none was read. */
+type Entry = { readonly route: RouteWithTraffic; readonly plan: ShownRoute | undefined }
+type OfTarget = Entry & { readonly target: RouteTarget; readonly at: number }
 
-const Targets = ({ plan }: { readonly plan: ShownRoute }) => (
-  <ol class="routes-targets">
-    {plan.targets.slice(0, MOST_TARGETS).map((target) => (
-      <li key={placeName(target)}>
-        <TargetLine target={target} />
-      </li>
-    ))}
-    {conditionalIn(plan).map(({ why, ...place }) => (
-      <li key={`${placeName(place)} ${why}`} class="routes-more dim">
-        {texts.list.conditional(placeName(place), why)}
-      </li>
-    ))}
-    {plan.targets.length > MOST_TARGETS && (
-      <li class="routes-more dim">{texts.list.more(plan.targets.length - MOST_TARGETS)}</li>
-    )}
-    {plan.targets.length === 0 && <li class="routes-more bad">{plan.error?.message ?? texts.list.noTarget}</li>}
-  </ol>
-)
+const Requests = ({ route }: Pick<Entry, 'route'>) => {
+  const { requests, refused, failed, cached } = route
+  const parts = [
+    ...(failed > 0 ? [texts.list.failed(failed)] : []),
+    ...(refused > 0 ? [texts.list.refused(refused)] : []),
+    ...(cached > 0 ? [texts.list.cached(cached)] : []),
+  ]
+  const place = { page: 'requests', id: null, from: '-60m', to: null, params: { route: [route.name] } } as const
+  return (
+    <span class="small">
+      {route.name === AUTO ? (
+        texts.list.requests(requests)
+      ) : (
+        <a href={placePath(place)}>{texts.list.requests(requests)}</a>
+      )}
+      {parts.length > 0 && <span class={failed > 0 ? 'bad' : 'dim'}> · {parts.join(' · ')}</span>}
+    </span>
+  )
+}
 
 const Answers = ({ plan }: { readonly plan: ShownRoute }) => {
   const { answers, before, loses } = plan
@@ -55,13 +51,93 @@ const Answers = ({ plan }: { readonly plan: ShownRoute }) => {
           <span aria-hidden="true">✗</span> {texts.list.noTarget}
         </strong>
       ) : (
-        <strong>{placeName(answers)}</strong>
+        changesTarget(plan) && <strong>{texts.list.now(placeName(answers))}</strong>
       )}
       {changesTarget(plan) && before !== null && <span class="small dim">{texts.list.instead(placeName(before))}</span>}
       {loses.length > 0 && <span class="small warn">{texts.list.loses(loses.map(canWord).join(', '))}</span>}
     </>
   )
 }
+
+const About = ({ route, plan, facts }: Entry & { readonly facts: KnownFacts }) => {
+  const { name, team, strategy, targets, problem, drawn } = route
+  const choices = targets.filter(({ role }) => role === 'target').length
+  const model = factsOf(facts, plan?.answers ?? null)
+  return (
+    <div class="routes-about">
+      <a class="routes-name" href={placePath({ ...current.value, id: name })} title={texts.list.explain(name)}>
+        {name}
+      </a>
+      {team && <span class="small dim">{texts.list.team(team.name ?? team.id)}</span>}
+      {name === AUTO && <span class="small dim">{texts.list.auto}</span>}
+      {(choices > 1 || drawn) && (
+        <span class="small dim">
+          {texts.strategy(strategy)}
+          {targets.some((one) => one.is_canary) && texts.list.besideCanary}
+        </span>
+      )}
+      <Requests route={route} />
+      {plan && <Answers plan={plan} />}
+      {problem !== null && <span class="small bad">{problem}</span>}
+      {model?.context_window !== undefined && (
+        <span class="small dim">
+          <Context model={model} /> · <Price model={model} /> · <Can model={model} />
+        </span>
+      )}
+    </div>
+  )
+}
+
+const TargetName = ({ target, plan }: OfTarget) => {
+  const { role, when, override, is_canary: isCanary, retires } = target
+  const planned = plannedAt(plan, target)
+  const state = planned && stateText(planned)
+  return (
+    <div class="routes-target">
+      <span>
+        {planned ? <StateMark target={planned} /> : <span aria-hidden="true">·</span>}{' '}
+        <span class={state === undefined ? '' : 'routes-out'}>{placeName(target)}</span>
+        {role !== 'target' && <span class="badge">{texts.role[role]}</span>}
+        {isCanary && <span class="badge probe">{texts.role.canary}</span>}
+        {retires !== null && <span class="badge warn">{texts.list.retires(retires.slice(0, 10))}</span>}
+      </span>
+      {state !== undefined && <span class="small bad">{state}</span>}
+      {when !== null && <span class="small">{texts.when(when)}</span>}
+      {override !== null && <span class="small dim">{override}</span>}
+    </div>
+  )
+}
+
+const First = ({ route, target, at }: OfTarget) => {
+  if (target.role === 'former') return '–'
+  if (!route.drawn) return count(at + 1)
+  return target.share === null ? texts.list.later : texts.list.share(percent(target.share))
+}
+
+const Answered = ({ route, target }: OfTarget) => {
+  const share = answerShare(route, target)
+  if (share === null) return <Unknown why={texts.unknown.traffic} />
+  return (
+    <span class="routes-share">
+      <strong>{percent(share)}</strong> <span class="small dim">{count(target.answered)}</span>
+      <span aria-hidden="true" style={{ inlineSize: `${Math.round(100 * share)}%` }} />
+    </span>
+  )
+}
+
+const Failed = ({ target }: Pick<OfTarget, 'target'>) => {
+  const { attempts, failed, limited } = target
+  if (attempts === 0) return <Unknown why={texts.unknown.attempts} />
+  return (
+    <>
+      <span class={failed > 0 ? 'bad' : ''}>{texts.list.ofAttempts(failed, attempts)}</span>
+      {limited > 0 && <span class="small warn"> {texts.list.limited(limited)}</span>}
+    </>
+  )
+}
+
+const FirstToken = ({ target: { first_content_p50_ms: ms } }: Pick<OfTarget, 'target'>) =>
+  ms === null ? <Unknown why={texts.unknown.traffic} /> : duration(ms)
 
 const Use = ({ name }: { readonly name: string }) => {
   const [path, query = ''] = pageHref('connect').split('?')
@@ -76,106 +152,133 @@ const Use = ({ name }: { readonly name: string }) => {
   )
 }
 
-type ListProps = { readonly plans: readonly ShownRoute[]; readonly facts: KnownFacts }
+type ListProps = { readonly entries: readonly Entry[]; readonly facts: KnownFacts }
 
-const Rows = ({ plans, facts }: ListProps) => {
-  const opened = current.value.id
+const keyOf = ({ route: { name, id } }: Entry): string => id ?? name
+const NO_TARGET = { colSpan: 4 }
+
+const RouteRows = ({ entry, facts }: { readonly entry: Entry; readonly facts: KnownFacts }) => {
+  const { route, plan } = entry
+  const [first, ...others] = route.targets
+  const rows = Math.max(1, route.targets.length)
+  const cells = (target: RouteTarget, at: number) => (
+    <>
+      <td>
+        <TargetName {...{ route, plan, target, at }} />
+      </td>
+      <td class="end">
+        <First {...{ route, plan, target, at }} />
+      </td>
+      <td class="end">
+        <Answered {...{ route, plan, target, at }} />
+      </td>
+      <td class="end">
+        <Failed target={target} />
+      </td>
+      <td class="end">
+        <FirstToken target={target} />
+      </td>
+    </>
+  )
   return (
-    <table class="table routes-table" data-columns="tight" aria-label={texts.list.label}>
-      <thead>
-        <tr>
-          <th scope="col">{texts.list.name}</th>
-          <th scope="col">{texts.list.targets}</th>
-          <th scope="col">{texts.list.answers}</th>
-          <th scope="col" class="end">
-            {texts.list.context}
-          </th>
-          <th scope="col" class="end">
-            {texts.list.price}
-          </th>
-          <th scope="col">{texts.list.can}</th>
-          <th scope="col" class="end">
-            {texts.list.first}
-          </th>
-          <th scope="col">
-            <span class="sr-only">{texts.list.use}</span>
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {plans.map((plan) => {
-          const model = factsOf(facts, plan.answers)
-          const why = plan.answers === null ? texts.unknown.target : undefined
-          return (
-            <tr key={plan.model} aria-selected={opened === plan.model}>
-              <td>
-                <Name plan={plan} />
-              </td>
-              <td>
-                <Targets plan={plan} />
-              </td>
-              <td>
-                <Answers plan={plan} />
-              </td>
-              <td class="end">
-                <Context model={model} {...(why !== undefined && { why })} />
-              </td>
-              <td class="end">
-                <Price model={model} {...(why !== undefined && { why })} />
-              </td>
-              <td>
-                <Can model={model} {...(why !== undefined && { why })} />
-              </td>
-              <td class="end">
-                <FirstContent
-                  provider={facts.providers.get(plan.answers?.provider ?? '')}
-                  model={plan.answers?.model ?? ''}
-                />
-              </td>
-              <td class="end">
-                <Use name={plan.model} />
-              </td>
-            </tr>
-          )
-        })}
-      </tbody>
-    </table>
+    <tbody class="routes-targets">
+      <tr aria-selected={current.value.id === route.name}>
+        <td rowSpan={rows}>
+          <About {...{ route, plan, facts }} />
+        </td>
+        {first ? cells(first, 0) : <td {...NO_TARGET}>{texts.list.noTarget}</td>}
+        <td rowSpan={rows} class="end">
+          <Use name={route.name} />
+        </td>
+      </tr>
+      {others.map((target, at) => (
+        <tr key={placeName(target)}>{cells(target, at + 1)}</tr>
+      ))}
+    </tbody>
   )
 }
 
-const Cards = ({ plans, facts }: ListProps) => (
+const Rows = ({ entries, facts }: ListProps) => (
+  <table class="table routes-table" data-columns="tight" aria-label={texts.list.label}>
+    <thead>
+      <tr>
+        <th scope="col">{texts.list.name}</th>
+        <th scope="col">{texts.list.target}</th>
+        {[texts.list.order, texts.list.answered, texts.list.failures, texts.list.first].map((text) => (
+          <th key={text} scope="col" class="end">
+            {text}
+          </th>
+        ))}
+        <th scope="col">
+          <span class="sr-only">{texts.list.use}</span>
+        </th>
+      </tr>
+    </thead>
+    {entries.map((entry) => (
+      <RouteRows key={keyOf(entry)} entry={entry} facts={facts} />
+    ))}
+  </table>
+)
+
+const Cards = ({ entries, facts }: ListProps) => (
   <ul class="routes-cards" aria-label={texts.list.label}>
-    {plans.map((plan) => {
-      const model = factsOf(facts, plan.answers)
+    {entries.map((entry) => {
+      const { route, plan } = entry
       return (
-        <li key={plan.model} class="panel">
+        <li key={keyOf(entry)} class="panel">
           <div class="routes-card-head">
-            <div>
-              <Name plan={plan} />
-            </div>
-            <Use name={plan.model} />
+            <About {...{ route, plan, facts }} />
+            <Use name={route.name} />
           </div>
-          <div class="routes-answer">
-            <Answers plan={plan} />
-          </div>
-          <Targets plan={plan} />
-          <p class="small dim">
-            <Context model={model} /> · <Price model={model} /> · <Can model={model} />
-          </p>
+          <ul class="routes-targets">
+            {route.targets.map((target, at) => (
+              <li key={placeName(target)}>
+                <TargetName {...{ route, plan, target, at }} />
+                <dl class="routes-figures">
+                  <dt>{texts.list.order}</dt>
+                  <dd>
+                    <First {...{ route, plan, target, at }} />
+                  </dd>
+                  <dt>{texts.list.answered}</dt>
+                  <dd>
+                    <Answered {...{ route, plan, target, at }} />
+                  </dd>
+                  <dt>{texts.list.failures}</dt>
+                  <dd>
+                    <Failed target={target} />
+                  </dd>
+                  <dt>{texts.list.first}</dt>
+                  <dd>
+                    <FirstToken target={target} />
+                  </dd>
+                </dl>
+              </li>
+            ))}
+          </ul>
         </li>
       )
     })}
   </ul>
 )
 
-export const RouteList = (props: ListProps) => {
-  const isOnlyAuto = props.plans.every(({ model }) => model === AUTO)
+export type RouteListProps = {
+  readonly routes: readonly RouteWithTraffic[]
+  /** Null: not read, or not under the assumption of the address. */
+  readonly plans: readonly ShownRoute[] | null
+  readonly facts: KnownFacts
+}
+
+export const RouteList = ({ routes, plans, facts }: RouteListProps) => {
+  const byName = new Map(plans?.map((plan) => [plan.model, plan]))
+  const entries = routes.map((route) => ({ route, plan: route.id === null ? byName.get(route.name) : undefined }))
+  const isOnlyAuto = routes.every(({ name }) => name === AUTO)
   const hasDown = valuesOf(current.value, DOWN).length > 0
   return (
     <section class="stack">
       <h2>{texts.list.title}</h2>
       {isOnlyAuto && !hasDown && <Empty title={texts.list.none} />}
-      {props.plans.length > 0 && (isTight.value ? <Cards {...props} /> : <Rows {...props} />)}
+      {/* As the child of a grid a table with cells of several rows would be higher than its place. */}
+      <div>{isTight.value ? <Cards {...{ entries, facts }} /> : <Rows {...{ entries, facts }} />}</div>
     </section>
   )
 }

@@ -54,7 +54,7 @@ export const Models = ({ providers }: { readonly providers: ReadonlyMap<string, 
       cell: (model) => <Output model={model} />,
     },
     { id: 'price', head: texts.list.price, align: 'end', width: '9rem', cell: (model) => <Price model={model} /> },
-    { id: 'can', head: texts.list.can, cell: (model) => <Can model={model} /> },
+    { id: 'can', head: texts.models.can, cell: (model) => <Can model={model} /> },
     {
       id: 'first',
       head: texts.list.first,

@@ -5,7 +5,7 @@ import type { ROUTES_ACTIVITY } from '../../src/server/answers/routes.ts'
 /** All routes with what their requests did. */
 export type RoutesActivity = Shown<typeof ROUTES_ACTIVITY>
 export type RouteWithTraffic = RoutesActivity['data'][number]
-export type RouteTarget = RouteWithTraffic['targets'][number]
+export type TargetOfRoute = RouteWithTraffic['targets'][number]
 
 /** A place where a request may go, of `GET /models` and of plans. */
 export type PlanPlace = { readonly provider: string; readonly model: string }
@@ -62,7 +62,7 @@ export const plannedAt = (plan: ShownPlan | undefined, place: PlanPlace): Planne
 /** The share of a target in the answers of its route; null: there are none. */
 export const answerShare = (
   { targets }: Pick<RouteWithTraffic, 'targets'>,
-  { answered }: Pick<RouteTarget, 'answered'>,
+  { answered }: Pick<TargetOfRoute, 'answered'>,
 ): number | null => {
   const all = targets.reduce((sum, one) => sum + one.answered, 0)
   return all === 0 ? null : answered / all

@@ -16,11 +16,11 @@ type Counts = Omit<RouteTraffic, 'targets' | 'team' | 'route'>
 type OfRoute = { readonly route: string; readonly team: string }
 type RouteCounts = OfRoute & Counts
 type TargetCounts = OfRoute & Omit<TargetTraffic, 'first_content_p50_ms'>
-type First = OfRoute & Pick<TargetTraffic, 'provider' | 'model'> & { readonly ms: number }
-type Part = {
+type FirstTime = OfRoute & Pick<TargetTraffic, 'provider' | 'model'> & { readonly ms: number }
+type RoutesPart = {
   readonly routes: readonly RouteCounts[]
   readonly targets: readonly TargetCounts[]
-  readonly firsts: readonly First[]
+  readonly firsts: readonly FirstTime[]
 }
 
 export const routesTraffic = async (reads: LedgerReads, query: RouteTrafficQuery): Promise<RoutesTraffic> => {
@@ -78,7 +78,7 @@ const sumsOf = <Name extends string>(
     readonly [name in Name]: number
   }
 
-const targetsOf = (counts: readonly TargetCounts[], firsts: readonly First[]): readonly TargetTraffic[] => {
+const targetsOf = (counts: readonly TargetCounts[], firsts: readonly FirstTime[]): readonly TargetTraffic[] => {
   const place = ({ provider, model }: Pick<TargetTraffic, 'provider' | 'model'>) => JSON.stringify([provider, model])
   const times = Map.groupBy(firsts, place)
   return [...Map.groupBy(counts, place)]
@@ -96,7 +96,7 @@ const targetsOf = (counts: readonly TargetCounts[], firsts: readonly First[]): r
 const ROUTE = sql<string>`coalesce(route, CASE WHEN lower(asked) = 'auto' THEN 'auto' END)`
 const TEAM = sql<string>`coalesce(team, '')`
 
-const partOf = async (reads: LedgerReads, part: TimeRange, { filter }: RouteTrafficQuery): Promise<Part> => {
+const partOf = async (reads: LedgerReads, part: TimeRange, { filter }: RouteTrafficQuery): Promise<RoutesPart> => {
   const { db } = reads
   const isOfTeam = filter.team ? sql<SqlBool>`team IN (${sql.join(filter.team)})` : sql<SqlBool>`1 = 1`
   const isRouted = sql<SqlBool>`${ROUTE} IS NOT NULL`

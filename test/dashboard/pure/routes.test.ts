@@ -9,9 +9,9 @@ import {
   effectOf,
   type PlannedTarget,
   plannedAt,
-  type RouteTarget,
   type ShownRoute,
   stateOf,
+  type TargetOfRoute,
 } from '../../../dashboard/src/plans.ts'
 import { REQUEST_STYLES } from '../../../src/core/request-styles.ts'
 
@@ -81,7 +81,7 @@ describe('a plan', () => {
   })
 
   test('has the share of each target in the answers, and none without answers', () => {
-    const targets = [3, 1, 0].map((answered) => ({ answered }) as RouteTarget)
+    const targets = [3, 1, 0].map((answered) => ({ answered }) as TargetOfRoute)
     assert.deepEqual(
       targets.map((one) => answerShare({ targets }, one)),
       [0.75, 0.25, 0],

@@ -7,9 +7,9 @@ import {
   changesTarget,
   placeName,
   plannedAt,
-  type RouteTarget,
   type RouteWithTraffic,
   type ShownRoute,
+  type TargetOfRoute,
 } from '../../plans.ts'
 import { current, isTight, pageHref } from '../../store.ts'
 import { routes as texts } from '../../words/routes.ts'
@@ -20,7 +20,7 @@ const AUTO = 'auto'
 
 /** A route, and its plan under the assumption of the address; absent: it has none, or none was read. */
 type Entry = { readonly route: RouteWithTraffic; readonly plan: ShownRoute | undefined }
-type OfTarget = Entry & { readonly target: RouteTarget; readonly at: number }
+type OfTarget = Entry & { readonly target: TargetOfRoute; readonly at: number }
 
 const Requests = ({ route }: Pick<Entry, 'route'>) => {
   const { requests, refused, failed, cached } = route
@@ -161,7 +161,7 @@ const RouteRows = ({ entry, facts }: { readonly entry: Entry; readonly facts: Kn
   const { route, plan } = entry
   const [first, ...others] = route.targets
   const rows = Math.max(1, route.targets.length)
-  const cells = (target: RouteTarget, at: number) => (
+  const cells = (target: TargetOfRoute, at: number) => (
     <>
       <td>
         <TargetName {...{ route, plan, target, at }} />

@@ -19,7 +19,7 @@ import { row } from '../row.ts'
 import { scoped } from '../usage-query.ts'
 
 type ShownActivity = z.input<typeof ROUTES_ACTIVITY>['data'][number]
-type ShownTarget = ShownActivity['targets'][number]
+type ShownRouteTarget = ShownActivity['targets'][number]
 
 /** Teams' own routes of an answer. */
 const MOST = 500
@@ -27,8 +27,8 @@ const MOST = 500
 /** A route of the file (`own` null) or of a team. */
 type Listed = { readonly name: string; readonly own: { readonly route: TeamRoute; readonly team: Team } | null }
 
-type Counted = Omit<TargetTraffic, 'provider' | 'model'>
-const NONE: Counted = { attempts: 0, answered: 0, failed: 0, limited: 0, first_content_p50_ms: null }
+type AttemptCounts = Omit<TargetTraffic, 'provider' | 'model'>
+const NONE: AttemptCounts = { attempts: 0, answered: 0, failed: 0, limited: 0, first_content_p50_ms: null }
 const NO_REQUESTS = { requests: 0, answered: 0, cached: 0, refused: 0, failed: 0 }
 
 /** The plan of a route for requests that meet every condition. */
@@ -40,14 +40,14 @@ const planOf = ({ gateway }: AdminDeps, { name, own }: Listed): Outcome<Plan> =>
 
 const placeOf = (provider: string, model: string): string => JSON.stringify([provider, model])
 
-const counted = ({ provider: _provider, model: _model, ...counts }: TargetTraffic): Counted => counts
+const counted = ({ provider: _provider, model: _model, ...counts }: TargetTraffic): AttemptCounts => counts
 
 const shownTarget = (
   { gateway }: AdminDeps,
   candidate: Candidate,
   odds: Plan['odds'],
   traffic: TargetTraffic | undefined,
-): ShownTarget => {
+): ShownRouteTarget => {
   const { instance, model, when, override, isCanary = false } = candidate
   const end = gateway.health.retirements.of(gateway.catalogue, candidate)
   return {
@@ -76,7 +76,7 @@ const shownRoute = (deps: AdminDeps, listed: Listed, traffic: RouteTraffic | und
     byPlace.delete(place)
     return [shownTarget(deps, candidate, odds, found)]
   })
-  const former = [...byPlace.values()].map((one): ShownTarget => {
+  const former = [...byPlace.values()].map((one): ShownRouteTarget => {
     const { provider, model } = one
     const nothing = { share: null, when: null, override: null, is_canary: false, retires: null }
     return { provider, model, role: 'former', ...nothing, ...counted(one) }

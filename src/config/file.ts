@@ -40,7 +40,7 @@ const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** Whether a value at this path is a secret, or one that was put in the wrong place. */
-const mayBeSecret = (path: readonly PropertyKey[]): boolean => {
+export const mayBeSecret = (path: readonly PropertyKey[]): boolean => {
   const [section, name, member = 'secret'] = path
   if (section === 'providers') return path.includes('keys')
   if (section === 'sso') return !isOpenInSso(path)

@@ -187,7 +187,8 @@ export const loadTexts = (
 }
 
 /** `hash`: of the texts that it was made from. */
-export type LoadedTexts = Loaded & { readonly hash: string }
+/** `text`: that of the file; null: there is none. */
+export type LoadedTexts = Loaded & { readonly hash: string; readonly text: string | null }
 
 /** The same, refused if a claim does not hold and `prove.onFailure` is `refuse`. */
 export const withClaims = async (
@@ -205,5 +206,5 @@ export const withClaims = async (
 /** The whole configuration, or all of its problems. */
 export const loadConfig = async (sources: ConfigSources): Promise<LoadedTexts> => {
   const read = await readTexts(sources)
-  return { ...(await withClaims(loadTexts(read, sources), sources)), hash: hashOf(read) }
+  return { ...(await withClaims(loadTexts(read, sources), sources)), hash: hashOf(read), text: read.file?.text ?? null }
 }

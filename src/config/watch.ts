@@ -24,6 +24,8 @@ export type Reloaded =
   | {
       readonly kind: 'changed'
       readonly config: FullConfig
+      /** Of the file; null: there is none. */
+      readonly text: string | null
       readonly changes: readonly string[]
       readonly warnings: readonly string[]
     }
@@ -170,7 +172,7 @@ export const watchConfig = ({
     const warnings = [...loaded.warnings, ...launchChanges(running, loaded)]
     if (changes.length > 0) {
       current = loaded
-      onReload({ kind: 'changed', config: loaded.config, changes, warnings })
+      onReload({ kind: 'changed', config: loaded.config, text: read.file?.text ?? null, changes, warnings })
     } else if (requested || refused) onReload({ kind: 'unchanged', warnings })
     refused = false
   }

@@ -84,6 +84,21 @@ const reportAlerting = ({ log, metrics }: Runtime, event: AlertingEvent): void =
   }
 }
 
+/** Keeps the text of the file for Configuration › History. Of several workers the first one does. */
+export const rememberConfig = async (
+  { current, gateway, log, worker }: Runtime,
+  text: string | null,
+): Promise<void> => {
+  if (text === null || (worker && worker.number !== 1)) return
+  const { keepConfig } = await import('../config/config-history.ts')
+  try {
+    await keepConfig(current.config.settings.data.dir, text, gateway.world.date())
+  } catch (error) {
+    const reason = error instanceof Error && 'code' in error ? String(error.code) : 'unknown'
+    log.warn('config', { message: `The text of the configuration was not kept in the data folder: ${reason}.` })
+  }
+}
+
 export const applyReload = (runtime: Runtime, reloaded: Reloaded): void => {
   void runtime.current.tls?.reload()
   const { keys, lists, log, reload, worker } = runtime
@@ -110,5 +125,6 @@ export const applyReload = (runtime: Runtime, reloaded: Reloaded): void => {
   void startAlerts(runtime)
   void startExport(runtime)
   void startShadows(runtime)
+  void rememberConfig(runtime, reloaded.text)
   log.info('config_changed', { changes: [...reloaded.changes] })
 }

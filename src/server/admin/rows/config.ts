@@ -1,17 +1,20 @@
 /** The configuration: its problems, its reloads, and the check of a file before it is deployed. */
+import { resolve } from 'node:path'
 import { z } from 'zod'
+import { configVersion, configVersions, historyFolder } from '../../../config/config-history.ts'
 import { jsonSchemaOf } from '../../../config/definition.ts'
 import { effectiveConfig } from '../../../config/effective.ts'
-import { readTexts } from '../../../config/load.ts'
+import { pathsOf, readEnvironment, readTexts } from '../../../config/load.ts'
 import type { Problem } from '../../../config/problem.ts'
 import type { ReloadEntry } from '../../../config/reload-state.ts'
 import { settingRows } from '../../../config/rows.ts'
-import { good } from '../../../core/failure.ts'
+import { bad, fail, good } from '../../../core/failure.ts'
 import { time } from '../../../records/entities/shown.ts'
 import { listOf } from '../../answers/fields.ts'
 import { checkConfig } from '../config-check.ts'
 import { changedRoutes } from '../config-routes.ts'
 import { configText } from '../config-text.ts'
+import { id } from '../fields.ts'
 import { row } from '../row.ts'
 
 const problem = z
@@ -50,6 +53,10 @@ const PROBLEM = {
   found: '"30s"',
   allowed: 'a whole number from 0 to 2147483647; times are in milliseconds, write 30000',
 }
+
+/** A text that was accepted. */
+const version = z.strictObject({ id: z.string(), at: time.describe('When it was accepted') })
+const VERSION = { id: '2026-11-23T10-00-00-000Z-1f0b2b2a', at: '2026-11-23T10:00:00.000Z' }
 
 const origin = z.string().describe('`default`, `env`, `.env`, or a place in the file such as `headgate.yaml:12`')
 
@@ -230,6 +237,54 @@ export const configRows = [
           next: null,
         },
       }),
+  }),
+  row({
+    method: 'GET',
+    path: '/config/history',
+    summary: 'List the texts of headgate.yaml that were accepted, newest first',
+    about:
+      'The last 50 that changed something, of this data folder. `folder` has them and `file` is the configuration file, both on the machine of the gateway.',
+    role: 'admin',
+    scope: 'all',
+    answer: z.strictObject({ ...listOf(version).shape, folder: z.string(), file: z.string() }),
+    example: {
+      answer: {
+        object: 'list',
+        data: [VERSION],
+        has_more: false,
+        next: null,
+        folder: '/var/lib/headgate/config-history',
+        file: '/etc/headgate/headgate.yaml',
+      },
+    },
+    async handle({ configuration: { running, sources } }) {
+      const { dir } = running().settings.data
+      const data = [...(await configVersions(dir))]
+      const { file } = pathsOf(sources.folder, await readEnvironment(sources))
+      const places = { folder: resolve(historyFolder(dir)), file: resolve(file) }
+      return good({ body: { object: 'list' as const, data, has_more: false, next: null, ...places } })
+    },
+  }),
+  row({
+    method: 'GET',
+    path: '/config/history/{id}',
+    summary: 'Show a text of headgate.yaml that was accepted',
+    about: 'Secrets were not kept: in their place are references to variables whose names begin with `HIDDEN_`.',
+    role: 'admin',
+    scope: 'all',
+    params: id,
+    answer: z.strictObject({ ...version.shape, object: z.literal('config_version'), text: z.string() }),
+    example: {
+      params: { id: VERSION.id },
+      answer: { object: 'config_version', ...VERSION, text: 'circuit:\n  timeout: 20000\n' },
+    },
+    async handle({ configuration }, { params }) {
+      const { dir } = configuration.running().settings.data
+      const found = (await configVersions(dir)).find((one) => one.id === params.id)
+      const text = found ? await configVersion(dir, found.id) : null
+      if (!found || text === null) return bad(fail('not_found', `No version has the ID ${params.id}.`))
+      return good({ body: { object: 'config_version' as const, ...found, text } })
+    },
   }),
   row({
     method: 'GET',

@@ -1,5 +1,6 @@
 /** Configuration: values with origins, a refused file with its line, reloads, the audit log, and the check of a copy. */
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
@@ -183,6 +184,37 @@ describe('the Configuration page', { skip: skipBrowser }, () => {
       assert.match(await text.inputValue(), /timeout: 12345/)
       assert.ok(!(await page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }))).includes('12345'))
       assert.equal(await readFile(join(gateway.folder, 'headgate.yaml'), 'utf8'), before)
+    }))
+
+  test('keeps the versions of the file: what each changed, and a command that goes back to one', () =>
+    withDashboard(browser, { url: gateway.url }, async ({ page, open, check, shot }) => {
+      const reload = () => fetch(`${gateway.url}/admin/api/v1/system/reload`, { method: 'POST' })
+      const timeout = async () => {
+        const { settings } = await (await fetch(`${gateway.url}/admin/api/v1/config`)).json()
+        return settings.find(({ name }: { readonly name: string }) => name === 'circuit.timeout').value
+      }
+      for (const value of ['22000', '23000']) {
+        await put(FILE.replace('20000', value))
+        await reload()
+      }
+      await open(`${PAGE}/reloads`)
+      const versions = page.getByRole('list', { name: 'Versions of headgate.yaml' }).getByRole('listitem')
+      await versions.first().getByText('newest').waitFor()
+      await versions.nth(1).locator('summary').click()
+      await versions.nth(1).locator('.line-added', { hasText: 'timeout: 22000' }).first().waitFor()
+      await versions.nth(1).locator('.line-removed', { hasText: 'timeout: 23000' }).waitFor()
+      await check()
+      await shot('config-history')
+      const command = (await versions.nth(1).locator('pre').textContent()) ?? ''
+      assert.equal(await timeout(), 23_000)
+      execFileSync('sh', ['-c', command])
+      await reload()
+      assert.equal(await timeout(), 22_000)
+      await versions.nth(1).getByRole('button', { name: 'Edit this version' }).click()
+      await page.waitForURL('**/config/edit')
+      assert.equal(await page.getByLabel('Text of headgate.yaml').inputValue(), FILE.replace('20000', '22000'))
+      await put(FILE)
+      await reload()
     }))
 
   test('completes names and values of the text from the schema', () =>

@@ -1,7 +1,9 @@
 /** The set-up parts of Configuration: alerts with a real receiver, prices with a real ledger, and admin tokens. */
 import assert from 'node:assert/strict'
+import { readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import type { Browser } from 'playwright-core'
 import { post, type Started, start } from '../e2e/support/process.ts'
@@ -19,6 +21,7 @@ const SECTIONS = [
   ['/alerts', '.plain-table td, .plain-cards li'],
   ['/prices', '.plain-table td, .plain-cards li'],
   ['/tokens', '.plain-table td, .plain-cards li'],
+  ['/reloads', '.config-versions li'],
 ] as const
 /** Tokens of each answer of the upstream. */
 const COUNTS = { input: 1_000, output: 200 }
@@ -260,6 +263,34 @@ describe('the set-up parts of Configuration', { skip: skipBrowser }, () => {
       const page = await openAs(dashboard, `${PAGE}/tokens`, await tokenFor('operator'))
       await page.getByText('Admin tokens need the role admin for all teams.').waitFor()
       await page.getByRole('table', { name: 'What each role may do' }).waitFor()
+    }))
+
+  test('history: secrets of a version are not kept, and it says so', () =>
+    withDashboard(browser, { url: gateway.url }, async (dashboard) => {
+      const path = join(gateway.folder, 'headgate.yaml')
+      const file = JSON.parse(await readFile(path, 'utf8'))
+      await writeFile(path, JSON.stringify({ ...file, circuit: { timeout: 12_345 } }))
+      await admin('POST', '/system/reload')
+      const page = await openAs(dashboard, `${PAGE}/reloads`)
+      const versions = page.getByRole('list', { name: 'Versions of headgate.yaml' }).getByRole('listitem')
+      await versions.nth(1).locator('summary').click()
+      await versions
+        .nth(1)
+        .getByText(/^▲ 3 secrets of it are not kept\./)
+        .waitFor()
+      assert.equal(await versions.nth(1).locator('pre').count(), 0)
+      const { data } = await admin('GET', '/config/history')
+      const { text } = await admin('GET', `/config/history/${data[0].id}`)
+      assert.match(text, /"timeout":12345/)
+      for (const secret of [HOOK_SECRET, 'sk-test-0123456789', 'sk-own-one-0123456789'])
+        assert.ok(!text.includes(secret) && !(await page.content()).includes(secret))
+    }))
+
+  test('history: an operator sees the reloads, and which role the versions need', () =>
+    withDashboard(browser, { url: gateway.url }, async (dashboard) => {
+      const page = await openAs(dashboard, `${PAGE}/reloads`, await tokenFor('operator'))
+      await page.getByText('Versions of the file need the role admin for all teams.').waitFor()
+      await page.getByRole('button', { name: 'Reload now' }).waitFor()
     }))
 
   for (const { width, theme } of LOOKS)

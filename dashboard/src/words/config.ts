@@ -29,7 +29,7 @@ export const config = words({
     alerts: 'Alerts',
     prices: 'Prices',
     tokens: 'Tokens and roles',
-    reloads: 'Reloads',
+    reloads: 'History',
     audit: 'Audit log',
     policy: 'Data policy',
     people: 'People',

@@ -161,4 +161,19 @@ export const setup = words({
       rule: 'Change teams, budgets, prices and tokens; manage people; read the audit log; back up',
     },
   },
+  history: {
+    title: 'Versions of headgate.yaml',
+    about:
+      'The gateway keeps the last 50 texts that it accepted, without secrets, in its data folder. The page writes no file: with a stolen session, requests and keys could be sent elsewhere. To go back to a version, run its command on the machine of the gateway, or edit it.',
+    needs: 'Versions of the file need the role admin for all teams.',
+    none: 'No text was kept yet. It is kept when the gateway starts with headgate.yaml or accepts a change.',
+    newest: 'newest',
+    changed: 'What it changed',
+    back: 'What going back to it would change',
+    command: 'Run on the machine of the gateway; the file is read at once, and refused if it is not valid:',
+    hidden: (n: number) =>
+      `${counted(n, 'secret')} of it ${n === 1 ? 'is' : 'are'} not kept. Edit it and put ${n === 1 ? 'the secret or its variable' : 'the secrets or their variables'} in place of HIDDEN_….`,
+    edit: 'Edit this version',
+    download: 'Download',
+  },
 })

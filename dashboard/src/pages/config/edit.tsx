@@ -1,5 +1,5 @@
 /** A copy of the file in the browser: checked by the gateway's own loader, compared, then downloaded or copied. */
-import { signal, useSignal } from '@preact/signals'
+import { useSignal } from '@preact/signals'
 import { type ApiProblem, hasRole, offlineSince, problemIn, read, write } from '../../api.ts'
 import { LineDifference } from '../../parts/line-difference.tsx'
 import { Copy, Failed } from '../../parts/states.tsx'
@@ -7,25 +7,14 @@ import { useId } from '../../parts/use-id.ts'
 import { config as texts } from '../../words/config.ts'
 import { en } from '../../words/en.ts'
 import { CompletingText } from './completing-text.tsx'
+import { began, download, startWith, text } from './edited-text.ts'
 import { CopyProblems, ProblemList } from './problems.tsx'
 import { ReloadButton } from './reloads.tsx'
 import { type CheckedCopy, type ShownConfig, valueText, type WrittenText } from './shapes.ts'
 
-/** The copy stays while other pages are shown. It may contain secrets, so it is never stored. */
-const text = signal('')
-/** The text that the copy began with. */
-const began = signal('')
-
-const NAME = 'headgate.yaml'
-
-const begin = (next: string): void => {
-  text.value = next
-  began.value = next
-}
-
 const openFile = async (input: HTMLInputElement): Promise<void> => {
   const [file] = input.files ?? []
-  if (file) begin(await file.text())
+  if (file) startWith(await file.text())
   input.value = ''
 }
 
@@ -33,16 +22,6 @@ const openFile = async (input: HTMLInputElement): Promise<void> => {
 const commented = ({ text, variables }: WrittenText): string => {
   const lines = [texts.edit.generated, ...(variables.length > 0 ? [texts.edit.needed(variables.join(', '))] : [])]
   return [...lines.map((line) => `# ${line}`), text ?? ''].join('\n')
-}
-
-/** Saves the text as a file. */
-const download = (): void => {
-  const url = URL.createObjectURL(new Blob([text.value], { type: 'application/yaml' }))
-  const link = document.createElement('a')
-  link.href = url
-  link.download = NAME
-  link.click()
-  URL.revokeObjectURL(url)
 }
 
 const Difference = () =>
@@ -140,7 +119,7 @@ export const Edit = ({ config }: { readonly config: ShownConfig | null }) => {
     try {
       const written = await read<WrittenText>('/config/text')
       refused.value = written.differences
-      if (written.text !== null) begin(commented(written))
+      if (written.text !== null) startWith(commented(written))
     } catch (error) {
       problem.value = problemIn(error)
     }
@@ -216,7 +195,7 @@ export const Edit = ({ config }: { readonly config: ShownConfig | null }) => {
         >
           {isBusy.value ? texts.edit.checking : texts.edit.check}
         </button>
-        <button type="button" class="button" disabled={text.value === ''} onClick={download}>
+        <button type="button" class="button" disabled={text.value === ''} onClick={() => download(text.value)}>
           {texts.edit.download}
         </button>
         <Copy text={text.value} label={texts.edit.copy} />

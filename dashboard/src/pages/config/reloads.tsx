@@ -6,6 +6,7 @@ import { Empty, Failed, Loading, Time } from '../../parts/states.tsx'
 import { toast } from '../../store.ts'
 import { config as texts } from '../../words/config.ts'
 import { en } from '../../words/en.ts'
+import { History } from './history.tsx'
 import { CopyProblems, ProblemList } from './problems.tsx'
 import type { ConfigReload } from './shapes.ts'
 
@@ -90,6 +91,8 @@ export const Reloads = () => {
         <ReloadButton />
         <span class="dim">{texts.reloads.reloadAbout}</span>
       </div>
+      <History />
+      <h2>{texts.reloads.title}</h2>
       {problem && <Failed problem={problem} retry={reload} />}
       {!value && isLoading && <Loading />}
       {value?.data.length === 0 && (

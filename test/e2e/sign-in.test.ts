@@ -32,6 +32,9 @@ teams: { search: {} }
 // biome-ignore lint/suspicious/noExplicitAny: answers of every shape
 type Body = any
 
+/** The suite also runs below a path. */
+const BASE = process.env.BASE_PATH ?? ''
+
 describe('single sign-on', { concurrency: false }, () => {
   let gateway: Started
   let corp: IdentityProviderFixture
@@ -39,7 +42,7 @@ describe('single sign-on', { concurrency: false }, () => {
   let url = ''
   before(async () => {
     const [port = 0, first = 0, second = 0] = await freePorts(3)
-    url = `http://127.0.0.1:${port}`
+    url = `http://127.0.0.1:${port}${BASE}`
     corp = await startIdentityProvider(url, first)
     partners = await startIdentityProvider(url, second)
     const files = { 'headgate.yaml': fileFor(url, [corp, partners]) }
@@ -244,7 +247,7 @@ describe('single sign-on', { concurrency: false }, () => {
 
   test('another name of the gateway leads to the public one first', async () => {
     const { port } = new URL(url)
-    const response = await fetch(`http://localhost:${port}/admin/api/v1/login?provider=corp`, { redirect: 'manual' })
+    const response = await fetch(`http://localhost:${port}${BASE}/admin/api/v1/login?provider=corp`, { redirect: 'manual' })
     assert.equal(response.status, 302)
     const location = response.headers.get('location') ?? ''
     assert.ok(location.startsWith(`${url}/admin/api/v1/login?provider=corp&at=`), location)
@@ -270,8 +273,8 @@ describe('single sign-on', { concurrency: false }, () => {
 describe('single sign-on with two gateways', { skip: skipPostgres, concurrency: false }, () => {
   test('a sign-in begins at one, ends at the other, and the session is valid at both', async () => {
     const [first = 0, second = 0, own = 0] = await freePorts(3)
-    const url = `http://127.0.0.1:${first}`
-    const other = `http://127.0.0.1:${second}`
+    const url = `http://127.0.0.1:${first}${BASE}`
+    const other = `http://127.0.0.1:${second}${BASE}`
     await using idp = await startIdentityProvider(url, own)
     const postgres = await startPostgres()
     const files = { 'headgate.yaml': fileFor(url, [idp, idp]) }

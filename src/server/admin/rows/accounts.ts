@@ -1,7 +1,7 @@
 /** Teams, client keys, prices and admin tokens. */
 import { z } from 'zod'
 import { NO_REQUIRE } from '../../../core/data-policy.ts'
-import type { Outcome } from '../../../core/failure.ts'
+import { good, type Outcome } from '../../../core/failure.ts'
 import type { Settings } from '../../../core/settings.ts'
 import { clientOf } from '../../../policy/accounts/client.ts'
 import { combined } from '../../../policy/accounts/data-policy.ts'
@@ -82,6 +82,24 @@ type RecordArea = {
 /** `a team`, `an admin token`. */
 const withArticle = (noun: string): string => `${/^[aeiou]/.test(noun) ? 'an' : 'a'} ${noun}`
 
+type ListedRecords = z.output<ReturnType<typeof listOf<z.ZodObject>>>
+
+const LISTED_TEAM = TEAM.extend({ keys: z.int().describe('Its keys that are not revoked') })
+
+/** Adds the number of its keys to each team of a list. */
+const withKeys = (
+  { control }: AdminDeps,
+  found: Outcome<Answered<ListedRecords>>,
+): Outcome<Answered<ListedRecords>> => {
+  if (!found.ok || 'stream' in found.value) return found
+  const counts = new Map<string, number>()
+  for (const { team, status } of control.directory().keys.values())
+    if (status !== 'revoked') counts.set(team, (counts.get(team) ?? 0) + 1)
+  const { body } = found.value
+  const data = body.data.map((team) => ({ ...team, keys: counts.get(String(team.id)) ?? 0 }))
+  return good({ ...found.value, body: { ...body, data } })
+}
+
 const list = ({ kind, path, noun, role, scope, shown, filters, example }: RecordArea): AdminRow =>
   row({
     method: 'GET',
@@ -90,9 +108,24 @@ const list = ({ kind, path, noun, role, scope, shown, filters, example }: Record
     role,
     scope,
     query: z.strictObject({ ...recordList, ...filters }),
-    answer: listOf(shown),
-    example: { query: { limit: '20' }, answer: { object: 'list', data: [example], has_more: false, next: null } },
-    handle: ({ control }, call) => runFor(control, call, { do: 'list', kind, query: defined(call.query) }),
+    answer: listOf<z.ZodObject>(kind === 'team' ? LISTED_TEAM : shown),
+    example: {
+      query: { limit: '20' },
+      answer: {
+        object: 'list',
+        data: [kind === 'team' ? { ...example, keys: 4 } : example],
+        has_more: false,
+        next: null,
+      },
+    },
+    async handle(deps, call) {
+      const found = await runFor<ListedRecords>(deps.control, call, {
+        do: 'list',
+        kind,
+        query: defined(call.query),
+      })
+      return kind === 'team' ? withKeys(deps, found) : found
+    },
   })
 
 const show = ({ kind, path, noun, role, scope, shown, example }: RecordArea): AdminRow =>

@@ -26,6 +26,7 @@ const TABLE = {
   overview: { title: 'Overview', nav: { text: 'Overview', letter: 'o', narrow: 'bar' } },
   requests: { title: 'Requests', nav: { text: 'Requests', letter: 'r', narrow: 'bar' } },
   providers: { title: 'Providers', nav: { text: 'Providers', letter: 'p', narrow: 'bar' }, from: '-60m' },
+  teams: { title: 'Teams', nav: { text: 'Teams', letter: 'm', narrow: 'more' }, from: '-30d' },
   routes: { title: 'Routes', nav: { text: 'Routes', letter: 't', narrow: 'more' } },
   usage: { title: 'Usage & cost', nav: { text: 'Usage', letter: 'u', narrow: 'more' }, from: '-30d' },
   keys: { title: 'Keys & budgets', nav: { text: 'Keys', letter: 'k', narrow: 'bar' }, from: '-30d' },

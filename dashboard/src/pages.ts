@@ -9,6 +9,7 @@ export const pages: { readonly [name in PageName]: () => Promise<PageModule> } =
   overview: () => import('./pages/overview.tsx'),
   requests: () => import('./pages/requests.tsx'),
   providers: () => import('./pages/providers.tsx'),
+  teams: () => import('./pages/teams.tsx'),
   routes: () => import('./pages/routes.tsx'),
   usage: () => import('./pages/usage.tsx'),
   keys: () => import('./pages/keys.tsx'),

@@ -4,6 +4,8 @@ import { addDollars, dollarsOf, nanoOf } from './format.ts'
 export type UsageTotals = {
   readonly requests: number
   readonly failed: number
+  /** Of the failed, those with a 4xx status; null: not counted apart in the whole range. */
+  readonly refused: number | null
   readonly attempts: number
   readonly input: number
   readonly output: number
@@ -85,6 +87,10 @@ const added = (rows: readonly UsageTotals[]): UsageTotals => {
   return {
     requests: sum('requests'),
     failed: sum('failed'),
+    refused: rows.reduce<number | null>(
+      (total, { refused }) => (total === null || refused === null ? null : total + refused),
+      0,
+    ),
     attempts: sum('attempts'),
     input: sum('input'),
     output: sum('output'),

@@ -208,6 +208,7 @@ describe('every page shows', { skip: skipBrowser, concurrency: false }, () => {
       overview: /First steps/,
       requests: /No request yet in this range/,
       providers: /demo/,
+      teams: /default/,
       routes: /demo/,
       usage: /No request in this range/,
       keys: /There is no client key/,

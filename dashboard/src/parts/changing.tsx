@@ -60,6 +60,20 @@ export const attempt = async (run: () => Promise<unknown>): Promise<boolean> => 
   }
 }
 
+/** Blocks or unblocks a key or a team at its path, with an undo. */
+export const changeBlocked = (
+  record: { readonly path: string; readonly name: string },
+  isBlocked: boolean,
+  reload: () => void,
+): Promise<boolean> =>
+  attempt(async () => {
+    await write('POST', `${record.path}/${isBlocked ? 'block' : 'unblock'}`)
+    toast((isBlocked ? keysWords.blocked : keysWords.unblocked)(record.name), {
+      undo: () => void changeBlocked(record, !isBlocked, reload),
+    })
+    reload()
+  })
+
 /** The choice after a change elsewhere: keep that one, or overwrite it. */
 export const ConflictDialog = () => {
   const found = conflict.value

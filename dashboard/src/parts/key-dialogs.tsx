@@ -6,8 +6,9 @@ import { minute } from '../format.ts'
 import { entriesOf, type KeyRecord, type TeamRecord } from '../key-records.ts'
 import { gatewayNow, toast } from '../store.ts'
 import { keysWords } from '../words/keys.ts'
-import { actKey, attempt, changeRecord, type DialogEnd, Form } from './changing.tsx'
+import { actKey, attempt, changeBlocked, changeRecord, type DialogEnd, Form } from './changing.tsx'
 import { Dialog } from './dialog.tsx'
+import { LimitFields, limitsIn, numberIn } from './limit-fields.tsx'
 import { RequireFields, requireIn } from './require-fields.tsx'
 
 /** A new secret, for the dialog that shows it once. */
@@ -18,42 +19,9 @@ const HOUR = 3_600_000
 const EXPIRY_DAYS = [7, 30, 90, 365] as const
 const PERIODS = ['month', 'week', 'day', 'total'] as const
 
-const numberIn = (data: FormData, name: string): number | null => {
-  const value = String(data.get(name) ?? '').trim()
-  return value === '' ? null : Number(value)
-}
 const textIn = (data: FormData, name: string): string => String(data.get(name) ?? '').trim()
 
-const limitsIn = (data: FormData) => ({
-  requestsPerMinute: numberIn(data, 'rpm'),
-  tokensPerMinute: numberIn(data, 'tpm'),
-  concurrent: numberIn(data, 'concurrent'),
-})
-
 type KeyFieldsProps = { readonly record?: KeyRecord }
-
-const LimitField = ({
-  name,
-  label,
-  value,
-}: {
-  readonly name: string
-  readonly label: string
-  readonly value: number | null
-}) => (
-  <label class="field">
-    {label}
-    <input
-      type="number"
-      name={name}
-      min="0"
-      max="1000000000"
-      step="1"
-      placeholder={text.noLimit}
-      defaultValue={value ?? ''}
-    />
-  </label>
-)
 
 /** The fields that new and existing keys share. */
 const KeyFields = ({ record }: KeyFieldsProps) => {
@@ -73,11 +41,7 @@ const KeyFields = ({ record }: KeyFieldsProps) => {
           {text.modelsHint}
         </span>
       </label>
-      <div class="fields">
-        <LimitField name="rpm" label={text.rpm} value={limits?.requestsPerMinute ?? null} />
-        <LimitField name="tpm" label={text.tpm} value={limits?.tokensPerMinute ?? null} />
-        <LimitField name="concurrent" label={text.concurrent} value={limits?.concurrent ?? null} />
-      </div>
+      <LimitFields limits={limits} />
       <RequireFields require={record?.require} />
     </>
   )
@@ -307,13 +271,7 @@ export const RecentUseLine = ({ id }: { readonly id: string }) => {
 
 /** Blocks or unblocks a key, with an undo. */
 export const setBlocked = (record: KeyRecord, isBlocked: boolean, reload: () => void): Promise<boolean> =>
-  attempt(async () => {
-    await write('POST', `/keys/${record.id}/${isBlocked ? 'block' : 'unblock'}`)
-    toast((isBlocked ? keysWords.blocked : keysWords.unblocked)(record.name), {
-      undo: () => void setBlocked(record, !isBlocked, reload),
-    })
-    reload()
-  })
+  changeBlocked({ path: `/keys/${record.id}`, name: record.name }, isBlocked, reload)
 
 export const RevokeDialog = ({ record, close, reload }: DialogEnd & { readonly record: KeyRecord }) => {
   const words = keysWords.revoke

@@ -7,14 +7,16 @@ export type SpentBarProps = {
   readonly label: string
   /** Percentages with an alert. */
   readonly alerts?: readonly number[]
+  /** It is a part of a whole and no budget: it does not warn. */
+  readonly isPart?: boolean
 }
 
 /** Shares from which the bar warns, and is spent. */
 const LEVELS = { warn: 0.8, bad: 1 }
 const WIDTH = 100
 
-export const SpentBar = ({ share, label, alerts = [] }: SpentBarProps) => {
-  const tone = share >= LEVELS.bad ? 'bad' : share >= LEVELS.warn ? 'warn' : 'accent'
+export const SpentBar = ({ share, label, alerts = [], isPart = false }: SpentBarProps) => {
+  const tone = isPart ? 'accent' : share >= LEVELS.bad ? 'bad' : share >= LEVELS.warn ? 'warn' : 'accent'
   return (
     <svg
       class={`spent tone-${tone}`}

@@ -21,6 +21,7 @@ import {
 const row = (members: Partial<UsageRow>): UsageRow => ({
   requests: 1,
   failed: 0,
+  refused: 0,
   attempts: 1,
   input: 10,
   output: 5,

@@ -1,0 +1,34 @@
+/** Teams: what each costs, how full its budget is and what fails; a page for each; and the end users of their clients. */
+import { valuesOf, withParam } from '../address.ts'
+import { PageHead } from '../parts/states.tsx'
+import { current, go } from '../store.ts'
+import { en } from '../words/en.ts'
+import { teamsWords as words } from '../words/teams.ts'
+import { EndUsers } from './teams/end-users.tsx'
+import { TeamList } from './teams/list.tsx'
+import { TeamPage } from './teams/team.tsx'
+
+const END_USERS = 'end-users'
+
+export const Page = () => {
+  const { id } = current.value
+  if (id !== null) return <TeamPage key={id} id={id} />
+  const isEndUsers = valuesOf(current.value, 'show')[0] === END_USERS
+  const show = (name: readonly string[]) =>
+    go(['q', 'sort', 'state'].reduce((place, one) => withParam(place, one, []), withParam(current.value, 'show', name)))
+  return (
+    <div class="stack teams">
+      <PageHead title={en.pages.teams} />
+      <fieldset class="segments">
+        <legend class="sr-only">{words.tabs.label}</legend>
+        <button type="button" aria-pressed={!isEndUsers} onClick={() => show([])}>
+          {en.pages.teams}
+        </button>
+        <button type="button" aria-pressed={isEndUsers} onClick={() => show([END_USERS])}>
+          {words.tabs.endUsers}
+        </button>
+      </fieldset>
+      {isEndUsers ? <EndUsers /> : <TeamList />}
+    </div>
+  )
+}

@@ -1,0 +1,239 @@
+/** All teams in a table. */
+import { useSignal } from '@preact/signals'
+import { valuesOf, withParam } from '../../address.ts'
+import { hasRole, offlineSince, session } from '../../api.ts'
+import { count, money } from '../../format.ts'
+import { ConflictDialog, changeBlocked } from '../../parts/changing.tsx'
+import { Filters } from '../../parts/filters.tsx'
+import { limitsText } from '../../parts/key-cells.tsx'
+import { Menu } from '../../parts/menu.tsx'
+import { Middle } from '../../parts/middle.tsx'
+import { Sparkline } from '../../parts/sparkline.tsx'
+import { Empty, Failed, Loading } from '../../parts/states.tsx'
+import { type Column, Table } from '../../parts/table.tsx'
+import { current, go, goToPage, pageHref } from '../../store.ts'
+import { type ListedTeam, sortedTeams, type TeamRow, teamRows } from '../../team-rows.ts'
+import { en } from '../../words/en.ts'
+import { teamsWords as words } from '../../words/teams.ts'
+import { actionsOf, BudgetBar, Cost, Failing, ofTeam, Refused, type TeamAction, TeamState } from './cells.tsx'
+import { sourcesOf, TREND, useTeams } from './data.ts'
+import { LimitsDialog } from './limits-dialog.tsx'
+
+const USUAL_SORT = '-spend'
+const STATES = ['active', 'blocked', 'deleted'] as const
+
+type Run = (action: TeamAction, team: ListedTeam) => void
+
+/** The rows that the address asks for. */
+const shownRows = (rows: readonly TeamRow[]): readonly TeamRow[] => {
+  const [q = '', [sort = USUAL_SORT]] = [
+    valuesOf(current.value, 'q')[0]?.toLowerCase(),
+    valuesOf(current.value, 'sort'),
+  ]
+  const [states, teams] = [valuesOf(current.value, 'state'), valuesOf(current.value, 'team')]
+  const found = rows.filter(
+    ({ id, name, team }) =>
+      (q === '' || name.toLowerCase().includes(q) || id === q) &&
+      (teams.length === 0 || teams.includes(id)) &&
+      (states.length === 0 || states.includes(team?.status ?? 'deleted')),
+  )
+  return sortedTeams(found, sort)
+}
+
+export const TeamList = () => {
+  const data = useTeams()
+  const edited = useSignal<ListedTeam | null>(null)
+  const sources = sourcesOf(data, words.none)
+  const all = sources ? teamRows(sources) : []
+  const rows = shownRows(all)
+  const run: Run = (action, team) => {
+    if (action === 'limits') edited.value = team
+    else void changeBlocked({ path: `/teams/${team.id}`, name: team.name }, action === 'block', data.reload)
+  }
+  const problem = data.teams.problem ?? data.report.problem
+  const filters = [
+    {
+      name: 'team',
+      label: words.head.name,
+      options: all.filter(({ id }) => id !== '').map(({ id, name }) => ({ value: id, label: name })),
+    },
+    {
+      name: 'state',
+      label: words.filters.state,
+      options: STATES.map((value) => ({ value, label: words.states[value] })),
+    },
+  ]
+  return (
+    <>
+      {session.value && !hasRole('operator', 'all') && <p class="keys-note">{words.readOnly}</p>}
+      <Filters filters={filters} search={{ name: 'q', placeholder: words.search }} others={['show', 'sort']} />
+      {problem && <Failed problem={problem} retry={data.reload} shownSince={data.report.at} />}
+      {!sources && !problem && <Loading />}
+      {sources && rows.length === 0 && <NoTeam />}
+      {rows.length > 0 && <TeamTable rows={rows} run={run} />}
+      {data.teams.value?.hasMore && <p class="dim">{words.first(count(data.teams.value.data.length))}</p>}
+      {edited.value && (
+        <LimitsDialog team={edited.value} close={() => (edited.value = null)} reload={data.teams.reload} />
+      )}
+      <ConflictDialog />
+    </>
+  )
+}
+
+const NoTeam = () => (
+  <Empty title={words.empty}>
+    <button type="button" class="button" onClick={() => go({ ...current.value, params: {} })}>
+      {en.states.clear}
+    </button>
+  </Empty>
+)
+
+const TeamTable = ({ rows, run }: { readonly rows: readonly TeamRow[]; readonly run: Run }) => (
+  <div class="table-frame">
+    <Table
+      label={words.list}
+      name="teams"
+      columns={columnsOf(run)}
+      rows={rows}
+      keyOf={({ id }) => id}
+      card={(row) => <Card row={row} run={run} />}
+      heights={{ comfortable: 48, compact: 36, card: 124 }}
+      cardsBelow="tight"
+      open={({ id, team }) => team && goToPage('teams', id)}
+      sort={{
+        by: valuesOf(current.value, 'sort')[0] ?? USUAL_SORT,
+        change: (by) => go(withParam(current.value, 'sort', by === USUAL_SORT ? [] : [by])),
+      }}
+    />
+  </div>
+)
+
+const columnsOf = (run: Run): readonly Column<TeamRow>[] => {
+  const { head } = words
+  return [
+    { id: 'name', head: head.name, sort: 'name', text: ({ name }) => name, cell: (row) => <Name row={row} /> },
+    { id: 'spend', head: head.spend, sort: 'spend', width: '9.5rem', align: 'end', cell: (row) => <Cost {...row} /> },
+    {
+      id: 'budget',
+      head: head.budget,
+      sort: 'budget',
+      width: '13rem',
+      cell: ({ budget }) => (budget ? <BudgetBar own={budget} /> : <span class="dim">–</span>),
+    },
+    {
+      id: 'requests',
+      head: head.requests,
+      sort: 'requests',
+      width: '6rem',
+      align: 'end',
+      cell: ({ id, totals }) => <a href={ofTeam('requests', id)}>{count(totals?.requests ?? 0)}</a>,
+    },
+    { id: 'failing', head: head.failing, sort: 'failing', width: '5.5rem', align: 'end', cell: Failing },
+    { id: 'refused', drop: 3, head: head.refused, sort: 'refused', width: '5.5rem', align: 'end', cell: Refused },
+    {
+      id: 'keys',
+      drop: 2,
+      head: head.keys,
+      sort: 'keys',
+      width: '4rem',
+      align: 'end',
+      cell: ({ id, team }) => (team ? <a href={ofTeam('keys', id)}>{count(team.keys)}</a> : '–'),
+    },
+    { id: 'limits', drop: 6, head: head.limits, width: '9rem', cell: ({ team }) => (team && limitsText(team)) ?? '–' },
+    { id: 'trend', drop: 5, head: head.trend(TREND), width: '7.5rem', cell: (row) => <Trend row={row} /> },
+    {
+      id: 'state',
+      head: head.state,
+      sort: 'state',
+      width: '6rem',
+      cell: ({ id, team }) => <State id={id} team={team} />,
+    },
+    { id: 'actions', head: head.actions, width: '60px', align: 'end', cell: (row) => <Actions row={row} run={run} /> },
+  ]
+}
+
+const Name = ({ row: { id, name, team } }: { readonly row: TeamRow }) =>
+  team ? (
+    <a href={pageHref('teams', id)}>
+      <Middle text={name} />
+    </a>
+  ) : (
+    <span class="dim" title={id === '' ? words.noneAbout : id}>
+      {name}
+    </span>
+  )
+
+/** Requests without a team have no state. */
+const State = ({ id, team }: Pick<TeamRow, 'id' | 'team'>) =>
+  id === '' ? <span class="dim">–</span> : <TeamState status={team?.status ?? 'deleted'} />
+
+const Trend = ({ row: { name, days } }: { readonly row: TeamRow }) => {
+  const text = (at: number) => money((days.at(at) ?? 0).toFixed(9))
+  return days.some((cost) => cost > 0) ? (
+    <Sparkline kind="bars" values={days} text={words.trend(name, text(0), text(-1))} />
+  ) : (
+    <span class="dim">–</span>
+  )
+}
+
+type RowProps = { readonly row: TeamRow; readonly run: Run }
+
+const Actions = ({ row: { id, name, team }, run }: RowProps) =>
+  team && (
+    <Menu className="icon keys-more" label="⋯" name={`${en.actions.more}: ${name}`}>
+      {(close) => (
+        <div class="rows">
+          <button
+            type="button"
+            onClick={() => {
+              close()
+              goToPage('teams', id)
+            }}
+          >
+            {words.actions.details}
+          </button>
+          {actionsOf(team).map((action) => (
+            <button
+              key={action}
+              type="button"
+              disabled={offlineSince.value !== null}
+              onClick={() => {
+                close()
+                run(action, team)
+              }}
+            >
+              {words.actions[action]}
+            </button>
+          ))}
+          {offlineSince.value !== null && <p class="warn small">{en.states.offlineWrite}</p>}
+        </div>
+      )}
+    </Menu>
+  )
+
+const Card = ({ row, run }: RowProps) => {
+  const { id, team, totals, budget } = row
+  return (
+    <div class="keys-card">
+      <div class="card-title">
+        <Name row={row} />
+        <span class="row">
+          <State id={id} team={team} />
+          <Actions row={row} run={run} />
+        </span>
+      </div>
+      <p class="teams-figures">
+        <strong>
+          <Cost {...row} />
+        </strong>
+        <a href={ofTeam('requests', id)}>
+          {count(totals?.requests ?? 0)} {words.head.requests.toLowerCase()}
+        </a>
+        <span>
+          <Failing totals={totals} /> {words.head.failing.toLowerCase()}
+        </span>
+      </p>
+      {budget && <BudgetBar own={budget} />}
+    </div>
+  )
+}

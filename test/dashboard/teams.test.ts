@@ -180,12 +180,28 @@ describe('teams', { skip: skipBrowser, concurrency: false }, () => {
       await page.getByRole('link', { name: NAMES[0] }).waitFor()
       // The first row is the one with the most cost.
       await page.keyboard.press('j')
+      await page.locator('tr:focus').waitFor()
       await page.keyboard.press('Enter')
       await page.getByRole('heading', { level: 1, name: NAMES[0] }).waitFor()
       assert.match(page.url(), new RegExp(teams[NAMES[0]].id))
       await page.getByRole('link', { name: 'Requests', exact: true }).last().click()
       await page.waitForURL(new RegExp(`/dashboard/requests\\?.*team=${teams[NAMES[0]].id}`))
       await eventually(async () => (await page.locator('tbody .outcome').count()) === 3)
+    }))
+
+  test('the palette finds a team by a part of its name, and its page opens', () =>
+    withDashboard(browser, { url: gateway.url, ...session }, async ({ page, open }) => {
+      await open('/dashboard/')
+      await page.keyboard.press('Control+k')
+      await page.getByRole('combobox').fill('success-apac')
+      await page.getByRole('option', { name: `Team ${NAMES[1]}` }).waitFor()
+      await page.getByRole('option', { name: `Key ${NAMES[1]}-key` }).waitFor()
+      await page.keyboard.press('Enter')
+      await page.getByRole('heading', { level: 1, name: NAMES[1] }).waitFor()
+      // A request of it leads back to it.
+      await page.getByRole('link', { name: /, \d/ }).first().click()
+      await page.locator('.sheet').getByRole('link', { name: NAMES[1], exact: true }).click()
+      await page.getByRole('heading', { level: 1, name: NAMES[1] }).waitFor()
     }))
 
   test('a team is blocked, its calls are refused, and undo admits it again', () =>

@@ -74,6 +74,21 @@ export const changeBlocked = (
     reload()
   })
 
+/** Blocks an end user in all teams, or takes a block of one team or of all back; with an undo. */
+export const changeUserBlocked = (
+  { name, team = null }: { readonly name: string; readonly team?: string | null },
+  isBlocked: boolean,
+  reload: () => void = () => {},
+): Promise<boolean> =>
+  attempt(async () => {
+    const body = { end_user: name, ...(team !== null && { team }) }
+    await write('POST', `/end-users/${isBlocked ? 'block' : 'unblock'}`, body)
+    toast((!isBlocked ? keysWords.userUnblocked : team === null ? keysWords.userBlocked : keysWords.blocked)(name), {
+      undo: () => void changeUserBlocked({ name, team }, !isBlocked, reload),
+    })
+    reload()
+  })
+
 /** The choice after a change elsewhere: keep that one, or overwrite it. */
 export const ConflictDialog = () => {
   const found = conflict.value

@@ -3,7 +3,7 @@ import { placePath, toPage, withParam } from '../address.ts'
 import { offlineSince, read, useResource } from '../api.ts'
 import { age, day, money, percent } from '../format.ts'
 import { budgetsOf, type KeyRecord, keyHint } from '../key-records.ts'
-import { current, go, now } from '../store.ts'
+import { current, go, now, pageHref } from '../store.ts'
 import { en } from '../words/en.ts'
 import { keysWords } from '../words/keys.ts'
 import { Dialog } from './dialog.tsx'
@@ -51,7 +51,9 @@ const Facts = ({ record, data }: FactsProps) => {
         <span class="mono">{record.id}</span> <Copy text={record.id} />
       </dd>
       <dt>{head.team}</dt>
-      <dd>{teamName(data, record.team)}</dd>
+      <dd>
+        <a href={pageHref('teams', record.team)}>{teamName(data, record.team)}</a>
+      </dd>
       <dt>{head.made}</dt>
       <dd>
         {made === null ? '–' : <Time at={made}>{day(Date.parse(made))}</Time>} {text.by(by)}

@@ -1,4 +1,4 @@
-/** The palette of Ctrl-K: pages, actions, providers, models, keys, and a pasted request ID. */
+/** The palette of Ctrl-K: pages, actions, providers, models, teams, keys, and a pasted request ID. */
 import { signal, useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { type ApiQuery, read, useResource } from '../api.ts'
@@ -55,11 +55,15 @@ const named = (page: PageName, text: (name: string) => string, found: readonly N
     run: () => goToPage(page, id),
   }))
 
-/** What is configured, read when the palette opens; keys, of which there may be thousands, when a text is typed. */
+/** The first ones, or those whose name contains a text. */
+const found = (text: string): ApiQuery => ({ ...FIRST, ...(text !== '' && { q: text }) })
+
+/** What is configured, read when the palette opens; teams and keys, of which there may be thousands, when a text is typed. */
 const useConfigured = (text: string): readonly PaletteEntry[] => [
   ...named('providers', en.palette.provider, useNamed('/providers')),
   ...named('routes', en.palette.model, useNamed('/models', FIRST)),
-  ...named('keys', en.palette.key, useNamed('/keys', { ...FIRST, ...(text !== '' && { q: text }) })),
+  ...named('teams', en.palette.team, useNamed('/teams', found(text))),
+  ...named('keys', en.palette.key, useNamed('/keys', found(text))),
 ]
 
 /** The most entries that are shown. */

@@ -103,9 +103,10 @@ export const en = words({
   },
   palette: {
     label: 'Search pages and actions',
-    placeholder: 'Page, provider, model, key, or request ID',
+    placeholder: 'Page, provider, model, team, key, or request ID',
     provider: (name: string) => `Provider ${name}`,
     model: (name: string) => `Model ${name}`,
+    team: (name: string) => `Team ${name}`,
     key: (name: string) => `Key ${name}`,
     empty: 'Nothing matches.',
     find: 'Find',

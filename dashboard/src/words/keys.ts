@@ -152,6 +152,8 @@ export const keysWords = words({
   undone: (name: string) => `${name}: change undone`,
   blocked: (name: string) => `${name} is blocked`,
   unblocked: (name: string) => `${name} is active`,
+  userBlocked: (name: string) => `${name} is blocked in all teams`,
+  userUnblocked: (name: string) => `${name} is served again`,
   revoke: {
     title: (name: string) => `Revoke ${name}?`,
     about: 'This is final: the key can never be used again. Blocking works at once too, and can be undone.',

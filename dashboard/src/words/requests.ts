@@ -92,8 +92,6 @@ export const requests = words({
   sessionStopped: (id: string) => `${id} is stopped at all gateways`,
   sessionResumed: (id: string) => `${id} is served again`,
   blockUser: 'Block in all teams',
-  userBlocked: (name: string) => `${name} is blocked in all teams`,
-  userUnblocked: (name: string) => `${name} is served again`,
   httpPlaceholder: '404 or 5xx',
   msPlaceholder: 'ms, such as 2000',
   costPlaceholder: 'dollars, such as 0.01',

@@ -87,7 +87,5 @@ export const teamsWords = words({
     blocked: (team: string | null, until: string | null) =>
       `blocked${team === null ? '' : ` in ${team}`}${until === null ? '' : ` until ${until}`}`,
     active: 'active',
-    isBlocked: (name: string) => `${name} is blocked`,
-    isUnblocked: (name: string) => `${name} is active`,
   },
 })

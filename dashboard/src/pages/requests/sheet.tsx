@@ -9,7 +9,7 @@ import { type ApiProblem, hasRole, read, useResource, write } from '../../api.ts
 import { addDollars, count, duration, fullTime, money } from '../../format.ts'
 import { readBodies } from '../../kept-bodies.ts'
 import { readLate, requestById } from '../../late-request.ts'
-import { attempt } from '../../parts/changing.tsx'
+import { attempt, changeUserBlocked } from '../../parts/changing.tsx'
 import { ageOf } from '../../parts/running-list.tsx'
 import { Copy, copyText, Failed, Loading } from '../../parts/states.tsx'
 import { Waterfall } from '../../parts/waterfall.tsx'
@@ -213,15 +213,14 @@ const Cost = ({ request }: { readonly request: RequestEntry }) => {
 
 // ── Facts ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** Blocks or unblocks an end user in all teams, with an undo. */
-const setUserBlocked = (name: string, isBlocked: boolean): Promise<boolean> =>
-  attempt(async () => {
-    await write('POST', `/end-users/${isBlocked ? 'block' : 'unblock'}`, { end_user: name })
-    toast((isBlocked ? w.userBlocked : w.userUnblocked)(name), { undo: () => void setUserBlocked(name, !isBlocked) })
-  })
+const TeamLink = ({ id, name }: NonNullable<RequestEntry['team']>) => (
+  <a href={pageHref('teams', id)}>
+    <bdi>{name ?? id}</bdi>
+  </a>
+)
 
 const BlockUser = ({ name }: { readonly name: string }) => (
-  <button type="button" class="button quiet small" onClick={() => void setUserBlocked(name, true)}>
+  <button type="button" class="button quiet small" onClick={() => void changeUserBlocked({ name }, true)}>
     {w.blockUser}
   </button>
 )
@@ -279,7 +278,7 @@ const Facts = ({ request }: { readonly request: RequestEntry & Partial<FoundRequ
     [facts.client, client],
     [facts.style, `${style}, ${stream ? facts.streamed : facts.whole}`],
     [facts.key, key === null ? w.noKey : `${key.name ?? ''} ${key.id}`.trim()],
-    [facts.team, team === null ? null : (team.name ?? team.id)],
+    [facts.team, team === null ? null : '', team !== null && <TeamLink {...team} />],
     [facts.endUser, end_user, end_user !== null && hasRole('operator', 'all') && <BlockUser name={end_user} />],
     [facts.session, session, session != null && <SessionLinks id={session} />],
     [facts.agent, agent],

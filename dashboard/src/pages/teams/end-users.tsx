@@ -4,15 +4,15 @@ import type { Shown } from '../../../../src/records/entities/shown.ts'
 import type { BLOCKED_END_USERS } from '../../../../src/server/answers/end-users.ts'
 import type { EndUserReport } from '../../../../src/usage/reading/queries.ts'
 import { placePath, valuesOf, withParam } from '../../address.ts'
-import { hasRole, offlineSince, read, useResource, write } from '../../api.ts'
+import { hasRole, offlineSince, read, useResource } from '../../api.ts'
 import { compact, count, moment, nanoOf } from '../../format.ts'
 import { findTeams, useOwnerNames } from '../../owner-names.ts'
-import { attempt } from '../../parts/changing.tsx'
+import { changeUserBlocked } from '../../parts/changing.tsx'
 import { Filters } from '../../parts/filters.tsx'
 import { Middle } from '../../parts/middle.tsx'
 import { Amount, Empty, Failed, Loading, Time } from '../../parts/states.tsx'
 import { type Column, Table } from '../../parts/table.tsx'
-import { current, go, toast } from '../../store.ts'
+import { current, go } from '../../store.ts'
 import { teamsWords } from '../../words/teams.ts'
 import { usageWords } from '../../words/usage.ts'
 import { withRange } from './cells.tsx'
@@ -189,17 +189,7 @@ const State = ({ row: { blocks } }: RowProps) => {
   )
 }
 
-/** Blocks in all teams, or takes the first block back; both with an undo. */
-const decide = (name: string, team: string | null, isBlocked: boolean, reload: () => void): Promise<boolean> =>
-  attempt(async () => {
-    const body = { end_user: name, ...(team !== null && { team }) }
-    await write('POST', `/end-users/${isBlocked ? 'block' : 'unblock'}`, body)
-    toast((isBlocked ? words.isBlocked : words.isUnblocked)(name), {
-      undo: () => void decide(name, team, !isBlocked, reload),
-    })
-    reload()
-  })
-
+/** Blocks in all teams, or takes the newest block back. */
 const BlockButton = ({ row: { name, blocks }, reload }: RowProps & { readonly reload: () => void }) => {
   if (!hasRole('operator', 'all')) return null
   const [first] = blocks
@@ -210,7 +200,7 @@ const BlockButton = ({ row: { name, blocks }, reload }: RowProps & { readonly re
       class="button small"
       aria-label={`${action}: ${name}`}
       disabled={offlineSince.value !== null}
-      onClick={() => void decide(name, first?.team?.id ?? null, !first, reload)}
+      onClick={() => void changeUserBlocked({ name, team: first?.team?.id ?? null }, !first, reload)}
     >
       {action}
     </button>

@@ -147,6 +147,7 @@ const TARGETS: { readonly [kind: string]: (n: string) => object } = {
 const BODIES: { readonly [name: string]: (n: string) => unknown } = {
   'POST /session': () => ({ token: ADMIN }),
   'POST /usage/reconcile': () => ({ provider: 'demo', invoice: 'day,model,amount\n2026-11-22,echo,1.84\n' }),
+  'POST /what-if': () => ({ assume: { down: ['demo'] } }),
   'POST /routes/test': () => ({ team: 'a', spec: { targets: ['demo/echo'] } }),
   'PATCH /routes/{id}': () => ({ spec: { targets: ['demo/flaky'] } }),
   ...Object.fromEntries(Object.entries(TARGETS).map(([kind, make]) => [`POST /${kind}`, make])),

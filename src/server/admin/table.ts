@@ -39,6 +39,7 @@ import { systemRows } from './rows/system.ts'
 import { telemetryRows } from './rows/telemetry.ts'
 import { tryRows } from './rows/try.ts'
 import { usageRows } from './rows/usage.ts'
+import { whatIfRows } from './rows/what-if.ts'
 
 const rows: readonly AdminRow[] = [
   ...sessionRows,
@@ -66,6 +67,7 @@ const rows: readonly AdminRow[] = [
   ...shadowRows,
   ...retiringRows,
   ...explainRows,
+  ...whatIfRows,
   ...routeActivityRows,
   ...routeRows,
   ...policyRows,

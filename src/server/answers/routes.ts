@@ -1,6 +1,7 @@
 /** Routes with what they did. */
 import { z } from 'zod'
-import { time } from '../../records/entities/shown.ts'
+import { dollars, time } from '../../records/entities/shown.ts'
+import { TARGET } from './explain.ts'
 import { count, listOf, named, searchedUntil } from './fields.ts'
 
 const ROUTE_TARGET = z.strictObject({
@@ -42,3 +43,30 @@ const ROUTE_ACTIVITY = z
   .meta({ id: 'RouteActivity' })
 
 export const ROUTES_ACTIVITY = listOf(ROUTE_ACTIVITY).extend({ from: time, to: time, searched_until: searchedUntil })
+
+const perHour = dollars.nullable()
+const WHAT_IF_NAME = z
+  .strictObject({
+    object: z.literal('what_if_name'),
+    name: z.string().describe('Of a route, or the model as clients name it'),
+    direct: z.boolean().describe('A model that requests name directly'),
+    team: named.describe('The team whose own route it is'),
+    style: z.string(),
+    requests: count.describe('For this name'),
+    before: TARGET.nullable().describe('The target that is tried first now; null: none can be tried'),
+    answers: TARGET.nullable().describe('The same under the assumption'),
+    loses_target: z.boolean(),
+    loses: z.array(z.string()).describe('Capabilities that `before` has and `answers` does not have'),
+    affected: count.describe('Requests that the missing providers answered'),
+    cost_per_hour: perHour.describe('What these cost; null: the cost of one is unknown'),
+    substitute_per_hour: perHour.describe('What their tokens would cost at `answers`; null: its price is unknown'),
+    extra_per_hour: perHour.describe('The difference'),
+  })
+  .meta({ id: 'WhatIfName' })
+
+export const WHAT_IF = listOf(WHAT_IF_NAME).extend({
+  from: time,
+  to: time,
+  searched_until: searchedUntil,
+  hours: z.number().describe('Hours by which costs are divided: since the first of these requests'),
+})

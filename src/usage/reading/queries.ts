@@ -163,6 +163,9 @@ export type LanesQuery = SharedQuery & TimeRange & { readonly provider: string; 
 export type RouteTrafficQuery = SharedQuery &
   TimeRange & { readonly filter: { readonly team?: readonly string[] }; readonly own: readonly string[] }
 
+/** As `RouteTrafficQuery`. */
+export type NameUsageQuery = RouteTrafficQuery
+
 export type ActivityQuery = SharedQuery & TimeRange & { readonly cells: number }
 
 /** Attempts in progress. `teams`: of these teams; null: of all. */
@@ -576,6 +579,35 @@ export type RoutesTraffic = Searched & {
   readonly data: readonly RouteTraffic[]
 }
 
+/**
+ * Requests for a name that one target answered, with what they used; `provider` null: none did. `route` null: the model `asked` was named
+ * directly. `team`: the ID, for a name of `own`. `cost`: in nano-dollars, without the requests in `unpriced`.
+ */
+export type NameUsage = {
+  readonly route: string | null
+  readonly team: string | null
+  readonly asked: string | null
+  readonly style: string
+  readonly provider: string | null
+  readonly model: string | null
+  readonly requests: number
+  readonly unpriced: number
+  readonly cost: number
+  readonly input: number
+  readonly output: number
+  readonly cache_read: number
+  readonly cache_write: number
+  readonly reasoning: number
+}
+/** The most requests first. `since`: of the first of them; null: there is none. */
+export type NamesUsage = Searched & {
+  readonly from: string
+  readonly to: string
+  readonly since: string | null
+  readonly data: readonly NameUsage[]
+  readonly has_more: boolean
+}
+
 /** An attempt in progress. */
 export type OngoingAttempt = {
   /** The ID of its request. */
@@ -655,6 +687,7 @@ type Reads = {
   readonly lanes: readonly [LanesQuery, Lanes]
   readonly activity: readonly [ActivityQuery, Activity]
   readonly route_traffic: readonly [RouteTrafficQuery, RoutesTraffic]
+  readonly name_usage: readonly [NameUsageQuery, NamesUsage]
   readonly running: readonly [OngoingQuery, OngoingAttempts]
   readonly forecasts: readonly [ForecastsQuery, readonly Forecast[]]
   readonly export: readonly [ExportQuery, ExportPage]

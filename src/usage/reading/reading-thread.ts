@@ -11,6 +11,7 @@ import { guardHitsOf } from './guard-hits.ts'
 import { incidentsOf } from './incident-list.ts'
 import { lanesOf } from './lanes.ts'
 import { type LedgerReads, LedgerSource, QUERY_CANCELED, TooSlow } from './ledger-source.ts'
+import { namesUsage } from './name-usage.ts'
 import type { AskedQuery, NamedQuery, ReadAnswer, ReadingThreadOptions } from './named-query.ts'
 import type { ReadResult } from './queries.ts'
 import { ReportMemory } from './report-memory.ts'
@@ -86,6 +87,8 @@ const run = (reads: LedgerReads, { name, query }: NamedQuery): Promise<ReadResul
       return activityOf(reads, query)
     case 'route_traffic':
       return routesTraffic(reads, query)
+    case 'name_usage':
+      return namesUsage(reads, query)
     case 'running':
       return runningOf(reads, query)
     case 'forecasts':

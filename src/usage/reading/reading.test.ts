@@ -782,6 +782,50 @@ onEachEngine((engine) => {
     )
   })
 
+  test('reading: requests by the name that clients gave have what they used', async () => {
+    await using ledger = usageLedger({ engine, now: NOON })
+    const mini = { provider: 'openai', model: 'gpt-5-mini' }
+    const direct = { ...mini, route: null, asked: 'gpt-5-mini' }
+    await ledger.store([
+      ...[1, 2].flatMap((call) => [
+        openedRecord(call, mini),
+        closedRecord(call, { cost: call === 1 ? 70 : null }),
+        endedRecord(call, direct),
+      ]),
+      openedRecord(3, mini),
+      closedRecord(3, { tokens: { ...NO_TOKENS, input: 30, output: 5, cacheRead: 20 } }),
+      endedRecord(3, mini),
+      endedRecord(4, { ...direct, provider: null, model: null, outcome: 'refused', status: 503, code: 'overloaded' }),
+      endedRecord(5, {
+        ...direct,
+        asked: 'x',
+        provider: null,
+        model: null,
+        outcome: 'refused',
+        status: 404,
+        code: 'model_not_found',
+      }),
+      endedRecord(6, { ...mini, route: 'mine', team: 'team_b' }),
+    ])
+    const query = { from: NOON - HOUR, to: NOON + HOUR, filter: {}, own: ['mine'] }
+    const { data, since, has_more } = succeeded(await ledger.reader.namesUsage(query))
+    assert.deepEqual([since, has_more], ['2026-11-22T10:00:00.000Z', false])
+    const found = data.map(({ route, team, asked, provider, requests, unpriced, cost, input, cache_read }) =>
+      [route, team, asked, provider, requests, unpriced, cost, input, cache_read].join(' '),
+    )
+    assert.deepEqual(found.sort(), [
+      '  gpt-5-mini  1 0 0 0 0',
+      '  gpt-5-mini openai 2 1 70 20 0',
+      'fast   openai 1 0 70 30 20',
+      'mine team_b  openai 1 0 0 0 0',
+    ])
+    const ofTeam = succeeded(await ledger.reader.namesUsage({ ...query, filter: { team: ['team_b'] }, shared: true }))
+    assert.deepEqual(
+      ofTeam.data.map(({ route }) => route),
+      ['mine'],
+    )
+  })
+
   test('reading: the activity of all providers, and what is in progress', async () => {
     await using ledger = usageLedger({ engine, now: NOON })
     await ledger.store([

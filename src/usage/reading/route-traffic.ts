@@ -93,8 +93,8 @@ const targetsOf = (counts: readonly TargetCounts[], firsts: readonly FirstTime[]
 }
 
 /** The default route has no name of a route. */
-const ROUTE = sql<string>`coalesce(route, CASE WHEN lower(asked) = 'auto' THEN 'auto' END)`
-const TEAM = sql<string>`coalesce(team, '')`
+export const ROUTE = sql<string>`coalesce(route, CASE WHEN lower(asked) = 'auto' THEN 'auto' END)`
+export const TEAM = sql<string>`coalesce(team, '')`
 
 const partOf = async (reads: LedgerReads, part: TimeRange, { filter }: RouteTrafficQuery): Promise<RoutesPart> => {
   const { db } = reads

@@ -25,6 +25,8 @@ import type {
   ListPage,
   NamedId,
   NamedUsageReport,
+  NamesUsage,
+  NameUsageQuery,
   OngoingAttempts,
   OngoingQuery,
   ReadName,
@@ -147,6 +149,10 @@ export class UsageReader {
 
   routeTraffic(query: RouteTrafficQuery): Promise<Outcome<RoutesTraffic>> {
     return this.#readShared('route_traffic', query)
+  }
+
+  namesUsage(query: NameUsageQuery): Promise<Outcome<NamesUsage>> {
+    return this.#readShared('name_usage', query)
   }
 
   async running(query: OngoingQuery): Promise<Outcome<OngoingAttempts>> {

@@ -58,7 +58,7 @@ export const explainedRequest = (
 /** Names of the configuration in `assume`. */
 const names = z.array(z.string().min(1).max(400)).max(100).default([])
 
-const assumption = z
+export const assumption = z
   .strictObject({
     down: names.describe('IDs of providers that do not respond'),
     limited: names.describe('IDs of providers, or of keys (`openai#a1f3`), at their rate limit'),
@@ -67,7 +67,7 @@ const assumption = z
   .describe('What to assume in addition to the present state. Nothing changes')
 
 /** The providers and keys that an assumption names and that do not exist. */
-const problemsOf = ({ instances }: Config, { down, limited, without }: Assumption) => {
+export const problemsOf = ({ instances }: Config, { down, limited, without }: Assumption) => {
   const ids = instances.map(({ id }) => id)
   const keys = instances.flatMap(({ id, keys: own }) => own.map((key) => `${id}#${key.id}`))
   const check = (member: keyof Assumption, given: readonly string[], known: (name: string) => boolean) =>
@@ -101,8 +101,11 @@ const capabilitiesOf = (
   return instance && one ? factsOf(catalogue, instance, one.model)?.capabilities : undefined
 }
 
+/** All names of a configuration that are planned. */
+export const routeNames = ({ routes }: Pick<Config, 'routes'>): ReadonlySet<string> => new Set([...routes.keys(), AUTO])
+
 /** The plan of one route under an assumption, and what differs without it. */
-const planOf = (gateway: Gateway, parsed: ReturnType<typeof parseOnce>, model: string, assume: Assumption) => {
+export const planOf = (gateway: Gateway, parsed: ReturnType<typeof parseOnce>, model: string, assume: Assumption) => {
   const present = parsed.ok ? parsed.value(NO_ASSUMPTION, model) : parsed
   const assumed = parsed.ok ? parsed.value(assume, model) : parsed
   const before = present.ok ? answering(present.value) : null
@@ -163,7 +166,7 @@ export const explainRows = [
         const data: ReturnType<typeof planOf>[] = []
         const received = receivedFor({ ...(body.request ?? QUESTION), model: AUTO })
         const parsed = parseOnce(gateway, { received, audience: 'operator' })
-        for (const model of new Set([...configFor(gateway, gateway.config(), client).routes.keys(), AUTO])) {
+        for (const model of routeNames(configFor(gateway, gateway.config(), client))) {
           await ownTurn(gateway.world.turn)
           data.push(planOf(gateway, parsed, model, assume))
         }

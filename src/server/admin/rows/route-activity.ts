@@ -17,6 +17,7 @@ import { ROUTES_ACTIVITY } from '../../answers/routes.ts'
 import type { AdminDeps } from '../deps.ts'
 import { row } from '../row.ts'
 import { scoped } from '../usage-query.ts'
+import { routeNames } from './explain.ts'
 
 type ShownActivity = z.input<typeof ROUTES_ACTIVITY>['data'][number]
 type ShownRouteTarget = ShownActivity['targets'][number]
@@ -108,6 +109,11 @@ const ownRoutes = ({ gateway, control }: AdminDeps, teams: ReadonlySet<string> |
   })
 }
 
+/** Names of teams' own routes. */
+export const ownNames = (deps: AdminDeps, teams: ReadonlySet<string> | null): readonly string[] => [
+  ...new Set(ownRoutes(deps, teams).map(({ name }) => name)),
+]
+
 const answerOf = async (
   deps: AdminDeps,
   { data, from, to, searched_until }: RoutesTraffic,
@@ -119,8 +125,7 @@ const answerOf = async (
     .map((listed) => ({ listed, requests: trafficOf(listed)?.requests ?? 0 }))
     .sort((one, other) => other.requests - one.requests)
     .map(({ listed }) => listed)
-  const names = new Set([...deps.gateway.config().routes.keys(), AUTO])
-  const ofFile = [...names].map((name): Listed => ({ name, own: null }))
+  const ofFile = [...routeNames(deps.gateway.config())].map((name): Listed => ({ name, own: null }))
   const shown: ShownActivity[] = []
   for (const listed of [...ofFile, ...used.slice(0, MOST)]) {
     await ownTurn(deps.gateway.world.turn)

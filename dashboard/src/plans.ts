@@ -1,11 +1,16 @@
 /** Routes and plans of the API: what answers, what a target is, and what changes if providers are down. Pure. */
 import type { Shown } from '../../src/records/entities/shown.ts'
-import type { ROUTES_ACTIVITY } from '../../src/server/answers/routes.ts'
+import type { ROUTES_ACTIVITY, WHAT_IF } from '../../src/server/answers/routes.ts'
+import { addDollars } from './format.ts'
 
 /** All routes with what their requests did. */
 export type RoutesActivity = Shown<typeof ROUTES_ACTIVITY>
 export type RouteWithTraffic = RoutesActivity['data'][number]
 export type TargetOfRoute = RouteWithTraffic['targets'][number]
+
+/** What an assumption means for each name that clients send. */
+export type NameEffects = Shown<typeof WHAT_IF>
+export type NameEffect = NameEffects['data'][number]
 
 /** A place where a request may go, of `GET /models` and of plans. */
 export type PlanPlace = { readonly provider: string; readonly model: string }
@@ -108,5 +113,19 @@ export const effectOf = (plans: readonly ShownRoute[]): Effect => {
     changed: plans.filter((plan) => plan.answers !== null && changesTarget(plan)).length,
     loses: [...loses.values()].map(({ names, what }) => [names, what] as const),
     noTarget,
+  }
+}
+
+/**
+ * The models that requests name directly and that lose their target, and the extra cost of substitutes per hour; null: none has a
+ * known one. `unknown`: names whose extra cost is unknown although they have a substitute.
+ */
+export const lossOf = (names: readonly NameEffect[]) => {
+  const substituted = names.filter(({ affected, answers }) => affected > 0 && answers !== null)
+  const known = substituted.flatMap(({ extra_per_hour: extra }) => extra ?? [])
+  return {
+    direct: names.filter((one) => one.direct && one.loses_target && one.requests > 0),
+    extra: known.length === 0 ? null : addDollars(known),
+    unknown: substituted.length - known.length,
   }
 }

@@ -166,6 +166,8 @@ describe('the Routes page with traffic', { skip: skipBrowser }, () => {
     await routed.send('split', 40)
     await routed.send('chain', 3)
     await routed.send('fresh', 20)
+    await routed.send('gpt-5', 7)
+    await routed.send('groq/llama-3.3-70b-versatile', 2)
   })
   after(async () => {
     await Promise.all([browser?.close(), routed?.stop()])
@@ -212,6 +214,34 @@ describe('the Routes page with traffic', { skip: skipBrowser }, () => {
       await explain.getByText('would be tried first for 25% of requests').waitFor()
       assert.equal(await explain.getByText('would be tried first', { exact: true }).count(), 0)
     }))
+
+  test('what if counts models that are named directly, and what substitutes cost more', async () => {
+    const read = async (method: string, path: string, body?: unknown) => (await routed.api(method, path, body)).json()
+    const { data, hours } = await read('POST', '/what-if', { assume: { down: ['openai'] } })
+    const of = (name: string) => data.find((one: { name: string }) => one.name === name) ?? assert.fail(name)
+    // Dollars for the tokens of a request, which the fakes state, by the prices of the catalogue and the file.
+    const priceOf = (input: number, output: number) => (1_000 * input + 100 * output) / 1e6
+    const more = priceOf(0.59, 0.79) - priceOf(0.25, 2)
+    const mini = routed.received('split', 'gpt-5-mini')
+    assert.equal(hours, 1)
+    assert.deepEqual([of('split').requests, of('split').affected], [40, mini])
+    assert.equal(Number(of('split').extra_per_hour).toFixed(9), (mini * more).toFixed(9))
+    // Nobody knows the price of `house`.
+    const { affected, answers, extra_per_hour: unknown } = of('chain')
+    assert.deepEqual([affected, answers?.provider, unknown], [3, 'house', null])
+    const { direct, requests, loses_target: isLost, cost_per_hour: cost } = of('gpt-5')
+    assert.deepEqual([direct, requests, isLost], [true, 7, true])
+    assert.equal(Number(cost).toFixed(9), (7 * priceOf(1.25, 10)).toFixed(9))
+    assert.deepEqual([of('groq/llama-3.3-70b-versatile').affected, of('auto').loses_target], [0, false])
+    await withDashboard(browser, { url: routed.gateway.url, token: ADMIN }, async ({ page, open, check, shot }) => {
+      await open(`${PAGE}?down=openai`)
+      await page.getByText('7 requests of the last day name gpt-5 directly and would have no target').waitFor()
+      await page.getByText(/Substitutes would cost about [+-]\$[\d.]+ an hour/).waitFor()
+      await page.getByText('For 1 name the extra cost is unknown').waitFor()
+      await check()
+      await shot('routes-effects')
+    })
+  })
 
   for (const { width, theme } of LOOKS)
     test(`with traffic is accessible ${width} and ${theme}`, () =>

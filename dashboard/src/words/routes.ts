@@ -15,6 +15,24 @@ export const routes = words({
     clear: 'Clear',
     noProviders: 'No provider is configured.',
   },
+  effects: {
+    label: 'What changes for each name',
+    name: 'Route or model',
+    requests: 'Requests of the last day',
+    affected: 'Of them by these providers',
+    substitute: 'Then',
+    cost: 'Extra cost per hour',
+    isDirect: 'named directly',
+    direct: (n: number, names: string) =>
+      `${counted(n, 'request')} of the last day ${n === 1 ? 'names' : 'name'} ${names} directly and would have no target`,
+    andMore: (names: string, n: number) => `${names} and ${n} more`,
+    total: (extra: string) => `Substitutes would cost about ${extra} an hour.`,
+    unknown: (n: number) => `For ${counted(n, 'name')} the extra cost is unknown: a price is missing.`,
+    noPrice: 'The price of the substitute or of the present model is unknown.',
+    more: (n: number) => `and ${n} more`,
+    about: (hours: number) =>
+      `By the tokens of the requests of ${hours <= 1 ? 'the last hour' : `the last ${Math.round(hours)} hours`}, at the prices of the first substitute.`,
+  },
   strategy: (name: string) =>
     ({
       priority: 'in this order',

@@ -13,6 +13,7 @@ providers:
   groq: { baseUrl: "${url}/v1", keys: [gsk-test-0123456789], models: [llama-3.3-70b-versatile] }
   house: { kind: openai-compatible, baseUrl: "${url}/v1", keys: [k], models: [down] }
 teams: { search: {} }
+prices: [ { provider: groq, model: "*", perMillion: { input: 0.59, output: 0.79 } } ]
 routes:
   split:
     strategy: weighted

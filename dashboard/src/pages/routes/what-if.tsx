@@ -3,6 +3,7 @@ import { valuesOf, withParam } from '../../address.ts'
 import { effectOf, type ShownRoute } from '../../plans.ts'
 import { current, go } from '../../store.ts'
 import { routes as texts } from '../../words/routes.ts'
+import { Effects } from './effects.tsx'
 import { canWord, type ProviderFacts } from './facts.tsx'
 
 /** The parameter of the address that names the providers. */
@@ -73,6 +74,7 @@ export const WhatIf = ({
         )}
       </fieldset>
       {down.length === 0 ? <p class="dim">{texts.whatIf.none}</p> : plans && <Answer plans={plans} />}
+      {down.length > 0 && <Effects down={down} />}
     </section>
   )
 }

@@ -137,6 +137,8 @@ test('canary: sessions stay, faults stop it in every worker, and clients see non
   assert.equal((await canary(gateway)).status, 'stopped')
   assert.equal((await canary(gateway, 'resume')).share, 40)
   await eventually('it serves again', async () => (await served()).filter((model) => model === 'fresh').length > 20)
+  assert.equal((await canary(gateway, 'promote')).share, 100)
+  await eventually('it serves all', async () => (await served()).every((model) => model === 'fresh'))
   assert.equal((await canary(gateway, 'back')).share, 0)
   await eventually('it serves none', async () => (await served()).every((model) => model === 'usual'))
 })

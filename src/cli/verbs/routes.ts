@@ -196,7 +196,10 @@ const defineCanary = (command: Command, cli: () => Cli): void => {
     .command('canary <route>')
     .description('Show the canary of a route, pause or resume it, or send its sessions back to the other targets.')
     .addArgument(
-      new Argument('[action]', 'pause: the share stays; resume: it grows again; back: it is 0').choices(CANARY_ACTIONS),
+      new Argument(
+        '[action]',
+        'pause: the share stays; resume: it grows again; promote: it is that of the last step; back: it is 0',
+      ).choices(CANARY_ACTIONS),
     )
     .addHelpText('after', '\nExample: headgate routes canary fast back')
     .action(async (route: string, action: string | undefined) => {

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { time } from '../../records/entities/shown.ts'
 import { listOf } from './fields.ts'
 
-export const CANARY_ACTIONS = ['pause', 'resume', 'back'] as const
+export const CANARY_ACTIONS = ['pause', 'resume', 'promote', 'back'] as const
 
 export const CANARY = z
   .strictObject({

@@ -47,7 +47,7 @@ const action = z.strictObject({
   action: z
     .enum(CANARY_ACTIONS)
     .describe(
-      '`pause`: the share stays, `resume`: it grows again, after a stop from the first step; `back`: the share is 0',
+      '`pause`: the share stays, `resume`: it grows again, after a stop from the first step; `promote`: it has the share of the last step at once; `back`: the share is 0',
     ),
 })
 
@@ -69,7 +69,7 @@ export const canaryRows = [
   row({
     method: 'POST',
     path: '/canaries',
-    summary: 'Pause or resume the canary of a route, or send its share back to the other targets',
+    summary: 'Pause, resume or promote the canary of a route, or send its share back to the other targets',
     role: 'operator',
     scope: 'all',
     body: action,
@@ -83,7 +83,9 @@ export const canaryRows = [
       const route = deps.gateway.config().routes.get(body.route)
       if (!route?.canary) return bad(NO_CANARY)
       const before = stateOf(deps, route)
-      const state = afterAction(before, body.action, { now: deps.gateway.world.date(), actor: actor?.name ?? '' })
+      const state = afterAction(before, body.action, {
+        ...{ now: deps.gateway.world.date(), actor: actor?.name ?? '', last: route.canary.steps.length - 1 },
+      })
       const stored = await runFor(deps.control, call, {
         ...{ do: 'decide', kind: 'canary', id: route.name, state: canaryStateText(state), until: null },
         reason: state.reason,
@@ -99,13 +101,15 @@ export const canaryRows = [
 const afterAction = (
   before: CanaryState,
   asked: z.output<typeof action>['action'],
-  { now, actor }: { readonly now: number; readonly actor: string },
+  { now, actor, last }: { readonly now: number; readonly actor: string; readonly last: number },
 ): CanaryState => {
   switch (asked) {
     case 'pause':
       return before.status === 'running' ? { ...before, status: 'paused' } : before
     case 'resume':
       return { status: 'running', step: before.status === 'stopped' ? 0 : before.step, since: now, reason: '' }
+    case 'promote':
+      return { status: 'running', step: last, since: now, reason: '' }
     case 'back':
       return { status: 'stopped', step: before.step, since: now, reason: `sent back by ${actor}`.slice(0, 200) }
     default:

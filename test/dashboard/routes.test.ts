@@ -1,12 +1,15 @@
 /** Routes: what answers, why, and what would answer if a provider were down. Nothing is sent to a provider. */
 import assert from 'node:assert/strict'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
+import { setTimeout } from 'node:timers/promises'
 import type { Browser, Locator } from 'playwright-core'
 import { type Started, start } from '../e2e/support/process.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
 import { LOOKS, withDashboard } from './support/dashboard.ts'
-import { ADMIN, type Routed, startRouted } from './support/routed.ts'
+import { ADMIN, fileOf, type Routed, startRouted } from './support/routed.ts'
 
 const PAGE = '/dashboard/routes'
 const FILE = `
@@ -93,6 +96,8 @@ describe('the Routes page', { skip: skipBrowser }, () => {
       await explain.getByRole('button', { name: 'Explain' }).click()
       const turbo = explain.locator('.routes-plan > li', { hasText: 'gpt-5.5-cyber' })
       await turbo.getByText('it cannot do tools').waitFor()
+      // Rows below the head of the table are covered in part.
+      await page.evaluate(() => window.scrollTo(0, 0))
       await check()
       await shot('routes-explained')
       await explain.getByText('Or paste a request body').click()
@@ -213,6 +218,9 @@ describe('the Routes page with traffic', { skip: skipBrowser }, () => {
       await explain.getByText('would be tried first for 75% of requests').waitFor()
       await explain.getByText('would be tried first for 25% of requests').waitFor()
       assert.equal(await explain.getByText('would be tried first', { exact: true }).count(), 0)
+      await explain.getByLabel('Model or route').fill('auto')
+      await page.keyboard.press('Enter')
+      await explain.getByText('“auto” is the default route.').waitFor()
     }))
 
   test('what if counts models that are named directly, and what substitutes cost more', async () => {
@@ -226,7 +234,7 @@ describe('the Routes page with traffic', { skip: skipBrowser }, () => {
     assert.equal(hours, 1)
     assert.deepEqual([of('split').requests, of('split').affected], [40, mini])
     assert.equal(Number(of('split').extra_per_hour).toFixed(9), (mini * more).toFixed(9))
-    // Nobody knows the price of `house`.
+    // The price of `house` is not known.
     const { affected, answers, extra_per_hour: unknown } = of('chain')
     assert.deepEqual([affected, answers?.provider, unknown], [3, 'house', null])
     const { direct, requests, loses_target: isLost, cost_per_hour: cost } = of('gpt-5')
@@ -242,6 +250,82 @@ describe('the Routes page with traffic', { skip: skipBrowser }, () => {
       await shot('routes-effects')
     })
   })
+
+  test('a team’s own route is made after a look at its plan, changed, deleted, and hidden by the file', () =>
+    withDashboard(
+      browser,
+      { url: routed.gateway.url, token: ADMIN, expected: /status of 400/ },
+      async ({ page, open, check, shot }) => {
+        await open(PAGE)
+        const own = page.getByRole('region', { name: 'Teams’ own routes' })
+        await own.getByText('No team has a route of its own.').waitFor()
+        await own.getByRole('button', { name: 'New route' }).click()
+        const dialog = page.getByRole('dialog')
+        await dialog.getByLabel('Name (sent as model)').fill('ours')
+        await dialog.getByLabel('Team').selectOption('search')
+        const targets = dialog.getByLabel('Targets, one a line')
+        const submit = dialog.getByRole('button', { name: 'Check and show the plan' })
+        await targets.fill('{"provider": ')
+        await submit.click()
+        await dialog.getByText('This line is no JSON object: {"provider":').waitFor()
+        await targets.fill('nowhere/gpt-5')
+        await submit.click()
+        await dialog
+          .getByText(/No provider "nowhere" is configured/)
+          .first()
+          .waitFor()
+        await targets.fill(
+          'groq/llama-3.3-70b-versatile\n{"provider": "openai", "model": "gpt-5", "set": {"effort": "low"}}',
+        )
+        await submit.click()
+        await dialog.locator('.routes-plan > li').nth(1).getByText('set effort low').waitFor()
+        await check()
+        await shot('routes-own-dialog')
+        await dialog.getByRole('button', { name: 'Save' }).click()
+        const row = own.getByRole('listitem').filter({ hasText: 'ours' })
+        await row.getByText('of search').waitFor()
+        const stored = async () => (await (await routed.api('GET', '/routes')).json()).data
+        assert.deepEqual((await stored())[0].spec.targets[1].set, { effort: 'low' })
+        await row.getByRole('button', { name: 'Edit route ours' }).click()
+        await targets.fill('openai/gpt-5')
+        await submit.click()
+        await dialog.getByRole('button', { name: 'Save' }).click()
+        await row.getByText('openai/gpt-5', { exact: true }).waitFor()
+        await row.getByRole('button', { name: 'Delete route ours' }).click()
+        await own.getByText('No team has a route of its own.').waitFor()
+        assert.deepEqual(await stored(), [])
+        await page.getByRole('button', { name: 'Undo' }).last().click()
+        await row.waitFor()
+        const file = fileOf(routed.providerUrl).replace('routes:\n', 'routes:\n  ours: { targets: [openai/gpt-5] }\n')
+        await writeFile(join(routed.gateway.folder, 'headgate.yaml'), file)
+        for (const end = Date.now() + 30_000; !(await stored())[0].shadowed; await setTimeout(100))
+          assert.ok(Date.now() < end)
+        await open(PAGE)
+        await row.getByText('hidden: headgate.yaml has a route of this name').waitFor()
+        await check()
+        await own.scrollIntoViewIfNeeded()
+        await shot('routes-own')
+      },
+    ))
+
+  test('a canary has its step and share, and an operator changes it after a confirmation', () =>
+    withDashboard(browser, { url: routed.gateway.url, token: ADMIN }, async ({ page, open, check, shot }) => {
+      await open(PAGE)
+      await page.getByText('canary running: step 1 of 2, 20% of sessions').waitFor()
+      await page.getByRole('button', { name: 'Promote the canary of fresh' }).click()
+      const dialog = page.getByRole('dialog')
+      await dialog.getByText('groq/llama-3.3-70b-versatile receives the share of the last step at once.').waitFor()
+      await check()
+      await shot('routes-canary')
+      await dialog.getByRole('button', { name: 'Promote' }).click()
+      await page.getByText('canary running: step 2 of 2, 100% of sessions').waitFor()
+      await page.getByRole('button', { name: 'Stop the canary of fresh' }).click()
+      await dialog.getByRole('button', { name: 'Stop' }).click()
+      await page.getByText('canary stopped: step 2 of 2, 0% of sessions').waitFor()
+      await page.getByText('sent back by').waitFor()
+      const { data } = await (await routed.api('GET', '/canaries')).json()
+      assert.deepEqual([data[0].status, data[0].share], ['stopped', 0])
+    }))
 
   for (const { width, theme } of LOOKS)
     test(`with traffic is accessible ${width} and ${theme}`, () =>

@@ -1,20 +1,26 @@
 /** Routes and models: where requests go, why, and where they would go if providers were down. */
 import { useCallback, useMemo, useRef } from 'preact/hooks'
 import { valuesOf } from '../address.ts'
-import { read, useResource, write } from '../api.ts'
+import { type ApiList, hasRole, read, useResource, write } from '../api.ts'
 import { useLive } from '../live.ts'
 import { Failed, Loading, PageHead } from '../parts/states.tsx'
 import type { RoutesActivity, ShownRoute } from '../plans.ts'
 import { current } from '../store.ts'
 import { en } from '../words/en.ts'
+import type { CanaryLine } from './routes/canary.tsx'
 import { Explain } from './routes/explain.tsx'
 import type { KnownFacts, ProviderFacts } from './routes/facts.tsx'
 import { RouteList } from './routes/list.tsx'
 import { Models, readModels } from './routes/models.tsx'
+import { OwnRoutes } from './routes/own.tsx'
 import { DOWN, WhatIf } from './routes/what-if.tsx'
 
 /** ms between two readings: circuits close by time, too. */
 const EVERY = 15_000
+
+/** Those of the file: who has a role in some teams only does not see them. */
+const readCanaries = (): Promise<ApiList<CanaryLine>> =>
+  hasRole('viewer', 'all') ? read('/canaries') : Promise.resolve({ data: [] })
 
 export const Page = () => {
   const down = valuesOf(current.value, DOWN)
@@ -36,6 +42,7 @@ export const Page = () => {
     () => read<RoutesActivity>('/routes/activity', { shared: true, team }),
     { every: EVERY },
   )
+  const canaries = useResource('canaries', readCanaries, { every: EVERY })
   const providers = useResource('providers', () => read<{ readonly data: readonly ProviderFacts[] }>('/providers'), {
     every: EVERY,
   })
@@ -76,8 +83,18 @@ export const Page = () => {
       {activity.problem && <Failed problem={activity.problem} retry={activity.reload} />}
       {!activity.value && activity.isLoading && <Loading />}
       {activity.value && (
-        <RouteList routes={activity.value.data} plans={isOld ? null : (plans.value?.data ?? null)} facts={facts} />
+        <RouteList
+          routes={activity.value.data}
+          plans={isOld ? null : (plans.value?.data ?? null)}
+          canaries={canaries.value?.data ?? []}
+          facts={facts}
+          reload={() => {
+            canaries.reload()
+            activity.reload()
+          }}
+        />
       )}
+      <OwnRoutes activity={activity.value} team={team} changed={activity.reload} />
       <Explain names={names} />
       <Models providers={listed} />
     </div>

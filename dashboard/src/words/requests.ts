@@ -159,7 +159,10 @@ export const requests = words({
       route: (asked: string, route: string) => `“${asked}” is the route ${route}.`,
       provider: (asked: string) => `“${asked}” names a provider.`,
       listed: (asked: string) => `“${asked}” is a model that these providers have.`,
-      default: (asked: string) => `“${asked}” matches no route and no known model: the default route answered.`,
+      default: (asked: string) =>
+        asked === 'auto'
+          ? '“auto” is the default route.'
+          : `“${asked}” matches no route and no known model: the default route answered.`,
       other: (asked: string, by: string) => `“${asked}” was resolved by: ${by}.`,
       none: 'The request was refused before a target was chosen.',
       unknown: 'The gateway kept no decision for this request.',

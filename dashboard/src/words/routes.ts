@@ -15,6 +15,46 @@ export const routes = words({
     clear: 'Clear',
     noProviders: 'No provider is configured.',
   },
+  own: {
+    title: 'Teams’ own routes',
+    none: 'No team has a route of its own.',
+    create: 'New route',
+    edit: (name: string) => `Edit route ${name}`,
+    editShort: 'Edit',
+    remove: (name: string) => `Delete route ${name}`,
+    removeShort: 'Delete',
+    of: (team: string) => `of ${team}`,
+    hidden: 'hidden: headgate.yaml has a route of this name, which applies',
+    first: (n: number) => `The first ${n}. Filter by team to see the others.`,
+    name: 'Name (sent as model)',
+    team: 'Team',
+    strategy: 'Order',
+    usual: 'as the settings have it',
+    targets: 'Targets, one a line',
+    fallback: 'Fallback, one a line',
+    about:
+      'provider/model, or an object with weight, when, set, default, timeout or retries: {"provider": "openai", "model": "gpt-5", "weight": 2}',
+    check: 'Check and show the plan',
+    noJson: (line: string) => `This line is no JSON object: ${line}`,
+    created: (name: string) => `Route ${name} created`,
+    saved: (name: string) => `Route ${name} saved`,
+    deleted: (name: string) => `Route ${name} deleted`,
+  },
+  canary: {
+    state: (status: string, step: number, steps: number, share: string) =>
+      `canary ${status}: step ${step} of ${steps}, ${share} of sessions`,
+    since: (time: string) => `since ${time}`,
+    status: { running: 'running', paused: 'paused', stopped: 'stopped' },
+    actions: { pause: 'Pause', resume: 'Resume', promote: 'Promote', back: 'Stop' },
+    ofRoute: (action: string, route: string) => `${action} the canary of ${route}`,
+    about: {
+      pause: (target: string) => `The share of ${target} stays as it is.`,
+      resume: (target: string) => `The share of ${target} grows again, after a stop from the first step.`,
+      promote: (target: string) => `${target} receives the share of the last step at once.`,
+      back: (target: string) => `${target} receives no more sessions; they go to the other targets.`,
+    },
+    done: (route: string) => `Canary of ${route} changed`,
+  },
   effects: {
     label: 'What changes for each name',
     name: 'Route or model',
@@ -135,7 +175,10 @@ export const routes = words({
       route: (asked: string) => `“${asked}” is a route.`,
       provider: (asked: string) => `“${asked}” names a provider.`,
       listed: (asked: string) => `“${asked}” is a model of these providers.`,
-      default: (asked: string) => `“${asked}” is no route and no known model: the default route answers.`,
+      default: (asked: string) =>
+        asked === 'auto'
+          ? '“auto” is the default route.'
+          : `“${asked}” is no route and no known model: the default route answers.`,
     },
     byOther: (asked: string, by: string) => `“${asked}” was resolved by: ${by}.`,
     first: 'would be tried first',

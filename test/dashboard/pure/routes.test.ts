@@ -3,10 +3,13 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { NEEDS } from '../../../dashboard/src/example-body.ts'
 import { bodyOf, MOST_TOKENS, pastedBody } from '../../../dashboard/src/pages/routes/ask.ts'
+import { entriesIn, linesOf } from '../../../dashboard/src/pages/routes/own-text.ts'
 import {
   answerShare,
   changesTarget,
   effectOf,
+  lossOf,
+  type NameEffect,
   type PlannedTarget,
   plannedAt,
   type ShownRoute,
@@ -37,6 +40,48 @@ describe('a request to explain', () => {
   test('may be pasted, if it is a JSON object', () => {
     assert.deepEqual(pastedBody('{"model":"m"}'), { model: 'm' })
     for (const text of ['', '[1]', 'null', '"x"', '{"model":']) assert.equal(pastedBody(text), null)
+  })
+})
+
+describe('the text of own routes', () => {
+  test('has a line for each target, and reads it again', () => {
+    const entries = [
+      'openai/gpt-5',
+      { provider: 'groq', weight: 2 },
+      { provider: 'openai', model: 'gpt-5-mini', weight: 1 },
+      { provider: 'openai', model: 'gpt-5', weight: 1, when: { tools: false } },
+    ]
+    const text = linesOf(entries)
+    assert.equal(text.split('\n')[2], 'openai/gpt-5-mini')
+    const read = entriesIn(`\n ${text}\n`)
+    assert.deepEqual(read, { entries: [entries[0], entries[1], 'openai/gpt-5-mini', entries[3]] })
+    assert.equal(linesOf([]), '')
+    assert.deepEqual(entriesIn(' \n'), { entries: [] })
+    assert.deepEqual(entriesIn('a/b\n{"provider": '), { wrong: '{"provider":' })
+  })
+})
+
+describe('what an assumption means for names', () => {
+  const one = (members: Partial<NameEffect>): NameEffect => ({
+    ...{ object: 'what_if_name', name: 'm', direct: false, team: null, style: 'chat', requests: 3, before: null },
+    ...{ answers: { provider: 'q', model: 'm' }, loses_target: false, loses: [], affected: 2, cost_per_hour: null },
+    ...{ substitute_per_hour: null, extra_per_hour: null },
+    ...members,
+  })
+
+  test('sums what is known, and counts what is not', () => {
+    const [more, less] = [one({ extra_per_hour: '1.500000000' }), one({ extra_per_hour: '-0.250000000' })]
+    assert.deepEqual(lossOf([more, less, one({}), one({ affected: 0 })]), {
+      direct: [],
+      extra: '1.250000000',
+      unknown: 1,
+    })
+    const lost = one({ direct: true, loses_target: true, answers: null })
+    assert.deepEqual(lossOf([lost, one({ loses_target: true, answers: null }), { ...lost, requests: 0 }]), {
+      direct: [lost],
+      extra: null,
+      unknown: 0,
+    })
   })
 })
 

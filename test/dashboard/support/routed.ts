@@ -5,7 +5,7 @@ import { answerWith, failWith } from '../../support/answers.ts'
 import { startUpstream, type Upstream } from '../../support/upstream.ts'
 
 export const ADMIN = 'hg-admin-token-of-this-test-0123'
-const fileOf = (url: string) => `
+export const fileOf = (url: string) => `
 fallback: same-model
 auth: { admin: ${ADMIN}, required: false }
 providers:
@@ -27,6 +27,7 @@ routes:
 
 export type Routed = {
   readonly gateway: Started
+  readonly providerUrl: string
   /** Requests that a provider has received for a route and a model. */
   readonly received: (route: string, model: string) => number
   readonly send: (model: string, times: number) => Promise<void>
@@ -59,6 +60,7 @@ export const startRouted = async (): Promise<Routed> => {
   }
   return {
     gateway,
+    providerUrl: upstream.url,
     send,
     received: (route, model) =>
       upstream.requests.filter((one) => one.model === model && one.body.includes(`asked ${route}`)).length,

@@ -45,7 +45,7 @@ const Why = ({ target, isFirst, drawn }: WhyProps) => {
   )
 }
 
-const Plan = ({ plan }: { readonly plan: ShownPlan }) => {
+export const Plan = ({ plan }: { readonly plan: ShownPlan }) => {
   const { by, model, targets, skipped = [], drawn = false } = plan
   const words = texts.explain.by
   const first = targets.find((target) => stateOf(target).is === 'ready')

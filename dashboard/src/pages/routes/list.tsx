@@ -13,14 +13,22 @@ import {
 } from '../../plans.ts'
 import { current, isTight, pageHref } from '../../store.ts'
 import { routes as texts } from '../../words/routes.ts'
+import { Canary, type CanaryLine } from './canary.tsx'
 import { Can, Context, canWord, factsOf, type KnownFacts, Price, StateMark, stateText } from './facts.tsx'
 import { DOWN } from './what-if.tsx'
 
 const AUTO = 'auto'
+/** Teams' own routes with requests that are shown here; all are listed below. */
+const MOST_OWN = 50
 
 /** A route, and its plan under the assumption of the address; absent: it has none, or none was read. */
-type Entry = { readonly route: RouteWithTraffic; readonly plan: ShownRoute | undefined }
-type OfTarget = Entry & { readonly target: TargetOfRoute; readonly at: number }
+type Entry = {
+  readonly route: RouteWithTraffic
+  readonly plan: ShownRoute | undefined
+  /** Absent: it has none. */
+  readonly canary: CanaryLine | undefined
+}
+type OfTarget = Omit<Entry, 'canary'> & { readonly target: TargetOfRoute; readonly at: number }
 
 const Requests = ({ route }: Pick<Entry, 'route'>) => {
   const { requests, refused, failed, cached } = route
@@ -59,7 +67,10 @@ const Answers = ({ plan }: { readonly plan: ShownRoute }) => {
   )
 }
 
-const About = ({ route, plan, facts }: Entry & { readonly facts: KnownFacts }) => {
+/** What all routes have. `reload`: after a change. */
+type Shared = { readonly facts: KnownFacts; readonly reload: () => void }
+
+const About = ({ route, plan, canary, facts, reload }: Entry & Shared) => {
   const { name, team, strategy, targets, problem, drawn } = route
   const choices = targets.filter(({ role }) => role === 'target').length
   const model = factsOf(facts, plan?.answers ?? null)
@@ -78,6 +89,7 @@ const About = ({ route, plan, facts }: Entry & { readonly facts: KnownFacts }) =
       )}
       <Requests route={route} />
       {plan && <Answers plan={plan} />}
+      {canary && <Canary canary={canary} reload={reload} />}
       {problem !== null && <span class="small bad">{problem}</span>}
       {model?.context_window !== undefined && (
         <span class="small dim">
@@ -87,6 +99,8 @@ const About = ({ route, plan, facts }: Entry & { readonly facts: KnownFacts }) =
     </div>
   )
 }
+
+const isSoon = (time: string): boolean => Date.parse(time) - Date.now() < SOON
 
 const TargetName = ({ target, plan }: OfTarget) => {
   const { role, when, override, is_canary: isCanary, retires } = target
@@ -99,7 +113,9 @@ const TargetName = ({ target, plan }: OfTarget) => {
         <span class={state === undefined ? '' : 'routes-out'}>{placeName(target)}</span>
         {role !== 'target' && <span class="badge">{texts.role[role]}</span>}
         {isCanary && <span class="badge probe">{texts.role.canary}</span>}
-        {retires !== null && <span class="badge warn">{texts.list.retires(retires.slice(0, 10))}</span>}
+        {retires !== null && isSoon(retires) && (
+          <span class="badge warn">{texts.list.retires(retires.slice(0, 10))}</span>
+        )}
       </span>
       {state !== undefined && <span class="small bad">{state}</span>}
       {when !== null && <span class="small">{texts.when(when)}</span>}
@@ -152,12 +168,14 @@ const Use = ({ name }: { readonly name: string }) => {
   )
 }
 
-type ListProps = { readonly entries: readonly Entry[]; readonly facts: KnownFacts }
+type ListProps = Shared & { readonly entries: readonly Entry[] }
 
 const keyOf = ({ route: { name, id } }: Entry): string => id ?? name
+/** ms before the end of a model: it is marked from then on. */
+const SOON = 90 * 86_400_000
 const NO_TARGET = { colSpan: 4 }
 
-const RouteRows = ({ entry, facts }: { readonly entry: Entry; readonly facts: KnownFacts }) => {
+const RouteRows = ({ entry, ...shared }: Shared & { readonly entry: Entry }) => {
   const { route, plan } = entry
   const [first, ...others] = route.targets
   const rows = Math.max(1, route.targets.length)
@@ -184,7 +202,7 @@ const RouteRows = ({ entry, facts }: { readonly entry: Entry; readonly facts: Kn
     <tbody class="routes-targets">
       <tr aria-selected={current.value.id === route.name}>
         <td rowSpan={rows}>
-          <About {...{ route, plan, facts }} />
+          <About {...entry} {...shared} />
         </td>
         {first ? cells(first, 0) : <td {...NO_TARGET}>{texts.list.noTarget}</td>}
         <td rowSpan={rows} class="end">
@@ -198,7 +216,7 @@ const RouteRows = ({ entry, facts }: { readonly entry: Entry; readonly facts: Kn
   )
 }
 
-const Rows = ({ entries, facts }: ListProps) => (
+const Rows = ({ entries, ...shared }: ListProps) => (
   <table class="table routes-table" data-columns="tight" aria-label={texts.list.label}>
     <thead>
       <tr>
@@ -215,19 +233,19 @@ const Rows = ({ entries, facts }: ListProps) => (
       </tr>
     </thead>
     {entries.map((entry) => (
-      <RouteRows key={keyOf(entry)} entry={entry} facts={facts} />
+      <RouteRows key={keyOf(entry)} entry={entry} {...shared} />
     ))}
   </table>
 )
 
-const Cards = ({ entries, facts }: ListProps) => (
+const Cards = ({ entries, ...shared }: ListProps) => (
   <ul class="routes-cards" aria-label={texts.list.label}>
     {entries.map((entry) => {
       const { route, plan } = entry
       return (
         <li key={keyOf(entry)} class="panel">
           <div class="routes-card-head">
-            <About {...{ route, plan, facts }} />
+            <About {...entry} {...shared} />
             <Use name={route.name} />
           </div>
           <ul class="routes-targets">
@@ -261,16 +279,24 @@ const Cards = ({ entries, facts }: ListProps) => (
   </ul>
 )
 
-export type RouteListProps = {
+export type RouteListProps = Shared & {
   readonly routes: readonly RouteWithTraffic[]
   /** Null: not read, or not under the assumption of the address. */
   readonly plans: readonly ShownRoute[] | null
-  readonly facts: KnownFacts
+  readonly canaries: readonly CanaryLine[]
 }
 
-export const RouteList = ({ routes, plans, facts }: RouteListProps) => {
+export const RouteList = ({ routes, plans, canaries, ...shared }: RouteListProps) => {
   const byName = new Map(plans?.map((plan) => [plan.model, plan]))
-  const entries = routes.map((route) => ({ route, plan: route.id === null ? byName.get(route.name) : undefined }))
+  const [ofFile, own] = [
+    routes.filter(({ id }) => id === null),
+    routes.filter(({ id, requests }) => id !== null && requests > 0),
+  ]
+  const entries = [...ofFile, ...own.slice(0, MOST_OWN)].map((route) => {
+    const { id, name } = route
+    if (id !== null) return { route, plan: undefined, canary: undefined }
+    return { route, plan: byName.get(name), canary: canaries.find((one) => one.route === name) }
+  })
   const isOnlyAuto = routes.every(({ name }) => name === AUTO)
   const hasDown = valuesOf(current.value, DOWN).length > 0
   return (
@@ -278,7 +304,7 @@ export const RouteList = ({ routes, plans, facts }: RouteListProps) => {
       <h2>{texts.list.title}</h2>
       {isOnlyAuto && !hasDown && <Empty title={texts.list.none} />}
       {/* As the child of a grid a table with cells of several rows would be higher than its place. */}
-      <div>{isTight.value ? <Cards {...{ entries, facts }} /> : <Rows {...{ entries, facts }} />}</div>
+      <div>{isTight.value ? <Cards {...shared} entries={entries} /> : <Rows {...shared} entries={entries} />}</div>
     </section>
   )
 }

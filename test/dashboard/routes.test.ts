@@ -337,6 +337,10 @@ describe('the Routes page with traffic', { skip: skipBrowser }, () => {
           await page.getByText('40 requests in the last hour').waitFor()
           await check()
           await shot('routes-shares')
+          await open(`${PAGE}?down=openai`)
+          await page.getByText(/Substitutes would cost about/).waitFor()
+          await check()
+          await shot('routes-effects')
         },
       ))
 })

@@ -52,40 +52,38 @@ export const Effects = ({ down }: { readonly down: readonly string[] }) => {
     ({ affected, loses_target: isLost, requests }) => affected > 0 || (isLost && requests > 0),
   )
   return (
-    <div class="stack">
+    <>
       <Summary data={value.data} />
       {rows.length > 0 && (
-        <div class="scroll-x">
-          <table class="data-table" aria-label={effects.label}>
-            <thead>
-              <tr>
-                {[effects.name, effects.requests, effects.affected, effects.substitute, effects.cost].map((text) => (
-                  <th key={text} scope="col">
-                    {text}
-                  </th>
-                ))}
-              </tr>
-            </thead>
-            <tbody>
-              {rows.slice(0, MOST.rows).map((one) => (
-                <tr key={`${one.direct} ${one.team?.id} ${one.name} ${one.style}`}>
-                  <td>
-                    {one.name} <span class="small dim">{one.direct ? effects.isDirect : (one.team?.name ?? '')}</span>
-                  </td>
-                  <td>{count(one.requests)}</td>
-                  <td>{count(one.affected)}</td>
-                  <td class={one.answers ? '' : 'bad'}>{one.answers ? placeName(one.answers) : texts.list.noTarget}</td>
-                  <td>
-                    <Extra one={one} />
-                  </td>
-                </tr>
+        <table class="data-table routes-effects" aria-label={effects.label}>
+          <thead>
+            <tr>
+              {[effects.name, effects.requests, effects.affected, effects.substitute, effects.cost].map((text) => (
+                <th key={text} scope="col">
+                  {text}
+                </th>
               ))}
-            </tbody>
-          </table>
-        </div>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.slice(0, MOST.rows).map((one) => (
+              <tr key={`${one.direct} ${one.team?.id} ${one.name} ${one.style}`}>
+                <td>
+                  {one.name} <span class="small dim">{one.direct ? effects.isDirect : (one.team?.name ?? '')}</span>
+                </td>
+                <td>{count(one.requests)}</td>
+                <td>{count(one.affected)}</td>
+                <td class={one.answers ? '' : 'bad'}>{one.answers ? placeName(one.answers) : texts.list.noTarget}</td>
+                <td>
+                  <Extra one={one} />
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
       )}
       {rows.length > MOST.rows && <p class="dim">{effects.more(rows.length - MOST.rows)}</p>}
       <p class="small dim">{effects.about(value.hours)}</p>
-    </div>
+    </>
   )
 }

@@ -57,11 +57,11 @@ export const routes = words({
   },
   effects: {
     label: 'What changes for each name',
-    name: 'Route or model',
-    requests: 'Requests of the last day',
-    affected: 'Of them by these providers',
+    name: 'Name',
+    requests: 'Requests',
+    affected: 'Affected',
     substitute: 'Then',
-    cost: 'Extra cost per hour',
+    cost: 'Extra per hour',
     isDirect: 'named directly',
     direct: (n: number, names: string) =>
       `${counted(n, 'request')} of the last day ${n === 1 ? 'names' : 'name'} ${names} directly and would have no target`,

@@ -31,7 +31,7 @@ export type ListedRequest = Pick<
   | 'usage'
   | 'cost'
 > &
-  Partial<Pick<RequestEntry, 'route' | 'tags' | 'message' | 'end_user'>> & {
+  Partial<Pick<RequestEntry, 'route' | 'tags' | 'message' | 'end_user' | 'bodies'>> & {
     readonly attempts: readonly ListedAttempt[]
   }
 
@@ -153,6 +153,7 @@ export const REQUEST_FILTERS = {
   session: 'session',
   code: 'code',
   http: 'status',
+  bodies: 'bodies',
   min_ms: 'min_ms',
   cost_over: 'min_cost',
   q: 'q',

@@ -105,6 +105,29 @@ describe('kept bodies', () => {
     assert.ok(existsSync(join(gateway.folder, 'kept', 'usage.db')))
   })
 
+  test('are found, also above what one page searches', async () => {
+    // More than the 2,000 of a page.
+    const [all, batch] = [2_100, 50]
+    await using gateway = await started({ BODIES_SAMPLE: '1' })
+    const sent: string[] = []
+    for (let at = 0; at < all; at += batch)
+      sent.push(...(await Promise.all(Array.from({ length: batch }, () => chat(gateway, false)))))
+    await chat(gateway, false, { 'x-headgate-no-log': '1' })
+    await shown(gateway, sent.at(-1) ?? '')
+    type Page = { readonly data: readonly { readonly id: string }[]; readonly next: string | null }
+    const found: string[] = []
+    let after = ''
+    for (let pages = 0; ; pages++) {
+      assert.ok(pages < 100, 'the pages do not end')
+      const page: Page = await shown(gateway, `?bodies=kept&limit=200${after}`)
+      found.push(...page.data.map(({ id }) => id))
+      if (page.next === null) break
+      after = `&after=${page.next}`
+    }
+    assert.equal(new Set(found).size, found.length)
+    assert.deepEqual(found.toSorted(), sent.toSorted())
+  })
+
   test('that cannot be stored are counted, and the request is served and recorded', async () => {
     await using gateway = await started({ BODIES_SAMPLE: '1' })
     const file = join(gateway.folder, 'kept', 'bodies.db')
@@ -127,7 +150,7 @@ describe('kept bodies', () => {
   test('are redacted, audited and sent again with another model', async () => {
     await using gateway = await started({ BODIES_SAMPLE: '1' })
     const ids = [await chat(gateway, false), await chat(gateway, true)]
-    for (const id of ids) assert.ok(!('bodies' in (await shown<object>(gateway, id))))
+    for (const id of ids) assert.equal((await shown<{ readonly bodies?: unknown }>(gateway, id)).bodies, true, 'only a mark')
     assert.deepEqual(await reads(gateway), [], 'the details of a request contain no bodies')
     for (const id of ids) {
       const bodies = await bodiesOf(gateway, id)

@@ -104,6 +104,13 @@ const useFilters = (): readonly Filter[] => {
     { name: 'style', rare: true, label: w.filters.style, options: STYLES },
     { name: 'end_user', rare: true, label: w.filters.end_user, placeholder: w.endUserPlaceholder },
     { name: 'code', rare: true, label: w.filters.code, placeholder: w.codePlaceholder },
+    {
+      name: 'bodies',
+      rare: true,
+      single: true,
+      label: w.filters.bodies,
+      options: [{ value: 'kept', label: w.bodiesFilter }],
+    },
     { name: 'session', rare: true, label: w.filters.session, placeholder: w.sessionPlaceholder },
     { name: 'tag', rare: true, label: w.filters.tag, placeholder: w.tagPlaceholder },
     {
@@ -217,14 +224,15 @@ const EXPORTS = [
 /** Above the number up to which the API counts, it asks first. */
 const ExportMenu = ({ text, isMany }: { readonly text: string; readonly isMany: boolean }) => {
   const isWanted = useSignal(false)
-  const isOff = isMany && !isWanted.value
+  const isKept = valuesOf(current.value, 'bodies').length > 0
+  const isOff = isKept || (isMany && !isWanted.value)
   const href = (format: string) => apiPath('/usage/export', { ...fullQuery(current.value), level: 'request', format })
   return (
     <Menu className="button quiet" label={w.exportMenu}>
       {() => (
         <>
-          <p class="dim">{w.exportAbout(text)}</p>
-          {isMany && (
+          <p class="dim">{isKept ? w.noExport : w.exportAbout(text)}</p>
+          {isMany && !isKept && (
             <label class="check">
               <input
                 type="checkbox"

@@ -76,6 +76,7 @@ export const requests = words({
     end_user: 'End user',
     session: 'Session',
     code: 'Error',
+    bodies: 'Bodies',
     http: 'HTTP status',
     min_ms: 'Slower than',
     cost_over: 'Costs at least',
@@ -232,6 +233,30 @@ export const requests = words({
       tokens: 'Tokens',
     },
   },
+  conversation: {
+    title: 'Conversation',
+    json: 'JSON, headers and events',
+    answer: 'Answer',
+    role: (role: string) =>
+      ({ system: 'System', developer: 'Developer', user: 'User', assistant: 'Model', tool: 'Tool' })[role] ?? role,
+    reasoning: 'Reasoning',
+    call: (name: string) => `Calls ${name}`,
+    result: 'Result',
+    failedResult: 'Result: failed',
+    other: (name: string) => (name === '' ? 'Other content' : name),
+    whole: (n: string) => `Show all ${n} characters`,
+    earlier: (n: number) => `Show ${counted(n, 'earlier turn')}`,
+    noAnswer: 'No provider answered it.',
+    unread: (what: string, why: string) => `${what}: shown below as JSON only. ${why}`,
+    problems: {
+      truncated: 'Only its beginning was kept (bodies.maxBytes).',
+      not_json: 'It is not JSON.',
+      unknown_shape: 'It has no messages, or none in a known form.',
+    },
+  },
+  keptBodies: 'Bodies are kept',
+  bodiesFilter: 'kept',
+  noExport: 'An export cannot be limited to requests with kept bodies. Remove that filter first.',
   replay: {
     title: 'Replay this request',
     about:

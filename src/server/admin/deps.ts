@@ -32,7 +32,7 @@ export type AdminDeps = {
   readonly control: Control
   readonly signIn: Pick<SignIn, 'endSession' | 'membershipOf'>
   readonly usage: UsageReader
-  readonly bodies: Pick<RequestBodies, 'read'>
+  readonly bodies: Pick<RequestBodies, 'read' | 'kept'>
   readonly replays: Replays
   /** The handlers of the model API. */
   readonly handlers: Handlers

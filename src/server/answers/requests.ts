@@ -102,6 +102,10 @@ export const REQUEST = z
     trace: z.string().nullable(),
     node: z.string().optional(),
     decision: decision.nullable(),
+    bodies: z
+      .boolean()
+      .optional()
+      .describe('Whether this gateway has kept its bodies; absent in events, and if bodies.db cannot be read'),
     attempts: z.array(attempt),
   })
   .meta({ id: 'Request' })

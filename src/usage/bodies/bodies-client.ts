@@ -6,7 +6,7 @@
 import { ThreadClient } from '../../storage/thread/connect-thread.ts'
 import type { OnStoreTime } from '../../storage/thread/on-store-time.ts'
 import type { program } from './bodies-thread.ts'
-import type { BodiesQuery, BodiesRules, RawCall, StoredBodies } from './recorded-calls.ts'
+import type { BodiesQuery, BodiesRules, KeptIds, KeptQuery, RawCall, StoredBodies } from './recorded-calls.ts'
 
 export type BodiesClientOptions = {
   readonly folder: string
@@ -15,7 +15,7 @@ export type BodiesClientOptions = {
 }
 
 /** `problem` contains no path. */
-export type BodiesResult = { readonly value: StoredBodies | null } | { readonly problem: string }
+export type BodiesResult<Value = StoredBodies | null> = { readonly value: Value } | { readonly problem: string }
 
 const PROGRAM = new URL('./bodies-thread.ts', import.meta.url)
 /** Memory limits in MB. */
@@ -47,6 +47,10 @@ export class BodiesClient {
 
   read(query: BodiesQuery): Promise<BodiesResult> {
     return this.#thread.call('read', query, { limit: TIMES.result })
+  }
+
+  kept(query: KeptQuery): Promise<BodiesResult<KeptIds>> {
+    return this.#thread.call('kept', query, { limit: TIMES.result })
   }
 
   /** Starts the thread, which deletes what is older than it may be kept. Returns why it cannot start, or null. */

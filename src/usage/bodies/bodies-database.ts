@@ -8,7 +8,7 @@ import { openSizedFile, type SizedFile } from '../../storage/files/sized-file.ts
 import type { SchemaVersions } from '../../storage/sql/migrate.ts'
 import { inTransaction } from '../../storage/sql/transaction.ts'
 import { BODIES_FILE } from './file.ts'
-import type { BodiesLimits, BodiesQuery, RawCall, StoredBodies } from './recorded-calls.ts'
+import type { BodiesLimits, BodiesQuery, KeptIds, KeptQuery, RawCall, StoredBodies } from './recorded-calls.ts'
 
 /** A call to be stored. */
 export type StoredCall = Pick<RawCall, 'id' | 'received' | 'team' | 'key'> & { readonly bodies: StoredBodies }
@@ -39,6 +39,10 @@ const SCHEMA: SchemaVersions = {
 const prepareStatements = (database: DatabaseSync) => ({
   insert: database.prepare('INSERT INTO body (id, received, team, key, content) VALUES (?, ?, ?, ?, ?)'),
   find: database.prepare('SELECT content FROM body WHERE id = ? AND team = ? ORDER BY seq DESC LIMIT 1'),
+  among: database.prepare('SELECT id, received FROM body WHERE id IN (SELECT value FROM json_each(?))'),
+  between: database.prepare(
+    'SELECT id, received FROM body WHERE received >= ? AND received < ? ORDER BY received DESC LIMIT ?',
+  ),
   old: database.prepare(
     `DELETE FROM body WHERE seq IN (SELECT seq FROM body WHERE received < ? ORDER BY received LIMIT ${DELETED.rows})`,
   ),
@@ -80,6 +84,14 @@ export class BodiesDatabase {
     if (!(row?.content instanceof Uint8Array)) return null
     // Only this file writes the table.
     return JSON.parse(zstdDecompressSync(row.content).toString()) as StoredBodies
+  }
+
+  /** The IDs of requests with bodies, of a range the newest first. */
+  kept(query: KeptQuery): KeptIds {
+    const { among, between } = this.#statements
+    const rows = 'ids' in query ? among.all(JSON.stringify(query.ids)) : between.all(query.from, query.to, query.limit)
+    const oldest = rows.at(-1)?.received
+    return { ids: rows.map(({ id }) => String(id)), oldest: oldest === undefined ? null : Number(oldest) }
   }
 
   /** Deletes a batch of old bodies and returns free pages to the file system. Returns whether more may be left. */

@@ -2,7 +2,7 @@
 import { finderOf } from '../../policy/guards/finders/find-texts.ts'
 import type { Finder } from '../../policy/guards/finders/finder.ts'
 import { BodiesDatabase, type StoredCall } from './bodies-database.ts'
-import type { BodiesQuery, BodiesRules, BodiesThreadOptions, RawCall, StoredBodies } from './recorded-calls.ts'
+import type { BodiesQuery, BodiesRules, BodiesThreadOptions, KeptQuery, RawCall } from './recorded-calls.ts'
 import { storedBody, storedHeaders, storedResponse } from './stored-body.ts'
 
 /** ms between two batches of a sweep, and between two sweeps. */
@@ -12,9 +12,10 @@ const BATCH = 50
 
 export const program = (options: BodiesThreadOptions) => new BodiesThread(options)
 
-/** A call to store, or a query. */
-type Waiting = ({ readonly call: RawCall } | { readonly query: BodiesQuery }) & {
-  readonly resolve: (bodies: StoredBodies | null) => void
+/** A call to store, or a query. `done`: what is left of it, once the calls of its batch are stored. */
+type Waiting = {
+  readonly call?: RawCall
+  readonly done: (database: BodiesDatabase) => void
   readonly reject: (error: unknown) => void
 }
 
@@ -31,8 +32,9 @@ class BodiesThread {
   #timer: NodeJS.Timeout | undefined
 
   readonly methods = {
-    put: (call: RawCall) => this.#wait({ call }),
-    read: (query: BodiesQuery) => this.#wait({ query }),
+    put: (call: RawCall) => this.#wait(() => null, call),
+    read: (query: BodiesQuery) => this.#wait((database) => database.find(query)),
+    kept: (query: KeptQuery) => this.#wait((database) => database.kept(query)),
     /** Applies changed rules. */
     rules: (rules: BodiesRules): void => {
       this.#rules = rules
@@ -56,9 +58,9 @@ class BodiesThread {
     return this.#closed.promise
   }
 
-  #wait(message: { readonly call: RawCall } | { readonly query: BodiesQuery }): Promise<StoredBodies | null> {
-    const { promise, resolve, reject } = Promise.withResolvers<StoredBodies | null>()
-    this.#waiting.push({ ...message, resolve, reject })
+  #wait<Result>(read: (database: BodiesDatabase) => Result, call?: RawCall): Promise<Result> {
+    const { promise, resolve, reject } = Promise.withResolvers<Result>()
+    this.#waiting.push({ ...(call && { call }), done: (database) => resolve(read(database)), reject })
     this.#schedule()
     return promise
   }
@@ -88,9 +90,9 @@ class BodiesThread {
     if (this.#database?.moved()) this.#close()
     this.#database ??= await BodiesDatabase.open(this.#folder)
     const database = this.#database
-    const calls = batch.flatMap((message) => ('call' in message ? [this.#stored(message.call)] : []))
+    const calls = batch.flatMap(({ call }) => (call ? [this.#stored(call)] : []))
     if (calls.length > 0) database.store(calls)
-    for (const message of batch) message.resolve('query' in message ? database.find(message.query) : null)
+    for (const { done } of batch) done(database)
     if (calls.length > 0 && database.isFull(this.#rules)) this.#sweepAt = 0
   }
 

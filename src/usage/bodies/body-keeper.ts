@@ -17,7 +17,7 @@ import type { BodiesClient, BodiesResult } from './bodies-client.ts'
 import { EventTimes } from './event-times.ts'
 import { BODIES_FILE } from './file.ts'
 import { headersFrom, headersOf, type KeptHeaders, sizeOfHeaders } from './kept-headers.ts'
-import type { BodiesQuery, KeptResponse, RawAttempt, RawBody, RawCall } from './recorded-calls.ts'
+import type { BodiesQuery, KeptIds, KeptQuery, KeptResponse, RawAttempt, RawBody, RawCall } from './recorded-calls.ts'
 
 export type BodyKeeperOptions = {
   readonly folder: string
@@ -71,6 +71,12 @@ export class RequestBodies implements BodyKeeper {
   async read(query: BodiesQuery): Promise<BodiesResult> {
     if (!this.#client && !this.#hasFile) return { value: null }
     return (await this.#load()).read(query)
+  }
+
+  /** Which requests have stored bodies. */
+  async kept(query: KeptQuery): Promise<BodiesResult<KeptIds>> {
+    if (!this.#client && !this.#hasFile) return { value: { ids: [], oldest: null } }
+    return (await this.#load()).kept(query)
   }
 
   /** Reserves memory. Returns false if there is none. */

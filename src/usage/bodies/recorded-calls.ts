@@ -69,6 +69,14 @@ export type RawCall = {
   readonly attempts: readonly RawAttempt[]
 }
 
+/** Which requests have kept bodies: among some IDs, or the newest that were received in a range, in ms since 1970. */
+export type KeptQuery =
+  | { readonly ids: readonly string[] }
+  | { readonly from: number; readonly to: number; readonly limit: number }
+
+/** `oldest`: when the first of them was received; null: there is none. */
+export type KeptIds = { readonly ids: readonly string[]; readonly oldest: number | null }
+
 /** The bodies of a call as they are stored. */
 export type StoredBodies = {
   readonly path: string

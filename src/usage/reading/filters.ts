@@ -42,9 +42,10 @@ type Requests = ExpressionBuilder<UsageTables, 'request'>
 export const requestCondition =
   (filter: RequestFilter) =>
   (eb: Requests): Expression<SqlBool> => {
-    const { any_model, request_id, status, result, tag, guard, fell_back, demo, min_ms, min_cost, q } = filter
+    const { any_model, own_id, request_id, status, result, tag, guard, fell_back, demo, min_ms, min_cost, q } = filter
     const conditions: readonly Condition[] = [
       ...FILTERED_COLUMNS.map((column) => anyOf(eb, column, filter[column])),
+      own_id && (own_id.length === 0 ? sql<SqlBool>`1 = 0` : eb('id', 'in', own_id)),
       request_id && eb.or([eb('id', 'in', request_id), eb('client_request_id', 'in', request_id)]),
       any_model && eb.or([eb('asked', 'in', any_model), eb('model', 'in', any_model)]),
       status && eb.or(status.map((one) => statusIs(eb, one))),

@@ -302,13 +302,14 @@ export const REQUESTS_PARAMETERS = z
     ...SHARED,
     histogram: integer(1, 200).optional().describe('the most buckets of a histogram'),
     count: BOOLEAN.default(false),
+    bodies: z.enum(['kept']).optional().describe('only requests whose bodies this gateway has kept'),
   })
   .superRefine(({ sort, after }, context) => {
     const isKey = sort.endsWith('received_at') ? isRequestKey : isSortedKey
     if (after && !isKey(after)) context.addIssue({ code: 'custom', path: ['after'], message: NOT_A_CURSOR })
   })
   .transform(
-    ({ from, to, sort, limit, after, shared, histogram, count, ...filter }): Unbounded<RequestsQuery> => ({
+    ({ from, to, sort, limit, after, shared, histogram, count, bodies, ...filter }): Unbounded<RequestsQuery> => ({
       ...bounds(from, to),
       sort,
       limit,
@@ -316,6 +317,7 @@ export const REQUESTS_PARAMETERS = z
       shared,
       histogram: histogram ?? null,
       count,
+      ...(bodies && { bodies }),
       filter: requestFilter(filter),
     }),
   )

@@ -66,6 +66,8 @@ export type RequestFilter = {
   readonly any_model?: readonly string[]
   readonly route?: readonly string[]
   readonly style?: readonly string[]
+  /** IDs of the gateway alone. */
+  readonly own_id?: readonly string[]
   /** IDs of the gateway, or those that clients gave. */
   readonly request_id?: readonly string[]
   readonly end_user?: readonly string[]
@@ -116,6 +118,8 @@ export type RequestsQuery = SharedQuery &
     readonly after: CursorValues | null
     readonly histogram: number | null
     readonly count: boolean
+    /** Only requests whose bodies are kept. */
+    readonly bodies?: 'kept'
   }
 
 /**
@@ -358,6 +362,8 @@ export type RequestEntry = {
   readonly node?: string
   /** Null: nothing was planned and nothing failed. */
   readonly decision: RoutingDecision | null
+  /** Whether this gateway has kept its bodies; absent: unknown. */
+  readonly bodies?: boolean
   readonly attempts: readonly AttemptEntry[]
 }
 

@@ -11,6 +11,7 @@ import { LineDifference } from '../../parts/line-difference.tsx'
 import { Copy, Failed, Loading } from '../../parts/states.tsx'
 import type { ListedAttempt } from '../../request-row.ts'
 import { requests as w } from '../../words/requests.ts'
+import { Conversation } from './conversation.tsx'
 
 /** Characters that are shown at first. */
 const SHOWN = 65_536
@@ -245,7 +246,7 @@ export const Bodies = ({ id, attempts }: AttemptsOf & { readonly id: string }) =
       }}
     >
       <summary>
-        <span class="fold-title">{w.sheet.bodies}</span>
+        <span class="fold-title">{w.conversation.title}</span>
         <span class="dim small">{w.sheet.bodiesAudited}</span>
       </summary>
       <div class="stack sheet-bodies">
@@ -256,7 +257,10 @@ export const Bodies = ({ id, attempts }: AttemptsOf & { readonly id: string }) =
         ) : value === null ? (
           <p class="dim">{w.sheet.notKept}</p>
         ) : (
-          <Folds bodies={value} attempts={attempts} />
+          <>
+            <Conversation bodies={value} />
+            <Fold title={w.conversation.json}>{() => <Folds bodies={value} attempts={attempts} />}</Fold>
+          </>
         )}
       </div>
     </details>

@@ -167,6 +167,15 @@ const DemoMark = ({ request }: { readonly request: ListedRequest }) =>
     </>
   ) : null
 
+/** Marks requests whose bodies can be read. */
+const KeptMark = ({ request: { bodies } }: { readonly request: ListedRequest }) =>
+  bodies === true ? (
+    <span class="kept-mark" title={w.keptBodies}>
+      <span aria-hidden="true">¶</span>
+      <span class="sr-only">{w.keptBodies}</span>
+    </span>
+  ) : null
+
 const speedOf = ({ usage, total_ms, first_content_ms }: ListedRequest): string | null => {
   if (usage.output === null || total_ms === null || first_content_ms === null || total_ms - first_content_ms < 10)
     return null
@@ -206,11 +215,12 @@ export const COLUMNS: readonly ListColumn[] = [
     id: 'asked',
     head: w.columns.asked,
     width: '7rem',
-    text: (request) => `${isDemo(request) ? `${w.demo} – ` : ''}${request.asked}`,
+    text: (request) => `${isDemo(request) ? `${w.demo} – ` : ''}${request.asked}${request.bodies ? ' ¶ ' : ''}`,
     cell: (request) => (
       <span class="asked">
         <DemoMark request={request} />
         <Text text={request.asked} />
+        <KeptMark request={request} />
       </span>
     ),
   },
@@ -330,7 +340,7 @@ export const Card = (request: ListedRequest) => {
       <div class="card-title">
         <span class="cut">
           <DemoMark request={request} />
-          <bdi>{asked}</bdi>
+          <bdi>{asked}</bdi> <KeptMark request={request} />
           {provider !== null && asked !== `${provider}/${model ?? ''}` && (
             <span class="dim">
               {' → '}

@@ -13,6 +13,7 @@ import { noteAudit, noteOnce } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
 import { id } from '../fields.ts'
 import { lettersOf } from '../letters.ts'
+import { markedPage, unreadable, withMarks } from '../marked-bodies.ts'
 import { notReplayable, type ReplayChanges } from '../replay.ts'
 import { type AdminCall, row } from '../row.ts'
 import { scoped, shown } from '../usage-query.ts'
@@ -68,7 +69,7 @@ export const requestRows = [
     },
     async handle(deps, { query, teams }) {
       const whole = scoped(deps, query, 'requests', teams)
-      return whole.ok ? shown(await deps.usage.requests(whole.value)) : whole
+      return whole.ok ? shown(await markedPage(deps, whole.value)) : whole
     },
   }),
   row({
@@ -136,7 +137,8 @@ export const requestRows = [
       const { decision } = found.value
       const limitedBy = limiterOf(deps, decision?.limit ?? null)
       const traceUrl = traceLink(deps.configuration.running().settings, found.value)
-      return good({ body: { ...found.value, limited_by: limitedBy, trace_url: traceUrl } })
+      const [request = found.value] = await withMarks(deps, [found.value])
+      return good({ body: { ...request, limited_by: limitedBy, trace_url: traceUrl } })
     },
   }),
   row({
@@ -239,14 +241,7 @@ const readBodies = async (deps: AdminDeps, call: RequestCall): Promise<Outcome<R
   const { id, team, require } = request.value
   if (!team) return good({ bodies: null, require })
   const found = await deps.bodies.read({ id, team: team.id })
-  if ('problem' in found)
-    return bad(
-      fail(
-        'storage',
-        `The kept bodies cannot be read now: ${found.problem}. Check bodies.db in the data folder of the gateway (DATA_DIR).`,
-        { retryAfter: 2_000 },
-      ),
-    )
+  if ('problem' in found) return bad(unreadable(found.problem))
   if (found.value) await noteAudit(deps.control, call, { action: 'body.read', object: id, details: { team: team.id } })
   return good({ bodies: found.value, require })
 }

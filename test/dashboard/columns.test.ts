@@ -237,6 +237,38 @@ describe('columns', { skip: skipBrowser, concurrency: false }, () => {
     })
   })
 
+  test('a view is saved, opened, renamed and deleted, with the keyboard', () =>
+    withDashboard(browser, { url: gateway.url }, async ({ page, open, check, shot }) => {
+      await open(`${LIST}?from=-24h&status=answered&team=customer-success&cols=time,key`)
+      const views = page.getByRole('button', { name: 'Views' })
+      await views.focus()
+      await page.keyboard.press('Enter')
+      await page.getByRole('textbox', { name: 'Name of this view' }).focus()
+      await page.keyboard.type('Success <b>')
+      await page.keyboard.press('Enter')
+      await page.getByRole('link', { name: 'Success <b>' }).waitFor()
+      await check()
+      await shot('saved-views')
+      await open(LIST)
+      await views.click()
+      const link = page.getByRole('link', { name: 'Success <b>' })
+      await link.focus()
+      await page.keyboard.press('Enter')
+      await page.waitForURL(/from=-24h&status=answered&team=customer-success&cols=time,key$/)
+      await page.locator('.chip', { hasText: 'Team: customer-success' }).waitFor()
+      await views.click()
+      await page.getByRole('button', { name: 'Rename Success <b>' }).focus()
+      await page.keyboard.press('Enter')
+      await page.getByRole('textbox', { name: 'New name of Success <b>' }).fill('Another')
+      await page.keyboard.press('Enter')
+      await page.reload()
+      await views.click()
+      await page.getByRole('link', { name: 'Another' }).waitFor()
+      await page.getByRole('button', { name: 'Delete Another' }).focus()
+      await page.keyboard.press('Enter')
+      await page.waitForFunction(() => localStorage.getItem('views') === null)
+    }))
+
   test('a card has the key of its request', () =>
     withDashboard(browser, { url: gateway.url, width: 'narrow' }, async ({ page, open, check }) => {
       await open(LIST)

@@ -19,6 +19,7 @@ import { type Filter, Filters } from '../parts/filters.tsx'
 import { Menu } from '../parts/menu.tsx'
 import { rangeText } from '../parts/range.tsx'
 import { ageOf, RunningList } from '../parts/running-list.tsx'
+import { SavedViews } from '../parts/saved-views.tsx'
 import { Code, Empty, Failed, Loading, PageHead, Time } from '../parts/states.tsx'
 import { NewRows, Table } from '../parts/table.tsx'
 import {
@@ -495,12 +496,15 @@ const List = () => {
       <PageHead title={en.pages.requests}>
         <p class="dim num list-count">{countText(shown)}</p>
         <p class="printed">{rangeText()}</p>
-        {!isNarrow.value && (
-          <div class="row">
-            <ColumnsMenu hidden={hidden.value} />
-            <ExportMenu text={countText(shown)} isMany={shown.count?.exact === false} />
-          </div>
-        )}
+        <div class="row">
+          <SavedViews />
+          {!isNarrow.value && (
+            <>
+              <ColumnsMenu hidden={hidden.value} />
+              <ExportMenu text={countText(shown)} isMany={shown.count?.exact === false} />
+            </>
+          )}
+        </div>
       </PageHead>
       <div class="requests-top">
         <Filters filters={filters} search={{ name: 'q', placeholder: w.search }} others={OTHERS} />

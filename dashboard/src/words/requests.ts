@@ -233,6 +233,18 @@ export const requests = words({
       tokens: 'Tokens',
     },
   },
+  views: {
+    title: 'Views',
+    none: 'A view keeps the range, filters and columns of this page in this browser.',
+    name: 'Name of this view',
+    save: 'Save',
+    rename: 'Rename',
+    renameOf: (name: string) => `Rename ${name}`,
+    newName: (name: string) => `New name of ${name}`,
+    remove: 'Delete',
+    removeOf: (name: string) => `Delete ${name}`,
+    linkOf: (name: string) => `Copy the link of ${name}`,
+  },
   conversation: {
     title: 'Conversation',
     json: 'JSON, headers and events',

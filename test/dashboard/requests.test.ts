@@ -10,6 +10,7 @@ import { LOOKS, withDashboard } from './support/dashboard.ts'
 import { HOSTILE, startTraffic, type Traffic } from './support/traffic.ts'
 
 const LIST = '/dashboard/requests'
+const JSON_FOLD = 'JSON, headers and events'
 const ECHO = { model: 'demo/echo', messages: [{ role: 'user', content: 'Hello' }] }
 
 describe('the Requests page', { skip: skipBrowser }, () => {
@@ -243,9 +244,10 @@ describe('the Requests page', { skip: skipBrowser }, () => {
       for (const one of [id, failed]) {
         await open(`${LIST}/${one}`)
         await page.getByText('Why here').waitFor()
-        await page.locator('.sheet summary', { hasText: 'Bodies' }).click()
-        await page.locator('.sheet-bodies summary').first().waitFor()
-        for (const summary of await page.locator('.sheet details details > summary').all()) await summary.click()
+        await page.locator('.sheet summary', { hasText: 'Conversation' }).click()
+        await page.locator('.sheet-bodies summary', { hasText: JSON_FOLD }).click()
+        await page.locator('.sheet-bodies details details').first().waitFor()
+        for (const summary of await page.locator('.sheet-bodies details details > summary').all()) await summary.click()
         assert.equal(await page.locator('main img, main script, aside img, aside script').count(), 0)
       }
       await page.locator('.sheet pre').first().waitFor()
@@ -267,7 +269,8 @@ describe('the Requests page', { skip: skipBrowser }, () => {
       await open(`${LIST}/${id}`)
       await page.getByText('Why here').waitFor()
       assert.equal(await reads(), 0)
-      await page.locator('.sheet summary', { hasText: 'Bodies' }).click()
+      await page.locator('.sheet summary', { hasText: 'Conversation' }).click()
+      await page.locator('.sheet-bodies summary', { hasText: JSON_FOLD }).click()
       await page.locator('.sheet-bodies summary', { hasText: 'Request /v1/chat/completions' }).click()
       await page.locator('.sheet pre', { hasText: 'read me' }).waitFor()
       assert.equal(await reads(), 1)
@@ -280,9 +283,10 @@ describe('the Requests page', { skip: skipBrowser }, () => {
       const id = await traffic.ask('openai/gpt-5-mini', { stream: true, text: 'a stream with headers' })
       await open(`${LIST}/${id}`)
       await page.getByText('Why here').waitFor()
-      await page.locator('.sheet summary', { hasText: 'Bodies' }).click()
+      await page.locator('.sheet summary', { hasText: 'Conversation' }).click()
+      await page.locator('.sheet-bodies summary', { hasText: JSON_FOLD }).click()
       const fold = (name: string) =>
-        page.locator('.sheet-bodies details', { has: page.getByText(name, { exact: true }) })
+        page.locator('.sheet-bodies details details', { has: page.getByText(name, { exact: true }) })
       // The answer is used before its body ends.
       assert.equal(await page.getByText('The answer was not received to its end.').count(), 0)
       const changed = fold('What changed for openai')

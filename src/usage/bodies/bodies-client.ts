@@ -20,8 +20,8 @@ export type BodiesResult<Value = StoredBodies | null> = { readonly value: Value 
 const PROGRAM = new URL('./bodies-thread.ts', import.meta.url)
 /** Memory limits in MB. */
 const MEMORY = { maxOldGenerationSizeMb: 512, maxYoungGenerationSizeMb: 16 }
-/** All in ms: for a result, and for the rest to be stored. */
-const TIMES = { result: 10_000, close: 2_000 }
+/** All in ms: for a result, for marks of a list, which does not wait for a slow disk, and for the rest to be stored. */
+const TIMES = { result: 10_000, marks: 3_000, close: 2_000 }
 
 export class BodiesClient {
   readonly #rules: () => BodiesRules
@@ -50,7 +50,7 @@ export class BodiesClient {
   }
 
   kept(query: KeptQuery): Promise<BodiesResult<KeptIds>> {
-    return this.#thread.call('kept', query, { limit: TIMES.result })
+    return this.#thread.call('kept', query, { limit: 'ids' in query ? TIMES.marks : TIMES.result })
   }
 
   /** Starts the thread, which deletes what is older than it may be kept. Returns why it cannot start, or null. */

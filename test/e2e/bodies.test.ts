@@ -150,7 +150,8 @@ describe('kept bodies', () => {
   test('are redacted, audited and sent again with another model', async () => {
     await using gateway = await started({ BODIES_SAMPLE: '1' })
     const ids = [await chat(gateway, false), await chat(gateway, true)]
-    for (const id of ids) assert.equal((await shown<{ readonly bodies?: unknown }>(gateway, id)).bodies, true, 'only a mark')
+    for (const id of ids)
+      assert.equal((await shown<{ readonly bodies?: unknown }>(gateway, id)).bodies, true, 'only a mark')
     assert.deepEqual(await reads(gateway), [], 'the details of a request contain no bodies')
     for (const id of ids) {
       const bodies = await bodiesOf(gateway, id)

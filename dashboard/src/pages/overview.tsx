@@ -15,6 +15,7 @@ import {
   type SystemProblem,
 } from '../attention.ts'
 import { changeTitle, isMarked, isProbe } from '../change-text.ts'
+import { useFirstRun } from '../first-run-facts.ts'
 import { count, duration, money, percent } from '../format.ts'
 import { bandsOf, type ChartBand, type ListedIncident, useIncidents } from '../incidents.ts'
 import { everyUnlessHeld, useReloadOn } from '../live.ts'
@@ -23,9 +24,9 @@ import { notAnswered, outcomeSeries } from '../outcome-series.ts'
 import { ChangeLine } from '../parts/change-line.tsx'
 import { Bars, Lines } from '../parts/chart.tsx'
 import { Figure, type FigureChange } from '../parts/figure.tsx'
-import { FirstRun, useFirstRun } from '../parts/first-run.tsx'
 import { GatewayList } from '../parts/gateway-list.tsx'
 import { IncidentLines } from '../parts/incident-list.tsx'
+import { late } from '../parts/late.tsx'
 import { nextText, ProviderState, Strip } from '../parts/provider-parts.tsx'
 import { rangeText } from '../parts/range.tsx'
 import { RunningList } from '../parts/running-list.tsx'
@@ -42,7 +43,6 @@ import { overviewWords as w } from '../words/overview.ts'
 import { providerWords } from '../words/providers.ts'
 import { requests as requestWords } from '../words/requests.ts'
 import { AttentionList } from './overview/attention-list.tsx'
-import { TopSpend } from './overview/top-spend.tsx'
 
 /** ms between two reads of what changes slowly, and of hourly costs. */
 const TIMES = { slow: 30_000, hours: 600_000 }
@@ -50,6 +50,10 @@ const TIMES = { slow: 30_000, hours: 600_000 }
 const MOST = { providers: 8, changes: 6, outages: 3 }
 /** Changes that are read for the list: an outage has many probes, which it leaves out. */
 const READ_CHANGES = 200
+
+/** Few visits show the first steps, and the most spent are below the first screen. */
+const FirstRun = late(() => import('../parts/first-run.tsx').then((module) => module.FirstRun))
+const TopSpend = late(() => import('./overview/top-spend.tsx').then((module) => module.TopSpend))
 
 // ── Figures ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -227,6 +231,7 @@ const OutcomesChart = ({ summary, marks, bands }: TimedProps) => {
             : requestWords.histogramSummary(requestWords.count(requests), notAnswered(outcomes))
         }
         times={summary.series.map(({ start }) => Date.parse(start))}
+        interval={summary.seconds * 1_000}
         series={series}
         format={count}
         marks={marks}
@@ -257,6 +262,7 @@ const LatencyChart = ({ summary, marks, bands }: TimedProps) => {
         title={w.latency}
         summary={latencySummary(p95)}
         times={series.map(({ start }) => Date.parse(start))}
+        interval={summary.seconds * 1_000}
         series={[
           { id: 'p50', label: w.p50, tone: 'series-3', pattern: 'plain', values: series.map(({ p50_ms }) => p50_ms) },
           { id: 'p95', label: w.p95, tone: 'series-1', pattern: 'lines', values: p95 },

@@ -1,7 +1,7 @@
 /** The list of requests with its histogram and filters; the details of one are a sheet beside it. */
 
 import { type Signal, useSignal } from '@preact/signals'
-import type { ComponentChild, RefObject } from 'preact'
+import type { RefObject } from 'preact'
 import { useCallback, useEffect, useRef } from 'preact/hooks'
 import { RELAYS } from '../../../src/core/relay.ts'
 import { REQUEST_STYLES } from '../../../src/core/request-styles.ts'
@@ -16,6 +16,7 @@ import { outcomeSeries } from '../outcome-series.ts'
 import { findKeys, findTeams, type OwnerNames, useOwnerNames, useTeamNames } from '../owner-names.ts'
 import { Bars } from '../parts/chart.tsx'
 import { type Filter, Filters } from '../parts/filters.tsx'
+import { late } from '../parts/late.tsx'
 import { Menu } from '../parts/menu.tsx'
 import { rangeText } from '../parts/range.tsx'
 import { ageOf, RunningList } from '../parts/running-list.tsx'
@@ -160,6 +161,7 @@ const Histogram = ({ histogram }: { readonly histogram: OutcomeHistogram }) => {
         left: lost('left'),
       })}
       times={histogram.data.map(({ start }) => Date.parse(start))}
+      interval={histogram.seconds * 1_000}
       series={series}
       format={count}
       marks={marks}
@@ -523,16 +525,7 @@ const List = () => {
   )
 }
 
-const LazySheet = (props: SheetProps) => {
-  const part = useSignal<{ readonly Sheet: (props: SheetProps) => ComponentChild } | null>(null)
-  useEffect(() => {
-    void import('./requests/sheet.tsx').then((module) => {
-      part.value = module
-    })
-  }, [part])
-  const { Sheet } = part.value ?? {}
-  return Sheet ? <Sheet {...props} /> : null
-}
+const LazySheet = late<SheetProps>(() => import('./requests/sheet.tsx').then(({ Sheet }) => Sheet))
 
 const openedKey = (rows: readonly ListedRequest[], id: string | null): string | null => {
   const found = id === null ? undefined : rows.find((row) => row.id === id)

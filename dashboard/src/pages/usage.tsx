@@ -340,6 +340,7 @@ const CostChart = ({ starts, lines, nameOf, bucket }: CostChartProps) => {
         title={usageWords.chart(usageWords.groups[groupOf()], usageWords.buckets[bucket])}
         summary={summary}
         times={times}
+        interval={BUCKETS[bucket]}
         series={series}
         format={format}
         marks={marks}

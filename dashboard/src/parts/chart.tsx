@@ -31,6 +31,8 @@ export type ChartProps = {
   readonly summary: string
   /** Starts of the intervals, in ms since 1970. */
   readonly times: readonly number[]
+  /** ms of an interval. By default that between the first two. */
+  readonly interval?: number
   readonly series: readonly ChartSeries[]
   readonly format: (value: number) => string
   readonly marks?: readonly ChartMark[]
@@ -247,11 +249,12 @@ const TimeAxis = ({ from, to }: { readonly from: number; readonly to: number }) 
 }
 
 /** Where times and values are drawn. */
-const geometryOf = ({ times, series, format, height = 64 }: ChartProps, kind: Kind) => {
+const geometryOf = (chart: ChartProps, kind: Kind) => {
+  const { times, series, format, height = 64 } = chart
   const count = Math.max(1, times.length)
   const step = WIDTH / count
   const [first = 0, second = first + 60_000] = times
-  const interval = second - first
+  const interval = chart.interval ?? second - first
   const greatest = kind.greatest({ times, series })
   const y = (value: number) => height - (value / (greatest || 1)) * (height - kind.room)
   const isWhole = series.every(({ values }) => values.every((value) => Number.isInteger(value ?? 0)))
@@ -388,7 +391,7 @@ const Drawing = ({ chart, kind, geometry, id }: DrawingProps) => {
           onKeyDown={keyHandler(at, times.length, choice, point)}
           onBlur={() => point(-1)}
           onPointerDown={(event) => {
-            if (event.pointerType === 'touch' || event.button !== 0) return
+            if (event.pointerType === 'touch' || event.button !== 0 || times.length === 0) return
             event.currentTarget.setPointerCapture(event.pointerId)
             brush.value = [indexOf(event), indexOf(event)]
           }}

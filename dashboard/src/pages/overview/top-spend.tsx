@@ -1,6 +1,6 @@
 /** The teams, models and keys that cost most in the range, with the change against the range before. */
 import { placePath, toPage, withParam } from '../../address.ts'
-import { useResource } from '../../api.ts'
+import { type Resource, useResource } from '../../api.ts'
 import { money } from '../../format.ts'
 import { everyUnlessHeld } from '../../live.ts'
 import { Change } from '../../parts/figure.tsx'
@@ -33,7 +33,7 @@ const linesOf = (
     return Number(row.cost) > 0 ? [{ id, name, cost: row.cost, ratio }] : []
   })
 
-const useTop = (group: Group): readonly TopLine[] | undefined =>
+const useTop = (group: Group): Pick<Resource<readonly TopLine[]>, 'value' | 'problem'> =>
   useResource(
     `top ${group} ${rangeKey()}`,
     async () => {
@@ -54,7 +54,7 @@ const useTop = (group: Group): readonly TopLine[] | undefined =>
       return linesOf(group, found, before)
     },
     { every: everyUnlessHeld(EVERY) },
-  ).value
+  )
 
 /** More about a line: its own page, or its usage. */
 const hrefOf = (group: Group, id: string): string =>
@@ -63,14 +63,18 @@ const hrefOf = (group: Group, id: string): string =>
     : placePath(withParam(toPage(current.value, 'usage'), group, [id]))
 
 const TopList = ({ group }: { readonly group: Group }) => {
-  const lines = useTop(group)
+  const { value: lines, problem } = useTop(group)
   return (
     <section aria-label={w.top.of[group]}>
       <h3>
         <a href={placePath(withParam(toPage(current.value, 'usage'), 'by', [group]))}>{w.top.of[group]}</a>
       </h3>
       {!lines ? (
-        <Loading rows={2} />
+        problem ? (
+          <p class={problem.status === 403 ? 'dim' : 'bad'}>{problem.message}</p>
+        ) : (
+          <Loading rows={2} />
+        )
       ) : lines.length === 0 ? (
         <p class="dim">{usageWords.none}</p>
       ) : (

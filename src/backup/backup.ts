@@ -61,6 +61,22 @@ const manifestSchema = z.strictObject({
 })
 export type BackupManifest = z.output<typeof manifestSchema>
 
+/** In the data folder: when a backup of it was last written. It is in no archive. */
+const LAST = 'last-backup.json'
+const lastSchema = z.strictObject({ at: z.iso.datetime(), bytes: z.int(), usage: z.boolean() })
+/** `usage`: with the ledger. */
+type LastBackup = z.output<typeof lastSchema>
+
+/** The last backup of a data folder that this program wrote; null: none is known. */
+export const lastBackup = (data: string): LastBackup | null => {
+  try {
+    return lastSchema.parse(JSON.parse(readFileSync(join(data, LAST), 'utf8')))
+  } catch {
+    // There was none, or another program has written the file.
+    return null
+  }
+}
+
 const hashOf = async (path: string, bytes: number): Promise<string> => {
   const hash = createHash('sha256')
   if (bytes > 0) for await (const chunk of createReadStream(path, { end: bytes - 1 })) hash.update(chunk)
@@ -153,6 +169,8 @@ export const writeBackup = async (
     const page = join(work, MANIFEST)
     writeFileSync(page, `${JSON.stringify(manifest, null, 2)}\n`)
     await writeArchive(file, [{ name: MANIFEST, path: page, bytes: statSync(page).size }, ...all])
+    const last: LastBackup = { at: manifest.created_at, bytes: statSync(file).size, usage }
+    writeFileSync(join(data, LAST), JSON.stringify(last), { mode: 0o600 })
     return manifest
   } catch (error) {
     rmSync(file, { force: true })

@@ -1,6 +1,6 @@
 /** The audit log: append only, each row with the hash of the row before. */
 import { hash } from 'node:crypto'
-import type { Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { JsonObject } from '../../core/json.ts'
 import type { RecordSource } from './read-records.ts'
 import type { AuditList, ControlContext, ControlResult } from './record-operations.ts'
@@ -95,6 +95,8 @@ export const checkAudit = async (
   return { result: done({ ok: true, checked, problem: null }) }
 }
 
+const SIGN_INS = ['login', 'login.refused', 'logout', 'session.create', 'breakglass.use']
+
 /** Lists rows, the newest first. */
 export const listAudit = async (
   { db, syntax }: Pick<RecordSource, 'db' | 'syntax'>,
@@ -116,6 +118,23 @@ export const listAudit = async (
   if (to !== undefined) select = select.where('at', '<', to)
   if (query.action) select = select.where('action', 'in', query.action)
   if (query.object) select = select.where('object', 'in', query.object)
+  const { kind, q, sign_ins } = query
+  if (kind)
+    select = select.where((where) =>
+      where.or(kind.map((one) => sql<boolean>`substr(action, 1, ${one.length + 1}) = ${`${one}.`}`)),
+    )
+  if (sign_ins) select = select.where('action', sign_ins === 'only' ? 'in' : 'not in', SIGN_INS)
+  if (q) {
+    const wanted = q.toLowerCase()
+    // In lower case on both sides, because databases differ in what `LIKE` ignores.
+    const has = (column: 'action' | 'object' | 'actor' | 'source' | 'doc') =>
+      syntax.contains(sql`lower(coalesce(${sql.ref(column)}, ''))`, wanted)
+    select = select.where((where) =>
+      where.or(
+        [has('action'), has('object'), has('actor'), has('source'), has('doc')].map((one) => sql<boolean>`${one}`),
+      ),
+    )
+  }
   const { actor } = query
   if (actor) select = select.where((where) => where(syntax.member(where.ref('actor'), 'id'), 'in', actor))
   const rows = await select.execute()

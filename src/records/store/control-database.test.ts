@@ -12,7 +12,7 @@ import { plainDigest } from '../entities/secret-digest.ts'
 import { TEAM } from '../entities/team.ts'
 import { ControlDatabase } from './control-database.ts'
 import { readStoredAccounts, SCHEMA_VERSION } from './read-accounts.ts'
-import type { ControlContext, ControlOperation, ControlPlace, ControlSettings } from './record-operations.ts'
+import type { AuditList, ControlContext, ControlOperation, ControlPlace, ControlSettings } from './record-operations.ts'
 import { CONTROL_MIGRATIONS } from './schema.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'headgate-control-'))
@@ -580,6 +580,21 @@ for (const { name, skip, start } of CONTROL_ENGINES)
         (rest.data as JsonObject[]).map(({ action }) => action),
         ['key.rotate', 'key.create'],
       )
+      const actions = async (query: AuditList) =>
+        ((await ok({ do: 'audit', query })).data as readonly JsonObject[]).map(({ action }) => String(action))
+      const everything = await actions({})
+      assert.deepEqual(
+        await actions({ sign_ins: 'none' }),
+        everything.filter((action) => action !== 'login'),
+      )
+      assert.deepEqual(await actions({ sign_ins: 'only' }), ['login'])
+      assert.deepEqual(
+        await actions({ kind: ['key'] }),
+        everything.filter((action) => action.startsWith('key.')),
+      )
+      assert.deepEqual(await actions({ kind: ['ke', 'k%'] }), [])
+      assert.deepEqual(await actions({ q: 'KEY.CREATE' }), ['key.create'])
+      assert.deepEqual(await actions({ q: '%' }), [])
       const all = JSON.stringify(await ok({ do: 'audit', query: {} }))
       for (const hidden of [secret, String(rotated.secret), plainDigest(secret)]) assert.ok(!all.includes(hidden))
       assert.deepEqual(await ok({ do: 'verify' }), { ok: true, checked: 4, problem: null })

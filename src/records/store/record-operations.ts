@@ -203,6 +203,12 @@ export type AuditList = {
   readonly actor?: readonly string[]
   readonly action?: readonly string[]
   readonly object?: readonly string[]
+  /** The parts of actions before the dot, such as `key`. */
+  readonly kind?: readonly string[]
+  /** `only`: sign-ins and their ends; `none`: all others. */
+  readonly sign_ins?: 'only' | 'none'
+  /** Text in the action, the object, the actor, the address or the details, in any case. */
+  readonly q?: string
   /** ISO 8601, half open. */
   readonly from?: string
   readonly to?: string

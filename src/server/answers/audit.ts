@@ -18,7 +18,13 @@ export const AUDIT_ENTRY = z
   .catchall(z.unknown())
   .meta({ id: 'AuditEntry' })
 
-export const AUDIT_PAGE = listOf(AUDIT_ENTRY)
+export const AUDIT_PAGE = z.strictObject({
+  ...listOf(AUDIT_ENTRY).shape,
+  names: z
+    .record(z.string(), z.string())
+    .optional()
+    .describe('The names of IDs in the entries, as far as they are known'),
+})
 
 /** The result of a check of the whole log. */
 export const AUDIT_VERIFICATION = z.strictObject({ ok: z.boolean(), checked: z.int(), problem: z.string().nullable() })

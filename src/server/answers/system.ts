@@ -64,3 +64,16 @@ export const SYSTEM = z
       ),
   })
   .meta({ id: 'System' })
+
+export const BACKUP_STATE = z
+  .strictObject({
+    object: z.literal('backup_state'),
+    last: z
+      .strictObject({ at: time, bytes: z.int(), usage: z.boolean().describe('With the ledger') })
+      .nullable()
+      .describe('null: none is known'),
+    data: z.string().describe('The data folder'),
+    folder: z.string().describe('The working folder, in which `headgate backup` finds the configuration'),
+    postgres: z.boolean().describe('Keys, budgets and usage are in Postgres, and in no backup of the data folder'),
+  })
+  .meta({ id: 'BackupState' })

@@ -1,10 +1,32 @@
 /** The audit log. */
 import { z } from 'zod'
+import type { Directory } from '../../../core/accounts.ts'
+import { good } from '../../../core/failure.ts'
+import { isObject } from '../../../core/json.ts'
 import { time } from '../../../records/entities/shown.ts'
 import { AUDIT_PAGE, AUDIT_VERIFICATION } from '../../answers/audit.ts'
 import { defined, runFor } from '../control.ts'
 import { page } from '../fields.ts'
 import { row } from '../row.ts'
+
+type Page = z.input<typeof AUDIT_PAGE>
+
+const ID = /(?:team|key|bud|prc|adm|rte|usr)_[a-z]{12}/g
+
+/** The names of the IDs in entries: those of now, or else those that the entries state. */
+const namesIn = (entries: Page['data'], { teams, keys, budgets }: Directory): Readonly<Record<string, string>> => {
+  const stated = new Map<string, string>()
+  for (const { before, after } of entries)
+    for (const one of [before, after])
+      if (isObject(one) && typeof one.id === 'string' && typeof one.name === 'string') stated.set(one.id, one.name)
+  const ids = new Set(JSON.stringify(entries).match(ID))
+  return Object.fromEntries(
+    [...ids].flatMap((id) => {
+      const name = (teams.get(id) ?? keys.get(id) ?? budgets.get(id))?.name ?? stated.get(id)
+      return name === undefined ? [] : [[id, name]]
+    }),
+  )
+}
 
 export const auditRows = [
   row({
@@ -19,6 +41,17 @@ export const auditRows = [
       actor: z.array(z.string()).optional().describe('IDs of actors'),
       action: z.array(z.string()).optional(),
       object: z.array(z.string()).optional().describe('IDs'),
+      kind: z
+        .array(z.string().regex(/^[a-z_]{1,40}$/))
+        .optional()
+        .describe('The part of the action before the dot, such as `key`'),
+      sign_ins: z.enum(['only', 'none']).optional().describe('Only sign-ins and their ends, or none of them'),
+      q: z
+        .string()
+        .min(1)
+        .max(200)
+        .optional()
+        .describe('Text in the action, the object, the actor, the address or the details'),
       from: time.optional(),
       to: time.optional(),
     }),
@@ -42,9 +75,15 @@ export const auditRows = [
         ],
         has_more: false,
         next: null,
+        names: { key_kdvbwqhzmrtc: 'search-prod' },
       },
     },
-    handle: ({ control }, call) => runFor(control, call, { do: 'audit', query: defined(call.query) }),
+    async handle({ control }, call) {
+      const found = await runFor<Page>(control, call, { do: 'audit', query: defined(call.query) })
+      if (!found.ok || 'stream' in found.value) return found
+      const { body } = found.value
+      return good({ ...found.value, body: { ...body, names: namesIn(body.data, control.directory()) } })
+    },
   }),
   row({
     method: 'GET',

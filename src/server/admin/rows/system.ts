@@ -10,7 +10,7 @@ import type { ListedGateway } from '../../../core/fleet.ts'
 import type { ResponseWriter } from '../../../core/http-exchange.ts'
 import type { Settings } from '../../../core/settings.ts'
 import { journalFolder } from '../../../usage/bookkeeper/usage-ledger.ts'
-import { type PROCESS_STATE, SYSTEM } from '../../answers/system.ts'
+import { BACKUP_STATE, type PROCESS_STATE, SYSTEM } from '../../answers/system.ts'
 import { noteAudit } from '../control.ts'
 import { askProcesses } from '../processes.ts'
 import { row } from '../row.ts'
@@ -51,6 +51,33 @@ const sendFile = async (file: string, reply: ResponseWriter): Promise<void> => {
 const shownGateway = ({ problems, ...rest }: ListedGateway) => ({ ...rest, problems: [...problems] })
 
 export const systemRows = [
+  row({
+    method: 'GET',
+    path: '/system/backup',
+    summary: 'Show when the last backup of the data folder was written',
+    about:
+      'By `headgate backup` or `POST /system/backup`. Copies of the disk and dumps of Postgres are not known to the gateway.',
+    role: 'operator',
+    scope: 'all',
+    answer: BACKUP_STATE,
+    example: {
+      answer: {
+        object: 'backup_state',
+        last: { at: '2026-11-23T03:00:00.000Z', bytes: 52_000_000, usage: true },
+        data: '/var/lib/headgate',
+        folder: '/etc/headgate',
+        postgres: false,
+      },
+    },
+    async handle({ configuration }) {
+      const { data, isShared } = foldersOf(configuration.running().settings)
+      const { lastBackup } = await import('../../../backup/backup.ts')
+      const folder = configuration.sources.folder
+      return good({
+        body: { object: 'backup_state' as const, last: lastBackup(data), data, folder, postgres: isShared },
+      })
+    },
+  }),
   row({
     method: 'POST',
     path: '/system/backup',

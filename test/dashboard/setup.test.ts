@@ -1,6 +1,7 @@
 /** The set-up parts of Configuration: alerts with a real receiver, prices with a real ledger, and admin tokens. */
 import assert from 'node:assert/strict'
-import { readFile, writeFile } from 'node:fs/promises'
+import { execFileSync } from 'node:child_process'
+import { readFile, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -22,6 +23,8 @@ const SECTIONS = [
   ['/prices', '.plain-table td, .plain-cards li'],
   ['/tokens', '.plain-table td, .plain-cards li'],
   ['/reloads', '.config-versions li'],
+  ['/audit', '.lines li'],
+  ['/backup', '.code'],
 ] as const
 /** Tokens of each answer of the upstream. */
 const COUNTS = { input: 1_000, output: 200 }
@@ -291,6 +294,54 @@ describe('the set-up parts of Configuration', { skip: skipBrowser }, () => {
       const page = await openAs(dashboard, `${PAGE}/reloads`, await tokenFor('operator'))
       await page.getByText('Versions of the file need the role admin for all teams.').waitFor()
       await page.getByRole('button', { name: 'Reload now' }).waitFor()
+    }))
+
+  test('audit: names in place of IDs, filters by the server, and sign-ins apart', () =>
+    withDashboard(browser, { url: gateway.url }, async (dashboard) => {
+      const team = await admin('POST', '/teams', { name: 'audited-team' })
+      await admin('POST', '/keys', { name: 'audited-key', team: team.id })
+      await admin('PATCH', `/teams/${team.id}?force=true`, { limits: { requestsPerMinute: 77 } })
+      const page = await openAs(dashboard, `${PAGE}/audit`)
+      const lines = page.getByRole('list', { name: 'Audit log, newest first' }).getByRole('listitem')
+      await lines.filter({ hasText: 'Team changed' }).getByText('audited-team', { exact: true }).waitFor()
+      assert.equal(await lines.filter({ hasText: 'session.create' }).count(), 0)
+      await page.getByRole('button', { name: 'Sign-ins' }).click()
+      await lines.filter({ hasText: 'session.create' }).first().waitFor()
+      assert.equal(await lines.filter({ hasText: 'Team changed' }).count(), 0)
+      await page.getByRole('button', { name: 'Changes' }).click()
+      await page.getByRole('searchbox').fill('requestsPerMinute":77')
+      await page.waitForURL('**q=**')
+      await page.waitForFunction(() => document.querySelectorAll('.lines li').length === 1)
+      await lines.getByText('Team changed').waitFor()
+      await dashboard.check()
+      await dashboard.shot('config-audit-search')
+      await dashboard.open(`${PAGE}/audit?kind=key`)
+      await lines.filter({ hasText: 'Key created' }).first().waitFor()
+      assert.equal(await lines.filter({ hasText: /^Team / }).count(), 0)
+      await dashboard.open(`${PAGE}/audit?q=nothing-like-it`)
+      await page.getByText('No entry matches.').waitFor()
+    }))
+
+  test('backup: warns until one is known, and shows the last one of the command line', () =>
+    withDashboard(browser, { url: gateway.url }, async (dashboard) => {
+      const page = await openAs(dashboard, `${PAGE}/backup`)
+      await page.getByText(/^▲ No backup is known\./).waitFor()
+      const command = (await page.locator('.code', { hasText: 'headgate backup' }).textContent()) ?? ''
+      const main = join(import.meta.dirname, '..', '..', 'src', 'main.ts')
+      const ran = command.replace('headgate backup', `'${process.execPath}' '${main}' backup`)
+      execFileSync('sh', ['-c', ran], { stdio: 'pipe' })
+      await page.reload()
+      await page.getByText(/with the ledger of usage$/).waitFor()
+      const { last } = await admin('GET', '/system/backup')
+      await page.locator(`time[datetime="${last.at}"]`).waitFor()
+      const file = /backup (\S+)$/.exec(command)?.[1] ?? ''
+      assert.equal(last.bytes, (await stat(join(gateway.folder, file))).size)
+    }))
+
+  test('backup: a viewer sees which role they need', () =>
+    withDashboard(browser, { url: gateway.url }, async (dashboard) => {
+      const page = await openAs(dashboard, `${PAGE}/backup`, await tokenFor('viewer'))
+      await page.getByText('The state of backups needs the role operator for all teams.').waitFor()
     }))
 
   for (const { width, theme } of LOOKS)

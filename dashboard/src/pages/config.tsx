@@ -7,6 +7,7 @@ import { config as texts } from '../words/config.ts'
 import { en } from '../words/en.ts'
 import { AlertsSection } from './config/alerts.tsx'
 import { Audit } from './config/audit.tsx'
+import { BackupSection } from './config/backup.tsx'
 import { Edit } from './config/edit.tsx'
 import { People } from './config/people.tsx'
 import { Policy } from './config/policy.tsx'
@@ -17,7 +18,18 @@ import { Settings } from './config/settings.tsx'
 import type { ConfigProblems, ShownConfig } from './config/shapes.ts'
 import { TokensSection } from './config/tokens.tsx'
 
-const SECTIONS = ['settings', 'alerts', 'prices', 'tokens', 'reloads', 'audit', 'policy', 'people', 'edit'] as const
+const SECTIONS = [
+  'settings',
+  'alerts',
+  'prices',
+  'tokens',
+  'reloads',
+  'audit',
+  'policy',
+  'people',
+  'backup',
+  'edit',
+] as const
 /** ms between two readings: another process or SIGHUP may reload. */
 const EVERY = 15_000
 
@@ -78,6 +90,7 @@ export const Page = () => {
       {section === 'audit' && <Audit />}
       {section === 'policy' && <Policy config={config.value ?? null} />}
       {section === 'people' && <People />}
+      {section === 'backup' && <BackupSection />}
       {section === 'edit' && <Edit config={config.value ?? null} />}
     </div>
   )

@@ -176,4 +176,21 @@ export const setup = words({
     edit: 'Edit this version',
     download: 'Download',
   },
+  backup: {
+    needs: 'The state of backups needs the role operator for all teams.',
+    last: 'Last backup',
+    none: 'No backup is known. Keys, budgets, usage and the audit log are lost with the disk.',
+    old: 'The last backup is older than a week.',
+    about: (size: string, usage: boolean) => `${size}, ${usage ? 'with' : 'without'} the ledger of usage`,
+    others: 'Copies of the disk and dumps by other programs are not known to the gateway.',
+    how: 'Make a backup',
+    cli: 'On the machine of the gateway, which may run meanwhile:',
+    api: 'From elsewhere, with an admin token:',
+    restore: 'Into an empty data folder, with the gateway stopped:',
+    contents: 'What it contains',
+    has: 'Client keys as digests, teams, budgets, prices, admin tokens, the audit log, usage and its journal, stored responses.',
+    hasNot:
+      'It has no headgate.yaml, no .env, no pepper, no keys of providers and no versions of the file: keep these as well.',
+    postgres: 'Keys, budgets, the audit log and usage of this gateway are in Postgres and not part of it: use pg_dump.',
+  },
 })

@@ -9,12 +9,15 @@ import { defined, runFor } from '../control.ts'
 import { page } from '../fields.ts'
 import { row } from '../row.ts'
 
-type Page = z.input<typeof AUDIT_PAGE>
+type AuditAnswer = z.input<typeof AUDIT_PAGE>
 
 const ID = /(?:team|key|bud|prc|adm|rte|usr)_[a-z]{12}/g
 
 /** The names of the IDs in entries: those of now, or else those that the entries state. */
-const namesIn = (entries: Page['data'], { teams, keys, budgets }: Directory): Readonly<Record<string, string>> => {
+const namesIn = (
+  entries: AuditAnswer['data'],
+  { teams, keys, budgets }: Directory,
+): Readonly<Record<string, string>> => {
   const stated = new Map<string, string>()
   for (const { before, after } of entries)
     for (const one of [before, after])
@@ -79,7 +82,7 @@ export const auditRows = [
       },
     },
     async handle({ control }, call) {
-      const found = await runFor<Page>(control, call, { do: 'audit', query: defined(call.query) })
+      const found = await runFor<AuditAnswer>(control, call, { do: 'audit', query: defined(call.query) })
       if (!found.ok || 'stream' in found.value) return found
       const { body } = found.value
       return good({ ...found.value, body: { ...body, names: namesIn(body.data, control.directory()) } })

@@ -28,15 +28,27 @@ const summary = (attempts: readonly AttemptRecord[], more: Partial<TraceSummary>
 })
 const skipped = ['k1', 'k2'].map((key) => ({ provider: 'a', model: 'fresh', key, why: 'circuit' }))
 
-const canaries = () => {
-  const clock = { date: 0 }
-  const found = new Canaries({ date: () => clock.date })
+type SentHint = Parameters<ConstructorParameters<typeof Canaries>[1] & {}>[0]
+
+const canaries = (clock = { date: 0 }) => {
+  const timers: (() => void)[] = []
+  const sent: SentHint[] = []
+  const later = (_: number, run: () => void) => {
+    timers.push(run)
+    return () => {}
+  }
+  const found = new Canaries({ date: () => clock.date, random: Math.random, later }, (hint) => sent.push(hint))
+  /** What it sends after a second. */
+  const tell = () => {
+    for (const run of timers.splice(0)) run()
+    return sent.splice(0)
+  }
   const decided: CanaryState[] = []
   found.onDecision = (_route, state) => decided.push(state)
   const see = (count: number, attempts: readonly AttemptRecord[], more: Partial<TraceSummary> = {}) => {
     for (let at = 0; at < count; at++) found.observe(config, summary(attempts, more))
   }
-  return { clock, found, decided, see }
+  return { clock, found, decided, see, tell }
 }
 
 test('canaries: one that does well advances after its time and 50 attempts', () => {
@@ -91,4 +103,63 @@ test('canaries: one that is resumed begins to count again', () => {
   assert.equal(decided.length, 1)
   see(1, both)
   assert.equal(decided.length, 2)
+})
+
+test('canaries: what several processes have seen stops one that no process has seen enough of', () => {
+  const processes = Array.from({ length: 3 }, () => canaries())
+  const [first] = processes
+  assert.ok(first)
+  const both = [attempt('fresh', 'failed'), attempt('usual', 'committed')]
+  const share = () => {
+    const hints = processes.flatMap(({ tell }) => tell())
+    for (const { found } of processes) for (const hint of hints) found.learn(hint)
+    return hints.length
+  }
+  for (const { see } of processes) see(10, both)
+  assert.equal(share(), 3)
+  // Without requests nothing is sent, and counts that are sent again are not added twice.
+  assert.equal(share(), 0)
+  for (const { see } of processes) see(6, both)
+  share()
+  assert.deepEqual(
+    processes.map(({ decided }) => decided.length),
+    [0, 0, 0],
+  )
+  first.see(1, both)
+  share()
+  first.see(1, both)
+  assert.match(first.decided[0]?.reason ?? '', /^100 % of 50 requests failed, 0 % of 50 /)
+})
+
+test('canaries: a step needs 50 attempts of all processes, and the next one begins to count for all', () => {
+  const clock = { date: 0 }
+  const [one, other] = [canaries(clock), canaries(clock)]
+  const share = () => {
+    for (const hint of one.tell()) other.found.learn(hint)
+    for (const hint of other.tell()) one.found.learn(hint)
+  }
+  const good = [attempt('fresh', 'committed')]
+  for (const { see } of [one, other]) see(25, good)
+  clock.date = 1_000
+  share()
+  one.see(1, good)
+  const [next] = one.decided
+  assert.deepEqual([next?.step, next?.since], [1, 1_000])
+  assert.ok(next)
+  // The other has seen the same, and has decided a moment later: both have the step that was stored last.
+  clock.date = 1_010
+  other.see(1, good)
+  assert.equal(other.decided.length, 1)
+  const [last] = other.decided
+  assert.ok(last)
+  for (const { found } of [one, other]) found.decide(new Map([['fast', last]]))
+  // Counts of the step before, which were on their way, are not those of this step.
+  share()
+  // Those of both sides are kept: 48 failures are certain with what was seen before.
+  for (const { see } of [one, other]) see(60, [attempt('usual', 'committed')])
+  share()
+  for (const { see } of [one, other]) see(24, [attempt('fresh', 'failed')])
+  share()
+  one.see(1, [attempt('usual', 'committed')])
+  assert.equal(one.decided.at(-1)?.status, 'stopped')
 })

@@ -1,6 +1,6 @@
 /**
- * The canaries of routes: their states, which all gateways share as decisions, and what this process has seen of their requests.
- * Each process judges by its own requests; one that stops a canary stops it for all.
+ * The canaries of routes: their states, which all gateways share as decisions, and the counts of their requests. Each process judges by
+ * its own counts and by those that others have sent; one that stops a canary stops it for all.
  */
 import type { CanaryRules, CanaryState } from '../../core/canary.ts'
 import type { Config } from '../../core/config.ts'
@@ -9,22 +9,48 @@ import { memoizeLast } from '../../core/memoize-last.ts'
 import type { Route } from '../../core/route.ts'
 import type { TraceSummary } from '../../core/trace-summary.ts'
 import type { World } from '../../core/world.ts'
-import { type CanaryCounts, NO_ARM, nextCanary, withRequest } from '../../policy/routing/canary.ts'
+import { type CanaryCounts, joinedCanary, NO_ARM, nextCanary, withRequest } from '../../policy/routing/canary.ts'
 import { routeNamed } from '../../policy/routing/models.ts'
+import type { HealthHint } from './health-hint.ts'
 
 const NO_TARGET = { provider: '', model: '' }
 const NOTHING: CanaryCounts = { canary: NO_ARM, others: NO_ARM, inStep: 0 }
 
+/** ms between two messages about a route. */
+const TELL = 1_000
+/** Processes whose counts are kept for each route. */
+const MAX_PROCESSES = 256
+/** ms between two decisions of processes that have seen the same counts: both begin the same step. */
+const SAME_STEP = 5_000
+
+type CanaryHint = Extract<HealthHint, { readonly kind: 'canary' }>
+/** `others`: of other processes, by their names. */
+type KnownCounts = {
+  readonly state: CanaryState
+  readonly counts: CanaryCounts
+  readonly others: ReadonlyMap<string, CanaryCounts>
+}
+
 export class Canaries {
-  readonly #world: Pick<World, 'date'>
+  readonly #world: Pick<World, 'date' | 'random' | 'later'>
+  readonly #tell: (hint: CanaryHint) => void
+  /** The name of this process for the others. */
+  readonly #name: string
   #states: ReadonlyMap<string, CanaryState> = new Map()
-  readonly #counts = new Map<string, { readonly state: CanaryState; readonly counts: CanaryCounts }>()
+  readonly #counts = new Map<string, KnownCounts>()
   readonly #first: CanaryState
+  /** When the last step began that this process has decided, by route. */
+  readonly #begun = new Map<string, number>()
+  /** Routes whose counts are sent next. */
+  readonly #changed = new Set<string>()
   /** Stores a decision for all processes. */
   onDecision: (route: string, state: CanaryState) => void = () => {}
 
-  constructor(world: Pick<World, 'date'>) {
+  /** `tell`: receives the counts that other processes should know. */
+  constructor(world: Pick<World, 'date' | 'random' | 'later'>, tell: (hint: CanaryHint) => void = () => {}) {
     this.#world = world
+    this.#tell = tell
+    this.#name = world.random().toString(36).slice(2)
     this.#first = { status: 'running', step: 0, since: world.date(), reason: '' }
   }
 
@@ -53,7 +79,8 @@ export class Canaries {
     if (!route?.canary) return
     const state = this.stateOf(route.name)
     if (state.status === 'stopped') return
-    let counts = this.#countsOf(route.name, state)
+    const known = this.#countsOf(route.name, state)
+    let { counts } = known
     for (const { provider, model, end, settled, began, failure: own } of attempts) {
       // Without a verdict: it was cancelled, or its client left.
       if (end === 'abandoned' || end === 'pending') continue
@@ -67,20 +94,56 @@ export class Canaries {
     for (const [name, [{ provider, model } = NO_TARGET]] of open)
       if (name !== '')
         counts = counted(route, route.canary, counts, { provider, model, isFailed: true, firstContent: null })
-    this.#counts.set(route.name, { state, counts })
-    const next = nextCanary(route.canary, state, counts, this.#world.date())
+    this.#counts.set(route.name, { ...known, counts })
+    this.#tellSoon(route.name)
+    const all = known.others.size === 0 ? counts : joinedCanary([counts, ...known.others.values()])
+    const next = nextCanary(route.canary, state, all, this.#world.date())
     if (!next) return
+    if (next.status === 'running') this.#begun.set(route.name, next.since)
     // Until the store has it for all.
     this.#states = new Map(this.#states).set(route.name, next)
     this.onDecision(route.name, next)
   }
 
+  /** What another process has counted. Counts of another state are sent again once both have the same. */
+  learn({ id, from, since, counts }: CanaryHint): void {
+    const state = this.stateOf(id)
+    if (from === this.#name || since !== this.#sinceOf(id)) return
+    const known = this.#countsOf(id, state)
+    if (known.others.size >= MAX_PROCESSES && !known.others.has(from)) return
+    this.#counts.set(id, { ...known, others: new Map(known.others).set(from, counts) })
+  }
+
+  /** When the state began; 0: nothing is decided yet, so processes have not stored when they began. */
+  #sinceOf(route: string): number {
+    return this.#states.get(route)?.since ?? 0
+  }
+
+  #tellSoon(route: string): void {
+    if (this.#changed.size === 0) this.#world.later(TELL, () => this.#tellNow())
+    this.#changed.add(route)
+  }
+
+  #tellNow(): void {
+    for (const route of this.#changed) {
+      const { counts } = this.#countsOf(route, this.stateOf(route))
+      this.#tell({ kind: 'canary', id: route, from: this.#name, since: this.#sinceOf(route), counts })
+    }
+    this.#changed.clear()
+  }
+
   /** A new step counts its own requests; a canary that is resumed begins again. */
-  #countsOf(route: string, state: CanaryState): CanaryCounts {
+  #countsOf(route: string, state: CanaryState): KnownCounts {
     const known = this.#counts.get(route)
-    if (!known) return NOTHING
-    if (known.state.since === state.since) return known.counts
-    return state.step > known.state.step ? { ...known.counts, inStep: 0 } : NOTHING
+    if (!known) return { state, counts: NOTHING, others: new Map() }
+    const { step, since } = known.state
+    if (since === state.since) return known
+    const isOwnStep = this.#begun.get(route) === since
+    if (isOwnStep && state.step === step && Math.abs(state.since - since) < SAME_STEP) return { ...known, state }
+    if (state.step <= step) return { state, counts: NOTHING, others: new Map() }
+    const begun = (counts: CanaryCounts): CanaryCounts => ({ ...counts, inStep: 0 })
+    const others = new Map(Array.from(known.others, ([from, counts]) => [from, begun(counts)]))
+    return { state, counts: begun(known.counts), others }
   }
 }
 

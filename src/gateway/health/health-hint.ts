@@ -1,4 +1,5 @@
 import type { CooldownReason } from '../../policy/health/cooldown.ts'
+import type { CanaryCounts } from '../../policy/routing/canary.ts'
 import type { StickyTarget } from '../../policy/routing/stickiness.ts'
 
 /**
@@ -14,6 +15,14 @@ export type HealthHint =
       readonly ms: number
       readonly why: CooldownReason
       readonly fromUpstream: boolean
+    }
+  /** What the process `from` has counted of the canary of the route `id` since the state that began at `since`. */
+  | {
+      readonly kind: 'canary'
+      readonly id: string
+      readonly from: string
+      readonly since: number
+      readonly counts: CanaryCounts
     }
   /** A target has the prompt of a conversation in its cache for `ms`. */
   | { readonly kind: 'sticky'; readonly id: string; readonly ms: number; readonly target: StickyTarget }

@@ -84,7 +84,7 @@ export class UpstreamHealth {
     this.budgets = new RetryBudgets(world)
     this.refusals = new ProviderRefusals(world)
     this.limits = new KnownLimits(world)
-    this.canaries = new Canaries(world)
+    this.canaries = new Canaries(world, tell)
     this.retirements = new Retirements(world)
     this.sticky = new StickyTargets(() => world.now(), tell)
   }
@@ -100,6 +100,7 @@ export class UpstreamHealth {
 
   /** What another gateway has found `age` ms ago. `instances`: those that are configured here. */
   learn(hint: HealthHint, age: number, instances: readonly Instance[]): void {
+    if (hint.kind === 'canary') return this.canaries.learn(hint)
     const { id } = hint
     const ms = hint.ms - age
     if (hint.kind === 'circuit') {

@@ -39,6 +39,25 @@ export const withRequest = (arm: ArmCounts, failed: boolean, firstContent: numbe
 /** `inStep`: requests of the canary since its step began. */
 export type CanaryCounts = { readonly canary: ArmCounts; readonly others: ArmCounts; readonly inStep: number }
 
+/** The counts of several processes together. */
+export const joinedCanary = (all: readonly CanaryCounts[]): CanaryCounts => ({
+  canary: joinedArms(all.map(({ canary }) => canary)),
+  others: joinedArms(all.map(({ others }) => others)),
+  inStep: all.reduce((sum, { inStep }) => sum + inStep, 0),
+})
+
+const joinedArms = (all: readonly ArmCounts[]): ArmCounts =>
+  all.reduce(
+    (a, b) => ({
+      requests: a.requests + b.requests,
+      failed: a.failed + b.failed,
+      timed: a.timed + b.timed,
+      logs: a.logs + b.logs,
+      squares: a.squares + b.squares,
+    }),
+    NO_ARM,
+  )
+
 /** Requests of a step, and of both sides before they are compared. */
 export const LEAST = 50
 /** Standard errors. */

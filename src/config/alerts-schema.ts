@@ -73,6 +73,11 @@ export const alertsSchema = z.strictObject({
         .max(MAX.alerts)
         .default([30, 7, 1])
         .describe('days before the end of a model that the configuration names, or that was used'),
+      certExpiry: z
+        .array(z.int().positive().max(365))
+        .max(MAX.alerts)
+        .default([30, 7, 1])
+        .describe('days before the end of a certificate of the port (`tls.cert`); empty: also not when it has ended'),
     })
     .prefault({}),
 })

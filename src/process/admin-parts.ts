@@ -130,6 +130,7 @@ const processDeps = (runtime: Runtime): ProcessDeps => {
       live: () => current.server?.live() ?? 0,
       connections: () => current.server?.connections() ?? 0,
       problems,
+      certificates: () => current.tls?.certificates() ?? [],
       worker: worker ? { number: worker.number, of: worker.of } : null,
     },
     configuration: {

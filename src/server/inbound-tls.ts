@@ -23,6 +23,8 @@ export type InboundTls = {
   readonly reload: () => Promise<void>
   /** `headgate_tls_not_after_seconds`. */
   readonly readings: () => readonly Reading[]
+  /** `notAfter`: ms since 1970. */
+  readonly certificates: () => readonly { readonly file: string; readonly notAfter: number }[]
 }
 
 const read = async ({ cert, key, clientCa, clientAuth }: TlsSettings): Promise<TlsFiles> => {
@@ -102,6 +104,7 @@ export const openInboundTls = async (settings: TlsSettings, log: Log): Promise<I
     open: listener.open,
     reload: schedule,
     readings: () => tlsReadings(listener.ready.pairs),
+    certificates: () => listener.ready.pairs.map(({ file, notAfter }) => ({ file, notAfter })),
   }
 }
 

@@ -22,6 +22,7 @@ const rules = {
   keyExpiry: [7],
   canaryStopped: true,
   modelRetires: [],
+  certExpiry: [],
 }
 const view: AlertView = {
   now: 0,

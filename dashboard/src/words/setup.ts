@@ -43,6 +43,7 @@ export const setup = words({
       keyExpiry: 'Client key expires',
       canaryStopped: 'Canary stopped',
       modelRetires: 'Model retires',
+      certExpiry: 'Certificate expires',
     },
     limits: {
       days: (days: readonly number[]) => `${days.join(', ')} days before`,

@@ -73,6 +73,7 @@ const alertsFor = (url: string, more: Partial<Alerts> = {}): Alerts => ({
     keyExpiry: [],
     canaryStopped: true,
     modelRetires: [],
+    certExpiry: [],
   },
   ...more,
 })
@@ -522,6 +523,7 @@ test('alerting: the views of several processes become one', () => {
     breaches: [],
     retiring: [],
     stoppedCanaries: [],
+    certificates: [{ file: 'a.pem', notAfter: 8 }],
     breakGlass: [],
     guardErrors: [],
     loops: [],
@@ -537,6 +539,7 @@ test('alerting: the views of several processes become one', () => {
     breaches: [{ provider: 'openai', model: 'm', lack: 'region us' }],
     retiring: [{ provider: 'openai', model: 'gpt-5', at: 9, successor: null }],
     stoppedCanaries: [{ route: 'fast', since: 9, reason: 'it fails' }],
+    certificates: [{ file: 'a.pem', notAfter: 7 }],
     breakGlass: [{ address: '203.0.113.7' }],
     guardErrors: [{ guard: 'shield', count: 3 }],
     loops: [{ session: 'ses_a', team: 'search', detector: 'repeat', tool: 'bash', times: 5 }],

@@ -34,9 +34,13 @@ export type ProcessFacts = {
   readonly problems: readonly HealthProblem[]
   readonly ledgerLag: number
   readonly counts: ProcessCounts
+  readonly certificates: NonNullable<AlertView['certificates']>
 }
 
-export const processView = (gateway: Gateway, { config, problems, ledgerLag, counts }: ProcessFacts): ProcessView => {
+export const processView = (
+  gateway: Gateway,
+  { config, problems, ledgerLag, counts, certificates }: ProcessFacts,
+): ProcessView => {
   const { health } = gateway
   const outages = outagesOf(health, config, (instance) => defaultModelOf(gateway, instance))
   return {
@@ -45,6 +49,7 @@ export const processView = (gateway: Gateway, { config, problems, ledgerLag, cou
       const { at, successor = null } = retirement
       return { provider: instance.id, model, at, successor }
     }),
+    certificates,
     stoppedCanaries: gateway.health.canaries.stopped(config),
     openCircuits: outages.providers,
     closedRoutes: outages.routes,
@@ -119,6 +124,11 @@ export const joinViews = (all: readonly ProcessView[]): ProcessView => {
     retiring: firstOfEach(
       all.flatMap(({ retiring = [] }) => retiring),
       ({ provider, model }) => `${provider} ${model}`,
+    ),
+    // Of gateways with different ones, the one that ends first.
+    certificates: firstOfEach(
+      all.flatMap(({ certificates = [] }) => certificates).toSorted((a, b) => a.notAfter - b.notAfter),
+      ({ file }) => file,
     ),
     breaches: firstOfEach(
       all.flatMap(({ breaches = [] }) => breaches),

@@ -81,8 +81,8 @@ export const nextAlerts = (
   return { entries, due: due.toSorted((a, b) => rankOf(a) - rankOf(b)), over, changed, ignored }
 }
 
-/** Rules of what ends: that a key or a model has ended is no good news. */
-const ENDINGS: ReadonlySet<AlertCondition['rule']> = new Set(['keyExpiry', 'modelRetires'])
+/** Rules of what ends: that a key, a model or a certificate has ended is no good news. */
+const ENDINGS: ReadonlySet<AlertCondition['rule']> = new Set(['keyExpiry', 'modelRetires', 'certExpiry'])
 
 /** Sorts conditions: critical ones first, those that clients can cause last. */
 const urgency = ({ severity, byClients }: AlertCondition): number => (byClients ? 2 : severity === 'critical' ? 0 : 1)

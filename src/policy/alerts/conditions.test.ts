@@ -21,6 +21,7 @@ const rules: Alerts['rules'] = {
   keyExpiry: [7, 1],
   canaryStopped: true,
   modelRetires: [30, 7, 1],
+  certExpiry: [30, 7, 1],
 }
 const NO_RULES: Alerts['rules'] = {
   budget: [],
@@ -39,6 +40,7 @@ const NO_RULES: Alerts['rules'] = {
   keyExpiry: [],
   canaryStopped: true,
   modelRetires: [],
+  certExpiry: [],
 }
 const quiet: AlertView = {
   now: 1_000_000,
@@ -228,4 +230,25 @@ test('alerts: the end of a model is announced once for each number of days, and 
     alertConditions(NO_RULES, { ...quiet, now, retiring: [{ provider: 'o', model: 'm', at, successor: null }] }),
     [],
   )
+})
+
+test('alerts: a certificate of the port is named before its end, and critical after it', () => {
+  const DAY = 24 * 3_600_000
+  const shown = (left: number, wanted = rules) =>
+    alertConditions(wanted, { ...quiet, certificates: [{ file: '/run/tls.crt', notAfter: quiet.now + left }] }).map(
+      ({ rule, severity, threshold, message }) => [rule, severity, threshold, message.replace(/ at .*/, '')],
+    )
+  const warning = (threshold: string) => [
+    'certExpiry',
+    'warning',
+    threshold,
+    'The certificate "/run/tls.crt" of the port expires',
+  ]
+  assert.deepEqual(shown(31 * DAY), [])
+  assert.deepEqual(shown(30 * DAY), [warning('30d')])
+  assert.deepEqual(shown(DAY), [warning('30d'), warning('7d'), warning('1d')])
+  assert.deepEqual(shown(0), [
+    ['certExpiry', 'critical', 'expired', 'The certificate "/run/tls.crt" of the port has expired'],
+  ])
+  assert.deepEqual(shown(0, NO_RULES), [])
 })

@@ -79,6 +79,8 @@ export type AlertView = {
     readonly at: number
     readonly successor: string | null
   }[]
+  /** Certificates of the port. `notAfter`: ms since 1970. Absent: the port takes plain HTTP. */
+  readonly certificates?: readonly { readonly file: string; readonly notAfter: number }[]
   readonly keys: readonly Pick<ClientKey, 'id' | 'name' | 'status' | 'expiresAt'>[]
 }
 
@@ -113,6 +115,7 @@ const found = (rules: Alerts['rules'], view: AlertView): AlertCondition[] => [
   ...estimatedConditions(rules, view),
   ...view.keys.flatMap((key) => expiryConditions(rules, key, view.now)),
   ...(view.retiring ?? []).flatMap((model) => retirementConditions(rules, model, view.now)),
+  ...(view.certificates ?? []).flatMap((certificate) => certificateConditions(rules, certificate, view.now)),
 ]
 
 /** One for each threshold, however many owners have reached it: clients name the owners of some budgets. */
@@ -385,6 +388,36 @@ const retirementConditions = (
       value: at,
       limit: null,
       message: `The provider ends the model ${quotedName(name)} at ${new Date(at).toISOString()}.${replaced}`,
+    }))
+}
+
+const certificateConditions = (
+  { certExpiry }: Alerts['rules'],
+  { file, notAfter }: NonNullable<AlertView['certificates']>[number],
+  now: number,
+): AlertCondition[] => {
+  const about = {
+    rule: 'certExpiry',
+    object: { kind: 'certificate', id: file, name: file },
+    occasion: String(notAfter),
+    after: 0,
+    value: notAfter,
+    limit: null,
+  } as const
+  const end = new Date(notAfter).toISOString()
+  if (certExpiry.length > 0 && notAfter <= now) {
+    const message = `The certificate ${quotedName(file)} of the port has expired at ${end}. Clients refuse the connection.`
+    return [{ ...about, type: 'certificate.expired', severity: 'critical', threshold: 'expired', until: null, message }]
+  }
+  return certExpiry
+    .filter((days) => notAfter - now <= days * DAY)
+    .map((days) => ({
+      ...about,
+      type: 'certificate.expiry',
+      severity: 'warning',
+      threshold: `${days}d`,
+      until: notAfter,
+      message: `The certificate ${quotedName(file)} of the port expires at ${end}.`,
     }))
 }
 

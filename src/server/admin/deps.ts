@@ -82,6 +82,8 @@ export type RunningProcess = {
   readonly live: () => number
   readonly connections: () => number
   readonly problems: () => readonly HealthProblem[]
+  /** Of the port. `notAfter`: ms since 1970. */
+  readonly certificates: () => readonly { readonly file: string; readonly notAfter: number }[]
   /** Null: the only process that serves the port. */
   readonly worker: { readonly number: number; readonly of: number } | null
 }

@@ -156,6 +156,7 @@ export const answerHere = async (deps: ProcessDeps, query: ProcessQuery): Promis
           problems: deps.process.problems(),
           ledgerLag: deps.ledgerLag(),
           counts: deps.counts.sums(query.window),
+          certificates: deps.process.certificates(),
         }),
         ...(await reachedBy(deps, query.thresholds)),
       }

@@ -4,33 +4,33 @@
  */
 
 /** `json`: shown folded. */
-export type Part =
+export type TurnPart =
   | { readonly kind: 'text' | 'reasoning'; readonly text: string }
   | { readonly kind: 'call'; readonly id: string; readonly name: string; readonly json: string }
-  | { readonly kind: 'result'; readonly id: string; readonly isError: boolean; readonly parts: readonly Part[] }
+  | { readonly kind: 'result'; readonly id: string; readonly isError: boolean; readonly parts: readonly TurnPart[] }
   | { readonly kind: 'media'; readonly about: string }
   | { readonly kind: 'other'; readonly name: string; readonly json: string }
 
-export type Turn = { readonly role: string; readonly parts: readonly Part[] }
-export type Unread = 'truncated' | 'not_json' | 'unknown_shape'
-export type Read = { readonly turns: readonly Turn[] } | { readonly problem: Unread }
+export type Turn = { readonly role: string; readonly parts: readonly TurnPart[] }
+export type UnreadBody = 'truncated' | 'not_json' | 'unknown_shape'
+export type ReadBodies = { readonly turns: readonly Turn[] } | { readonly problem: UnreadBody }
 
-type Members = { readonly [name: string]: unknown }
-type Body = { readonly text: string | null; readonly truncated: boolean }
+type BodyMembers = { readonly [name: string]: unknown }
+type BodyText = { readonly text: string | null; readonly truncated: boolean }
 
-const membersOf = (value: unknown): Members | null =>
+const membersOf = (value: unknown): BodyMembers | null =>
   // An object that is no list has members by name.
-  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Members) : null
+  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as BodyMembers) : null
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : [])
-const objectsIn = (value: unknown): readonly Members[] =>
+const objectsIn = (value: unknown): readonly BodyMembers[] =>
   listOf(value)
     .map(membersOf)
     .filter((one) => one !== null)
 const textIn = (value: unknown): string => (typeof value === 'string' ? value : '')
 const jsonOf = (value: unknown): string => (typeof value === 'string' ? value : (JSON.stringify(value, null, 2) ?? ''))
 /** The members of the first of some names that is an object. */
-const within = (of: Members, ...names: readonly string[]): Members | null =>
-  names.reduce<Members | null>((found, name) => found ?? membersOf(of[name]), null)
+const within = (of: BodyMembers, ...names: readonly string[]): BodyMembers | null =>
+  names.reduce<BodyMembers | null>((found, name) => found ?? membersOf(of[name]), null)
 
 const parsed = (text: string): unknown => {
   try {
@@ -42,15 +42,15 @@ const parsed = (text: string): unknown => {
 
 // ── Parts ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const plain = (text: unknown, kind: 'text' | 'reasoning' = 'text'): readonly Part[] =>
+const plain = (text: unknown, kind: 'text' | 'reasoning' = 'text'): readonly TurnPart[] =>
   textIn(text) === '' ? [] : [{ kind, text: textIn(text) }]
 
-const callPart = (id: unknown, name: unknown, input: unknown): Part => {
+const callPart = (id: unknown, name: unknown, input: unknown): TurnPart => {
   const value = typeof input === 'string' ? (parsed(input) ?? input) : (input ?? {})
   return { kind: 'call', id: textIn(id), name: textIn(name), json: jsonOf(value) }
 }
 
-const resultPart = (id: unknown, content: unknown, isError = false): Part => ({
+const resultPart = (id: unknown, content: unknown, isError = false): TurnPart => ({
   kind: 'result',
   id: textIn(id),
   isError,
@@ -58,7 +58,7 @@ const resultPart = (id: unknown, content: unknown, isError = false): Part => ({
 })
 
 /** `image/png, 48213 bytes`, as the gateway writes it in place of the data; of a link its address. */
-const mediaPart = (part: Members, type: string): Part => {
+const mediaPart = (part: BodyMembers, type: string): TurnPart => {
   const of =
     within(part, 'source', 'image_url', 'input_audio', 'file', 'inlineData', 'inline_data', 'fileData', 'file_data') ??
     part
@@ -73,7 +73,7 @@ const mediaPart = (part: Members, type: string): Part => {
 
 const MEDIA = /^(?:input_)?(?:image|image_url|audio|file|document|video)$/
 
-const partOf = (part: Members): readonly Part[] => {
+const partOf = (part: BodyMembers): readonly TurnPart[] => {
   const type = textIn(part.type)
   const call = within(part, 'functionCall', 'function_call')
   const result = within(part, 'functionResponse', 'function_response')
@@ -90,7 +90,7 @@ const partOf = (part: Members): readonly Part[] => {
   return [{ kind: 'other', name: type, json: jsonOf(part) }]
 }
 
-const partsOf = (content: unknown): readonly Part[] =>
+const partsOf = (content: unknown): readonly TurnPart[] =>
   typeof content === 'string'
     ? plain(content)
     : listOf(content).flatMap((one) =>
@@ -99,14 +99,14 @@ const partsOf = (content: unknown): readonly Part[] =>
 
 // ── Requests ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const toolCalls = (message: Members): readonly Part[] =>
+const toolCalls = (message: BodyMembers): readonly TurnPart[] =>
   objectsIn(message.tool_calls).map((call) => {
     const of = within(call, 'function', 'custom') ?? call
     return callPart(call.id, of.name, of.arguments ?? of.input)
   })
 
 /** A message of chat or messages. */
-const messageTurn = (message: Members): Turn => {
+const messageTurn = (message: BodyMembers): Turn => {
   const role = textIn(message.role) || 'assistant'
   if (role === 'tool') return { role, parts: [resultPart(message.tool_call_id, message.content)] }
   const reasoning = plain(message.reasoning_content ?? message.reasoning, 'reasoning')
@@ -115,7 +115,7 @@ const messageTurn = (message: Members): Turn => {
 }
 
 /** An item of responses. */
-const itemTurn = (item: Members): Turn => {
+const itemTurn = (item: BodyMembers): Turn => {
   const type = textIn(item.type)
   if (type === 'reasoning')
     return {
@@ -130,7 +130,7 @@ const itemTurn = (item: Members): Turn => {
   return messageTurn(item)
 }
 
-const geminiTurn = (content: Members): Turn => ({
+const geminiTurn = (content: BodyMembers): Turn => ({
   role: textIn(content.role) === 'model' ? 'assistant' : textIn(content.role) || 'user',
   parts: partsOf(content.parts),
 })
@@ -139,7 +139,7 @@ const geminiTurn = (content: Members): Turn => ({
 const inputTurns = (input: unknown): readonly Turn[] =>
   [input].flat().map((one) => ({ role: 'user', parts: typeof one === 'string' ? plain(one) : partsOf([one]) }))
 
-const requestTurns = (body: Members): readonly Turn[] | null => {
+const requestTurns = (body: BodyMembers): readonly Turn[] | null => {
   const guidance = body.system ?? body.instructions ?? within(body, 'systemInstruction', 'system_instruction')?.parts
   const system: readonly Turn[] = guidance === undefined ? [] : [{ role: 'system', parts: partsOf(guidance) }]
   if (Array.isArray(body.messages)) return [...system, ...objectsIn(body.messages).map(messageTurn)]
@@ -155,7 +155,7 @@ const requestTurns = (body: Members): readonly Turn[] | null => {
 
 // ── Answers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const answerTurns = (body: Members): readonly Turn[] | null => {
+const answerTurns = (body: BodyMembers): readonly Turn[] | null => {
   const response = within(body, 'response') ?? body
   if (Array.isArray(response.choices))
     return objectsIn(response.choices).map((choice) =>
@@ -172,27 +172,27 @@ const answerTurns = (body: Members): readonly Turn[] | null => {
 }
 
 /** The data of the events of a stream; null: the text is no stream. */
-const eventsIn = (text: string): readonly Members[] | null => {
+const eventsIn = (text: string): readonly BodyMembers[] | null => {
   const lines = text.split(/\r?\n/).filter((line) => line.startsWith('data:'))
   if (lines.length === 0) return null
   return objectsIn(lines.map((line) => parsed(line.slice(5))))
 }
 
 /** Adds a piece to the last part if that is of the same kind. */
-const joined = (parts: readonly Part[], next: Part): readonly Part[] => {
+const joined = (parts: readonly TurnPart[], next: TurnPart): readonly TurnPart[] => {
   const last = parts.at(-1)
   const isSame = (next.kind === 'text' || next.kind === 'reasoning') && last?.kind === next.kind
   return isSame && 'text' in last ? [...parts.slice(0, -1), { ...last, text: last.text + next.text }] : [...parts, next]
 }
-const joinedParts = (parts: readonly Part[]): readonly Part[] => parts.reduce<readonly Part[]>(joined, [])
+const joinedParts = (parts: readonly TurnPart[]): readonly TurnPart[] => parts.reduce<readonly TurnPart[]>(joined, [])
 
 type ChatPieces = {
-  readonly texts: Part[]
+  readonly texts: TurnPart[]
   readonly calls: Map<unknown, { readonly id: string; readonly name: string; readonly json: string }>
 }
 
 /** The whole message of pieces of chat, by choice: texts and arguments follow each other. */
-const ofChatPieces = (events: readonly Members[]): readonly Turn[] => {
+const ofChatPieces = (events: readonly BodyMembers[]): readonly Turn[] => {
   const choices = new Map<unknown, ChatPieces>()
   for (const choice of events.flatMap(({ choices: list }) => objectsIn(list))) {
     const known: ChatPieces = choices.get(choice.index) ?? { texts: [], calls: new Map() }
@@ -217,9 +217,9 @@ const ofChatPieces = (events: readonly Members[]): readonly Turn[] => {
 }
 
 /** The blocks of a streamed message. */
-const ofBlocks = (events: readonly Members[]): Turn => {
-  const blocks = new Map<unknown, { block: Members; text: string; json: string }>()
-  let refusal: Members | null = null
+const ofBlocks = (events: readonly BodyMembers[]): Turn => {
+  const blocks = new Map<unknown, { block: BodyMembers; text: string; json: string }>()
+  let refusal: BodyMembers | null = null
   for (const event of events) {
     const block = within(event, 'content_block')
     if (block) blocks.set(event.index, { block, text: textIn(block.text ?? block.thinking), json: '' })
@@ -241,7 +241,7 @@ const ofBlocks = (events: readonly Members[]): Turn => {
 }
 
 /** The items of a streamed response: whole ones, and the text of one that broke off. */
-const ofItems = (events: readonly Members[]): readonly Turn[] => {
+const ofItems = (events: readonly BodyMembers[]): readonly Turn[] => {
   const end = events.findLast(
     ({ type }) => textIn(type) === 'response.completed' || textIn(type) === 'response.incomplete',
   )
@@ -257,7 +257,7 @@ const ofItems = (events: readonly Members[]): readonly Turn[] => {
   return rest.length === 0 ? turns : [...turns, { role: 'assistant', parts: rest }]
 }
 
-const streamedTurns = (events: readonly Members[]): readonly Turn[] | null => {
+const streamedTurns = (events: readonly BodyMembers[]): readonly Turn[] | null => {
   if (events.some(({ choices }) => Array.isArray(choices))) return ofChatPieces(events)
   if (events.some(({ type }) => type === 'message_start')) return [ofBlocks(events)]
   if (events.some(({ type }) => textIn(type).startsWith('response.'))) return ofItems(events)
@@ -279,20 +279,20 @@ const merged = (turns: readonly Turn[]): readonly Turn[] => {
   return all
 }
 
-const found = (turns: readonly Turn[] | null): Read => {
+const found = (turns: readonly Turn[] | null): ReadBodies => {
   const shown = merged((turns ?? []).filter(({ parts }) => parts.length > 0))
   return shown.length === 0 ? { problem: 'unknown_shape' } : { turns: shown }
 }
 
 /** The turns of a request. */
-export const readRequest = ({ text, truncated }: Body): Read => {
+export const readRequest = ({ text, truncated }: BodyText): ReadBodies => {
   const body = membersOf(parsed(text ?? ''))
   if (body) return found(requestTurns(body))
   return { problem: truncated ? 'truncated' : 'not_json' }
 }
 
 /** The turn of an answer: whole, or joined from its events, as far as they were kept. */
-export const readAnswer = ({ text, truncated }: Body): Read => {
+export const readAnswer = ({ text, truncated }: BodyText): ReadBodies => {
   const whole = parsed(text ?? '')
   const events = whole === undefined ? eventsIn(text ?? '') : Array.isArray(whole) ? objectsIn(whole) : null
   if (events) return found(streamedTurns(events))
@@ -302,7 +302,7 @@ export const readAnswer = ({ text, truncated }: Body): Read => {
 }
 
 /** The results of calls that stand beside them, by the ID of the call. */
-export const resultsOf = (turns: readonly Turn[]): ReadonlyMap<string, Part & { readonly kind: 'result' }> => {
+export const resultsOf = (turns: readonly Turn[]): ReadonlyMap<string, TurnPart & { readonly kind: 'result' }> => {
   const parts = turns.flatMap((turn) => turn.parts)
   const calls = new Set(parts.flatMap((part) => (part.kind === 'call' ? [part.id] : [])))
   return new Map(

@@ -247,7 +247,9 @@ describe('single sign-on', { concurrency: false }, () => {
 
   test('another name of the gateway leads to the public one first', async () => {
     const { port } = new URL(url)
-    const response = await fetch(`http://localhost:${port}${BASE}/admin/api/v1/login?provider=corp`, { redirect: 'manual' })
+    const response = await fetch(`http://localhost:${port}${BASE}/admin/api/v1/login?provider=corp`, {
+      redirect: 'manual',
+    })
     assert.equal(response.status, 302)
     const location = response.headers.get('location') ?? ''
     assert.ok(location.startsWith(`${url}/admin/api/v1/login?provider=corp&at=`), location)

@@ -3,17 +3,17 @@ import { useSignal } from '@preact/signals'
 import type { ComponentChild } from 'preact'
 import { useEffect } from 'preact/hooks'
 
-type Part<Props> = (props: Props) => ComponentChild
+type LatePart<Props> = (props: Props) => ComponentChild
 
 export const late =
-  <Props extends object>(load: () => Promise<Part<Props>>): Part<Props> =>
+  <Props extends object>(load: () => Promise<LatePart<Props>>): LatePart<Props> =>
   (props) => {
-    const found = useSignal<{ readonly Part: Part<Props> } | null>(null)
+    const found = useSignal<{ readonly LatePart: LatePart<Props> } | null>(null)
     useEffect(() => {
-      void load().then((Part) => {
-        found.value = { Part }
+      void load().then((LatePart) => {
+        found.value = { LatePart }
       })
     }, [found])
-    const { Part } = found.value ?? {}
-    return Part ? <Part {...props} /> : null
+    const { LatePart } = found.value ?? {}
+    return LatePart ? <LatePart {...props} /> : null
   }

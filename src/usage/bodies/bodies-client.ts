@@ -6,7 +6,7 @@
 import { ThreadClient } from '../../storage/thread/connect-thread.ts'
 import type { OnStoreTime } from '../../storage/thread/on-store-time.ts'
 import type { program } from './bodies-thread.ts'
-import type { BodiesQuery, BodiesRules, KeptIds, KeptQuery, RawCall, StoredBodies } from './recorded-calls.ts'
+import type { BodiesQuery, BodiesRules, KeptIds, MarkedQuery, RawCall, StoredBodies } from './recorded-calls.ts'
 
 export type BodiesClientOptions = {
   readonly folder: string
@@ -49,7 +49,7 @@ export class BodiesClient {
     return this.#thread.call('read', query, { limit: TIMES.result })
   }
 
-  kept(query: KeptQuery): Promise<BodiesResult<KeptIds>> {
+  kept(query: MarkedQuery): Promise<BodiesResult<KeptIds>> {
     return this.#thread.call('kept', query, { limit: 'ids' in query ? TIMES.marks : TIMES.result })
   }
 

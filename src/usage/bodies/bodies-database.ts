@@ -8,7 +8,7 @@ import { openSizedFile, type SizedFile } from '../../storage/files/sized-file.ts
 import type { SchemaVersions } from '../../storage/sql/migrate.ts'
 import { inTransaction } from '../../storage/sql/transaction.ts'
 import { BODIES_FILE } from './file.ts'
-import type { BodiesLimits, BodiesQuery, KeptIds, KeptQuery, RawCall, StoredBodies } from './recorded-calls.ts'
+import type { BodiesLimits, BodiesQuery, KeptIds, MarkedQuery, RawCall, StoredBodies } from './recorded-calls.ts'
 
 /** A call to be stored. */
 export type StoredCall = Pick<RawCall, 'id' | 'received' | 'team' | 'key'> & { readonly bodies: StoredBodies }
@@ -87,7 +87,7 @@ export class BodiesDatabase {
   }
 
   /** The IDs of requests with bodies, of a range the newest first. */
-  kept(query: KeptQuery): KeptIds {
+  kept(query: MarkedQuery): KeptIds {
     const { among, between } = this.#statements
     const rows = 'ids' in query ? among.all(JSON.stringify(query.ids)) : between.all(query.from, query.to, query.limit)
     const oldest = rows.at(-1)?.received

@@ -2,7 +2,7 @@
 import { finderOf } from '../../policy/guards/finders/find-texts.ts'
 import type { Finder } from '../../policy/guards/finders/finder.ts'
 import { BodiesDatabase, type StoredCall } from './bodies-database.ts'
-import type { BodiesQuery, BodiesRules, BodiesThreadOptions, KeptQuery, RawCall } from './recorded-calls.ts'
+import type { BodiesQuery, BodiesRules, BodiesThreadOptions, MarkedQuery, RawCall } from './recorded-calls.ts'
 import { storedBody, storedHeaders, storedResponse } from './stored-body.ts'
 
 /** ms between two batches of a sweep, and between two sweeps. */
@@ -34,7 +34,7 @@ class BodiesThread {
   readonly methods = {
     put: (call: RawCall) => this.#wait(() => null, call),
     read: (query: BodiesQuery) => this.#wait((database) => database.find(query)),
-    kept: (query: KeptQuery) => this.#wait((database) => database.kept(query)),
+    kept: (query: MarkedQuery) => this.#wait((database) => database.kept(query)),
     /** Applies changed rules. */
     rules: (rules: BodiesRules): void => {
       this.#rules = rules

@@ -17,7 +17,7 @@ import type { BodiesClient, BodiesResult } from './bodies-client.ts'
 import { EventTimes } from './event-times.ts'
 import { BODIES_FILE } from './file.ts'
 import { headersFrom, headersOf, type KeptHeaders, sizeOfHeaders } from './kept-headers.ts'
-import type { BodiesQuery, KeptIds, KeptQuery, KeptResponse, RawAttempt, RawBody, RawCall } from './recorded-calls.ts'
+import type { BodiesQuery, KeptIds, KeptResponse, MarkedQuery, RawAttempt, RawBody, RawCall } from './recorded-calls.ts'
 
 export type BodyKeeperOptions = {
   readonly folder: string
@@ -74,7 +74,7 @@ export class RequestBodies implements BodyKeeper {
   }
 
   /** Which requests have stored bodies. */
-  async kept(query: KeptQuery): Promise<BodiesResult<KeptIds>> {
+  async kept(query: MarkedQuery): Promise<BodiesResult<KeptIds>> {
     if (!this.#client && !this.#hasFile) return { value: { ids: [], oldest: null } }
     return (await this.#load()).kept(query)
   }

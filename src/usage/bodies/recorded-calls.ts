@@ -70,7 +70,7 @@ export type RawCall = {
 }
 
 /** Which requests have kept bodies: among some IDs, or the newest that were received in a range, in ms since 1970. */
-export type KeptQuery =
+export type MarkedQuery =
   | { readonly ids: readonly string[] }
   | { readonly from: number; readonly to: number; readonly limit: number }
 

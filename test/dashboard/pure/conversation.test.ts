@@ -2,22 +2,22 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import {
-  type Part,
-  type Read,
+  type ReadBodies,
   readAnswer,
   readRequest,
   resultsOf,
   type Turn,
+  type TurnPart,
 } from '../../../dashboard/src/conversation.ts'
 import { exchanges } from '../../support/exchanges.ts'
 
 const body = (text: string, truncated = false) => ({ text, truncated })
-const turnsOf = (read: Read): readonly Turn[] => {
+const turnsOf = (read: ReadBodies): readonly Turn[] => {
   assert.ok('turns' in read, JSON.stringify(read))
   return read.turns
 }
-const partsOf = (turns: readonly Turn[]): readonly Part[] => turns.flatMap(({ parts }) => parts)
-const textsOf = (parts: readonly Part[], kind: 'text' | 'reasoning'): string =>
+const partsOf = (turns: readonly Turn[]): readonly TurnPart[] => turns.flatMap(({ parts }) => parts)
+const textsOf = (parts: readonly TurnPart[], kind: 'text' | 'reasoning'): string =>
   parts.flatMap((part) => (part.kind === kind ? [part.text] : [])).join('')
 
 const FORMATS = ['openai-chat', 'openai-responses', 'anthropic-messages', 'gemini']

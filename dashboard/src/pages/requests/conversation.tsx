@@ -4,7 +4,7 @@ import { useSignal } from '@preact/signals'
 import type { ComponentChild } from 'preact'
 import { useEffect, useMemo } from 'preact/hooks'
 import type { StoredBodies } from '../../../../src/usage/bodies/recorded-calls.ts'
-import { type Part, type Read, readAnswer, readRequest, resultsOf, type Turn } from '../../conversation.ts'
+import { type ReadBodies, readAnswer, readRequest, resultsOf, type Turn, type TurnPart } from '../../conversation.ts'
 import { count } from '../../format.ts'
 import { requests as w } from '../../words/requests.ts'
 
@@ -50,7 +50,7 @@ const Folded = ({ title, text }: FoldedProps) => (
 
 type Results = ReturnType<typeof resultsOf>
 
-const ShownPart = ({ part, results }: { readonly part: Part; readonly results: Results }) => {
+const ShownPart = ({ part, results }: { readonly part: TurnPart; readonly results: Results }) => {
   const words = w.conversation
   switch (part.kind) {
     case 'text':
@@ -79,7 +79,7 @@ const ShownPart = ({ part, results }: { readonly part: Part; readonly results: R
   }
 }
 
-type ResultProps = { readonly part: Part & { readonly kind: 'result' }; readonly results: Results }
+type ResultProps = { readonly part: TurnPart & { readonly kind: 'result' }; readonly results: Results }
 
 const Result = ({ part, results }: ResultProps) => (
   <details>
@@ -106,7 +106,7 @@ const ShownTurn = ({ turn, results }: { readonly turn: Turn; readonly results: R
   )
 }
 
-const Unread = ({ read, what }: { readonly read: Read; readonly what: string }) =>
+const Unread = ({ read, what }: { readonly read: ReadBodies; readonly what: string }) =>
   'problem' in read ? (
     <p class="dim small">{w.conversation.unread(what, w.conversation.problems[read.problem])}</p>
   ) : null

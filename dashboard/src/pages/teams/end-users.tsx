@@ -167,9 +167,9 @@ const columnsOf = (reload: () => void): readonly Column<Row>[] => [
   { id: 'actions', head: head.actions, width: '6.5rem', cell: (row) => <BlockButton row={row} reload={reload} /> },
 ]
 
-type RowProps = { readonly row: Row }
+type EndUserRowProps = { readonly row: Row }
 
-const Name = ({ row: { name } }: RowProps) => (
+const Name = ({ row: { name } }: EndUserRowProps) => (
   <a href={placePath(requestsOf(name))}>
     <Middle text={name} />
   </a>
@@ -178,7 +178,7 @@ const Name = ({ row: { name } }: RowProps) => (
 const Last = ({ use }: { readonly use: Use | null }) =>
   use ? <Time at={use.last_at}>{moment(Date.parse(use.last_at))}</Time> : <span class="dim">{words.never}</span>
 
-const State = ({ row: { blocks } }: RowProps) => {
+const State = ({ row: { blocks } }: EndUserRowProps) => {
   const [first] = blocks
   if (!first) return <span class="dim">{words.active}</span>
   const until = first.until === null ? null : moment(Date.parse(first.until))
@@ -190,7 +190,7 @@ const State = ({ row: { blocks } }: RowProps) => {
 }
 
 /** Blocks in all teams, or takes the newest block back. */
-const BlockButton = ({ row: { name, blocks }, reload }: RowProps & { readonly reload: () => void }) => {
+const BlockButton = ({ row: { name, blocks }, reload }: EndUserRowProps & { readonly reload: () => void }) => {
   if (!hasRole('operator', 'all')) return null
   const [first] = blocks
   const action = teamsWords.actions[first ? 'unblock' : 'block']
@@ -207,7 +207,7 @@ const BlockButton = ({ row: { name, blocks }, reload }: RowProps & { readonly re
   )
 }
 
-const Card = ({ row, reload }: RowProps & { readonly reload: () => void }) => (
+const Card = ({ row, reload }: EndUserRowProps & { readonly reload: () => void }) => (
   <div class="keys-card">
     <div class="card-title">
       <Name row={row} />

@@ -22,7 +22,7 @@ import { LimitsDialog } from './limits-dialog.tsx'
 const USUAL_SORT = '-spend'
 const STATES = ['active', 'blocked', 'deleted'] as const
 
-type Run = (action: TeamAction, team: ListedTeam) => void
+type TeamRun = (action: TeamAction, team: ListedTeam) => void
 
 /** The rows that the address asks for. */
 const shownRows = (rows: readonly TeamRow[]): readonly TeamRow[] => {
@@ -46,7 +46,7 @@ export const TeamList = () => {
   const sources = sourcesOf(data, words.none)
   const all = sources ? teamRows(sources) : []
   const rows = shownRows(all)
-  const run: Run = (action, team) => {
+  const run: TeamRun = (action, team) => {
     if (action === 'limits') edited.value = team
     else void changeBlocked({ path: `/teams/${team.id}`, name: team.name }, action === 'block', data.reload)
   }
@@ -88,7 +88,7 @@ const NoTeam = () => (
   </Empty>
 )
 
-const TeamTable = ({ rows, run }: { readonly rows: readonly TeamRow[]; readonly run: Run }) => (
+const TeamTable = ({ rows, run }: { readonly rows: readonly TeamRow[]; readonly run: TeamRun }) => (
   <div class="table-frame">
     <Table
       label={words.list}
@@ -108,7 +108,7 @@ const TeamTable = ({ rows, run }: { readonly rows: readonly TeamRow[]; readonly 
   </div>
 )
 
-const columnsOf = (run: Run): readonly Column<TeamRow>[] => {
+const columnsOf = (run: TeamRun): readonly Column<TeamRow>[] => {
   const { head } = words
   return [
     { id: 'name', head: head.name, sort: 'name', text: ({ name }) => name, cell: (row) => <Name row={row} /> },
@@ -176,9 +176,9 @@ const Trend = ({ row: { name, days } }: { readonly row: TeamRow }) => {
   )
 }
 
-type RowProps = { readonly row: TeamRow; readonly run: Run }
+type TeamRowProps = { readonly row: TeamRow; readonly run: TeamRun }
 
-const Actions = ({ row: { id, name, team }, run }: RowProps) =>
+const Actions = ({ row: { id, name, team }, run }: TeamRowProps) =>
   team && (
     <Menu className="icon keys-more" label="⋯" name={`${en.actions.more}: ${name}`}>
       {(close) => (
@@ -211,7 +211,7 @@ const Actions = ({ row: { id, name, team }, run }: RowProps) =>
     </Menu>
   )
 
-const Card = ({ row, run }: RowProps) => {
+const Card = ({ row, run }: TeamRowProps) => {
   const { id, team, totals, budget } = row
   return (
     <div class="keys-card">

@@ -119,9 +119,9 @@ const Use = ({ id }: { readonly id: string }) => {
   )
 }
 
-type FiguresProps = { readonly id: string; readonly totals: UsageTotals; readonly before: string | null }
+type TeamFiguresProps = { readonly id: string; readonly totals: UsageTotals; readonly before: string | null }
 
-const Figures = ({ id, totals, before }: FiguresProps) => {
+const Figures = ({ id, totals, before }: TeamFiguresProps) => {
   const shares = [
     {
       label: words.head.failing,

@@ -16,8 +16,8 @@ const MOST = 8
 const ROWS = 10_000
 
 /** One owner of cost. Empty: the requests without one. */
-type Line = { readonly id: string; readonly name: string; readonly cost: string }
-type Found = { readonly lines: readonly Line[]; readonly total: string }
+type TeamTopLine = { readonly id: string; readonly name: string; readonly cost: string }
+type Found = { readonly lines: readonly TeamTopLine[]; readonly total: string }
 
 const readLines = async (id: string, by: 'key' | 'model'): Promise<Found> => {
   const { data, total, names } = await readReport({

@@ -169,21 +169,27 @@ export const read = <Answer>(path: string, query: ApiQuery = {}): Promise<Answer
 /** Entries of a page of a list. */
 const PAGE = 200
 
-/** The entries of a list, page by page, up to `most`. `hasMore`: there are others. */
+type ListedNames = { readonly [id: string]: string }
+
+/** The entries of a list, page by page, up to `most`. `hasMore`: there are others. `names`: those that the pages have. */
 export const readAll = async <Entry>(
   path: string,
   query: ApiQuery,
   most: number,
-): Promise<{ readonly data: readonly Entry[]; readonly hasMore: boolean }> => {
-  type Read = { readonly data: readonly Entry[]; readonly has_more: boolean; readonly next: string | null }
+): Promise<{ readonly data: readonly Entry[]; readonly hasMore: boolean; readonly names: ListedNames }> => {
+  type Read = { readonly data: readonly Entry[]; readonly has_more: boolean; readonly next: string | null } & {
+    readonly names?: ListedNames
+  }
   const data: Entry[] = []
+  const names = {}
   let after: string | null = null
   do {
     const page: Read = await read(path, { ...query, limit: Math.min(PAGE, most - data.length), after })
     data.push(...page.data)
+    Object.assign(names, page.names)
     after = page.has_more ? page.next : null
   } while (after !== null && data.length < most)
-  return { data, hasMore: after !== null }
+  return { data, hasMore: after !== null, names }
 }
 
 /** Conditions of a write. `rev`: the revision that was read. `force`: whatever it is now. */

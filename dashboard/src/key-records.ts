@@ -1,13 +1,15 @@
 /** Keys, teams and budgets of the admin API, and what the pages derive from them. Pure. */
-import type { BUDGET, BUDGET_COUNTER } from '../../src/records/entities/budget.ts'
-import type { KEY } from '../../src/records/entities/key.ts'
+import type { BUDGET_COUNTER, FORECAST } from '../../src/records/entities/budget.ts'
+import type { LISTED_KEY } from '../../src/records/entities/key.ts'
 import type { Shown } from '../../src/records/entities/shown.ts'
 import type { TEAM } from '../../src/records/entities/team.ts'
+import type { LISTED_BUDGET } from '../../src/server/answers/budgets.ts'
 import { dollarsOf, nanoOf, shareOf } from './format.ts'
 
-export type KeyRecord = Shown<typeof KEY>
+export type KeyRecord = Shown<typeof LISTED_KEY>
 export type TeamRecord = Shown<typeof TEAM>
-export type BudgetRecord = Shown<typeof BUDGET>
+export type BudgetRecord = Shown<typeof LISTED_BUDGET>
+export type BudgetForecast = Shown<typeof FORECAST>
 /** A counter of a budget; `of` is the owner, empty for a budget with one counter. */
 export type ListedCounter = Pick<Shown<typeof BUDGET_COUNTER>, 'of' | 'spent' | 'remaining'>
 
@@ -49,9 +51,10 @@ export const keyState = (key: KeyRecord, now: number): ShownKeyState => {
 export const keyHint = ({ prefix, last4 }: Pick<KeyRecord, 'prefix' | 'last4'>): string =>
   `${prefix ?? ''}…${last4 ?? ''}`
 
-/** What a budget has left for a key. `share`: 0.92 is 92 % spent. */
+/** What a budget has left for a key. `share`: 0.92 is 92 % spent. `owner`: whose amount it is. */
 export type KeyBudget = {
   readonly budget: BudgetRecord
+  readonly owner: 'key' | 'team' | 'all'
   readonly spent: string
   readonly share: number
 }
@@ -69,29 +72,28 @@ export type CountersById = { readonly [budget: string]: readonly ListedCounter[]
  * The budgets that count the requests of a key: its own, those of its team, then the rest, of each the fullest first. Those
  * of some models or providers are last: they count a part of its requests, if any.
  */
-export const budgetsOf = (
-  key: KeyRecord,
-  budgets: readonly BudgetRecord[],
-  counters: CountersById,
-): readonly KeyBudget[] =>
-  budgets
-    .filter((budget) =>
-      budget.per === 'user' || budget.per === 'end_user' || budget.per === 'session' ? false : counts(budget, key),
-    )
+export const budgetsOf = (key: KeyRecord, budgets: readonly BudgetRecord[]): readonly KeyBudget[] => {
+  const counters = new Map(key.counters?.map(({ budget, spent }) => [budget, spent]))
+  return budgets
+    .filter((budget) => !NAMED_BY_REQUESTS.includes(budget.per) && counts(budget, key))
     .map((budget) => {
-      const owner = budget.per === 'key' ? key.id : budget.per === 'team' ? key.team : null
-      const spent =
-        owner === null ? budget.now.spent : (counters[budget.id]?.find(({ of }) => of === owner)?.spent ?? '0')
-      return { budget, spent, share: shareOf(spent, budget.amount) }
+      const spent = budget.per === 'all' ? budget.now.spent : (counters.get(budget.id) ?? '0')
+      return { budget, owner: ownerOf(budget), spent, share: shareOf(spent, budget.amount) }
     })
-    .toSorted((a, b) => distance(a.budget) - distance(b.budget) || b.share - a.share)
+    .toSorted((a, b) => distance(a) - distance(b) || b.share - a.share)
+}
+
+/** Budgets whose counters are not those of keys. */
+const NAMED_BY_REQUESTS: readonly BudgetRecord['per'][] = ['user', 'end_user', 'session']
+
+const ownerOf = ({ appliesTo, per }: BudgetRecord): KeyBudget['owner'] => {
+  if (appliesTo.keys?.length === 1 || per === 'key') return 'key'
+  return appliesTo.teams !== null || per === 'team' ? 'team' : 'all'
+}
 
 /** How near a budget is to a key that it counts. */
-const distance = (budget: BudgetRecord): number => {
-  const { appliesTo, per } = budget
-  const near = appliesTo.keys?.length === 1 || per === 'key' ? 0 : appliesTo.teams !== null || per === 'team' ? 1 : 2
-  return isScoped(budget) ? 3 + near : near
-}
+const distance = ({ budget, owner }: KeyBudget): number =>
+  ['key', 'team', 'all'].indexOf(owner) + (isScoped(budget) ? 3 : 0)
 
 /** Whether a budget counts requests for some models or providers only. */
 export const isScoped = ({ appliesTo: { models, providers } }: BudgetRecord): boolean =>
@@ -173,8 +175,27 @@ export const conflictsIn = (
 const isObject = (value: unknown): value is { readonly [name: string]: unknown } =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** The budgets of which this share is spent, the fullest first. */
-export const fullBudgets = (budgets: readonly BudgetRecord[], share: number): readonly BudgetRecord[] =>
-  budgets
-    .filter((budget) => budget.per === 'all' && shareOf(budget.now.spent, budget.amount) >= share)
-    .toSorted((a, b) => shareOf(b.now.spent, b.amount) - shareOf(a.now.spent, a.amount))
+/** How full a budget is, 1 is spent; of one with a counter for each owner, its fullest. */
+export const budgetShare = ({ amount, now, owners }: BudgetRecord): number =>
+  nanoOf(amount) === 0n ? 1 : shareOf(owners ? (owners.fullest?.spent ?? '0') : now.spent, amount)
+
+export const isSpent = (budget: BudgetRecord): boolean => budgetShare(budget) >= 1
+
+/** How many budgets are spent, and how many of the others have spent at least this share. */
+export const fullCounts = (
+  budgets: readonly BudgetRecord[],
+  near: number,
+): { readonly spent: number; readonly near: number } => {
+  const shares = budgets.map(budgetShare)
+  const spent = shares.filter((share) => share >= 1).length
+  return { spent, near: shares.filter((share) => share >= near).length - spent }
+}
+
+/** The budgets by `share` or `name`; descending with `-`. Equally full ones are in the order of their names. */
+export const sortedBudgets = (budgets: readonly BudgetRecord[], by: string): readonly BudgetRecord[] => {
+  const sign = by.startsWith('-') ? -1 : 1
+  const byName = (a: BudgetRecord, b: BudgetRecord) => a.name.localeCompare(b.name)
+  return by.endsWith('name')
+    ? budgets.toSorted((a, b) => sign * byName(a, b))
+    : budgets.toSorted((a, b) => sign * (budgetShare(a) - budgetShare(b)) || byName(a, b))
+}

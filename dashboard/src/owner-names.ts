@@ -30,7 +30,7 @@ const recordAt = (path: string): Promise<KeyRecord | TeamRecord | null> =>
   })
 
 /** The keys whose name contains a text, for the menu of a filter. */
-export const findKeys = (q: string) => findNames<KeyRecord>('/keys', { q, status: KEY_STATES })
+export const findKeys = (q: string) => findNames<KeyRecord>('/keys', { q: q === '' ? null : q, status: KEY_STATES })
 const KEY_STATES = ['active', 'blocked', 'expired', 'revoked']
 
 /** The teams whose name contains a text. */

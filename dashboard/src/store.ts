@@ -28,6 +28,9 @@ export const go = (next: Place, how: 'push' | 'replace' = 'push'): void => {
 /** Opens a page with the present range and filters. */
 export const goToPage = (page: PageName, id: string | null = null): void => go(toPage(current.value, page, id))
 
+/** Opens the details of an object of the page, whose list stays as it is. */
+export const goToDetails = (id: string): void => go({ ...current.value, id })
+
 /** The address of a page with the present range and filters. */
 export const pageHref = (page: PageName, id: string | null = null): string => placePath(toPage(current.value, page, id))
 
@@ -131,8 +134,6 @@ const whether = (query: string) => {
 export const isNarrow = whether('(max-width: 39.99em)')
 /** Whether tables have room for their most important columns only. */
 export const isTight = whether('(max-width: 63.99em)')
-/** Whether the widest tables have no room for all of their columns. */
-export const isMedium = whether('(max-width: 79.99em)')
 /** Whether the page is printed: charts are tables then. */
 export const isPrinted = whether('print')
 

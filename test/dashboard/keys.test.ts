@@ -329,7 +329,7 @@ describe('keys and budgets', { skip: skipBrowser, concurrency: false }, () => {
       const change = async (amount: string) => {
         await admin('PATCH', `/budgets/${id}?force=true`, { amount })
         await page.clock.fastForward(31_000)
-        await item.getByText(`of $${amount}.00 per month`, { exact: false }).waitFor({ state: 'attached' })
+        await item.getByText(`of $${amount}.00`, { exact: false }).waitFor({ state: 'attached' })
       }
       await item.getByRole('button', { name: /^Edit/ }).click()
       await dialog.getByLabel('Name').fill('renamed')
@@ -387,7 +387,7 @@ describe('keys and budgets', { skip: skipBrowser, concurrency: false }, () => {
       await page.keyboard.press('Enter')
       await page.getByText('Budget trial created').waitFor()
       const item = page.getByRole('listitem').filter({ has: page.getByRole('heading', { name: 'trial' }) })
-      const spent = (amount: string) => item.getByText(`${amount} of $10.00 per month`, { exact: false }).waitFor()
+      const spent = (amount: string) => item.getByText(`${amount} of $10.00`, { exact: false }).waitFor()
       await item.getByRole('button', { name: 'Adjust…' }).click()
       await page.getByLabel(/^Amount in dollars/).fill('2.5')
       await page.getByLabel('Reason').fill('moved from another account')

@@ -1,23 +1,13 @@
 /** Client keys and budgets: a list of each, and what may be done with them. */
 
 import { type Signal, useSignal } from '@preact/signals'
-import type { ComponentChild } from 'preact'
 import type { Shown } from '../../../src/records/entities/shown.ts'
 import type { IDENTITIES } from '../../../src/server/answers/identities.ts'
-import { valuesOf, withParam } from '../address.ts'
+import { placePath, valuesOf, withParam } from '../address.ts'
 import { hasRole, offlineSince, read, readAll, session, useResource, write } from '../api.ts'
-import { count, day, percent, shareOf } from '../format.ts'
-import {
-  type BudgetRecord,
-  budgetsOf,
-  type CountersById,
-  fullBudgets,
-  type KeyRecord,
-  keyHint,
-  type Listed,
-  type TeamRecord,
-} from '../key-records.ts'
-import { BudgetsView } from '../parts/budgets.tsx'
+import { count, day, money } from '../format.ts'
+import { type BudgetRecord, budgetsOf, fullCounts, type KeyRecord, keyHint, type TeamRecord } from '../key-records.ts'
+import { BudgetsView, MOST_BUDGETS } from '../parts/budgets.tsx'
 import { attempt, ConflictDialog } from '../parts/changing.tsx'
 import { Filters } from '../parts/filters.tsx'
 import { Identities, type IdentityList } from '../parts/identities.tsx'
@@ -44,17 +34,19 @@ import {
 } from '../parts/key-dialogs.tsx'
 import { KeySheet } from '../parts/key-sheet.tsx'
 import { Menu } from '../parts/menu.tsx'
+import { Middle } from '../parts/middle.tsx'
+import { rangeText } from '../parts/range.tsx'
 import { SecretDialog } from '../parts/secret-dialog.tsx'
-import { Empty, Failed, Loading, PageHead, Time } from '../parts/states.tsx'
+import { Amount, Empty, Failed, Loading, PageHead, Time, Unknown } from '../parts/states.tsx'
 import { type Column, Table } from '../parts/table.tsx'
-import { ROOT } from '../root.ts'
-import { current, go, goToPage, isMedium, toast } from '../store.ts'
+import { current, currentRange, go, goToDetails, toast } from '../store.ts'
 import { en } from '../words/en.ts'
 import { identityWords } from '../words/identities.ts'
 import { keysWords } from '../words/keys.ts'
 
-/** Entries that are read. Of keys, as many more at a time. */
-const MOST = { keys: 5_000, teams: 5_000, budgets: 1_000, counters: 200 }
+/** Keys that are read first; twice as many when the end of the list is near. */
+const FIRST_KEYS = 200
+const MOST_TEAMS = 5_000
 /** The share of a budget from which the page points at it. */
 const NEAR = 0.8
 const EVERY = 30_000
@@ -63,21 +55,7 @@ const STATES = ['active', 'blocked', 'expired', 'revoked'] as const
 const ALL = 'default'
 
 /** Which dialog is open, and for which key. */
-type OpenDialog = { readonly what: 'create' | 'bulk' | KeyAction; readonly id: string }
-
-const readBudgets = async () => {
-  const { data } = await readAll<BudgetRecord>('/budgets', { sort: 'name' }, MOST.budgets)
-  const several = data.filter(({ per }) => per !== 'all')
-  const lists = await Promise.all(
-    several.map(({ id }) =>
-      read<Listed<BudgetRecord['now'] & { of: string; remaining: string }>>(`/budgets/${id}/counters`, {
-        limit: MOST.counters,
-      }),
-    ),
-  )
-  const counters: CountersById = Object.fromEntries(several.map(({ id }, at) => [id, lists[at]?.data ?? []]))
-  return { budgets: data, counters }
-}
+type OpenDialog = { readonly what: 'create' | 'bulk' } | { readonly what: KeyAction; readonly record: KeyRecord }
 
 type ConfigAccounts = { readonly accounts: readonly { readonly id: string; readonly origin: string }[] }
 
@@ -86,10 +64,13 @@ type KeyList = ReturnType<typeof useResource<Awaited<ReturnType<typeof readAll<K
   readonly more: () => void
 }
 
-const useKeys = (): { data: KeysData; list: KeyList } => {
+/** The keys that match the filter, with what each spent in the range. The server sorts them. */
+const useKeyList = (): KeyList => {
   const place = current.value
+  // The search and the order of another tab are not those of the keys.
+  const isShown = valuesOf(place, 'show').length === 0
   const states = valuesOf(place, 'state')
-  const [q = '', sort = 'name'] = [valuesOf(place, 'q')[0], valuesOf(place, 'sort')[0]]
+  const [q = '', sort = 'name'] = isShown ? [valuesOf(place, 'q')[0], valuesOf(place, 'sort')[0]] : []
   const query = {
     ...(q !== '' && { q }),
     sort,
@@ -98,20 +79,32 @@ const useKeys = (): { data: KeysData; list: KeyList } => {
     managed: valuesOf(place, 'managed'),
     status: states.length > 0 ? states : USUAL_STATES,
   }
-  const most = useSignal(MOST.keys)
-  const found = useResource(
-    `keys ${most.value} ${JSON.stringify(query)}`,
-    () => readAll<KeyRecord>('/keys', query, most.value),
+  const most = useSignal(FIRST_KEYS)
+  const name = JSON.stringify([query, place.from, place.to])
+  const list = useResource(
+    `keys ${most.value} ${name}`,
+    () => {
+      const { from, to } = currentRange()
+      const range = { from: new Date(from).toISOString(), to: new Date(to).toISOString() }
+      return readAll<KeyRecord>('/keys', { ...query, ...range, spend: true, counters: true }, most.value)
+    },
     { every: EVERY },
   )
   const more = () => {
-    most.value += MOST.keys
+    if (list.value?.hasMore && !list.isLoading) most.value = 2 * list.value.data.length
   }
-  const list = { ...found, more }
-  const teams = useResource('teams', () => readAll<TeamRecord>('/teams', { sort: 'name' }, MOST.teams))
-  const limits = useResource('budgets', readBudgets, { every: EVERY })
+  return { ...list, more }
+}
+
+const useKeys = (): { data: KeysData; list: KeyList } => {
+  const list = useKeyList()
+  const teams = useResource('teams', () => readAll<TeamRecord>('/teams', { sort: 'name' }, MOST_TEAMS))
+  const limits = useResource('budgets', () => readAll<BudgetRecord>('/budgets', { sort: 'name' }, MOST_BUDGETS), {
+    every: EVERY,
+  })
   const keys = list.value?.data ?? []
-  const hasFile = keys.some(({ managed }) => managed === 'file')
+  const budgets = limits.value?.data ?? []
+  const hasFile = [...keys, ...budgets].some(({ managed }) => managed === 'file')
   const config = useResource(hasFile ? 'config' : null, () => read<ConfigAccounts>('/config'))
   const reload = () => {
     list.reload()
@@ -122,8 +115,8 @@ const useKeys = (): { data: KeysData; list: KeyList } => {
     data: {
       keys,
       teams: teams.value?.data ?? [],
-      budgets: limits.value?.budgets ?? [],
-      counters: limits.value?.counters ?? {},
+      budgets,
+      names: limits.value?.names ?? {},
       places: new Map(config.value?.accounts.map(({ id, origin }) => [id, origin])),
       reload,
     },
@@ -147,15 +140,16 @@ export const Page = () => {
         toast(keysWords.retired(key.name))
         data.reload()
       })
-    else dialog.value = { what, id: key.id }
+    else dialog.value = { what, record: key }
   }
   return (
     <div class="stack keys">
       <PageHead title={en.pages.keys}>
-        {!isBudgets && !isIdentities && <NewKeyButton open={() => (dialog.value = { what: 'create', id: '' })} />}
+        {!isBudgets && !isIdentities && <NewKeyButton open={() => (dialog.value = { what: 'create' })} />}
       </PageHead>
+      <p class="printed">{rangeText()}</p>
       <WriteNote />
-      <Tabs data={data} shown={isBudgets || isIdentities ? shown : 'keys'} identities={identities} />
+      <Tabs data={data} list={list} shown={isBudgets || isIdentities ? shown : 'keys'} identities={identities} />
       {isIdentities ? (
         <Identities list={identities} />
       ) : isBudgets ? (
@@ -210,19 +204,27 @@ const useIdentities = (): IdentityList => {
 }
 
 type TabName = 'keys' | 'budgets' | 'identities'
-type TabsProps = { readonly data: KeysData; readonly shown: string | undefined; readonly identities: IdentityList }
+type TabsProps = {
+  readonly data: KeysData
+  readonly list: KeyList
+  readonly shown: string | undefined
+  readonly identities: IdentityList
+}
 
-const Tabs = ({ data, shown, identities }: TabsProps) => {
-  const { keys, budgets } = data
-  const [fullest] = fullBudgets(budgets, NEAR)
+const Tabs = ({ data: { keys, budgets }, list: { value }, shown, identities }: TabsProps) => {
+  const full = fullCounts(budgets, NEAR)
   const subjects = identities.value?.data.length ?? 0
-  const show = (name: TabName) => go({ ...withParam(current.value, 'show', name === 'keys' ? [] : [name]), id: null })
+  const show = (name: TabName) => {
+    // Each tab has an order and a search of its own.
+    const { sort: _sort, q: _q, show: _show, ...params } = current.value.params
+    go({ ...current.value, id: null, params: name === 'keys' ? params : { ...params, show: [name] } })
+  }
   return (
     <div class="row">
       <fieldset class="segments">
         <legend class="sr-only">{keysWords.tabs.label}</legend>
         <button type="button" aria-pressed={shown === 'keys'} onClick={() => show('keys')}>
-          {keysWords.tabs.keys(count(keys.length))}
+          {keysWords.tabs.keys(value ? `${count(keys.length)}${value.hasMore ? '+' : ''}` : '')}
         </button>
         <button type="button" aria-pressed={shown === 'budgets'} onClick={() => show('budgets')}>
           {keysWords.tabs.budgets(count(budgets.length))}
@@ -233,10 +235,10 @@ const Tabs = ({ data, shown, identities }: TabsProps) => {
           </button>
         )}
       </fieldset>
-      {fullest && (
-        <p class="warn">
+      {full.spent + full.near > 0 && (
+        <p class={full.spent > 0 ? 'bad' : 'warn'}>
           <span aria-hidden="true">▲ </span>
-          {keysWords.full(fullest.name, percent(shareOf(fullest.now.spent, fullest.amount)))}
+          {keysWords.full(full.spent, full.near)}
         </p>
       )}
     </div>
@@ -252,7 +254,6 @@ type KeyDialogsProps = {
 
 const Dialogs = ({ data, dialog, secret, ticked }: KeyDialogsProps) => {
   const open = dialog.value
-  const record = data.keys.find(({ id }) => id === open?.id)
   const close = () => {
     dialog.value = null
   }
@@ -274,7 +275,9 @@ const Dialogs = ({ data, dialog, secret, ticked }: KeyDialogsProps) => {
       <BulkRevokeDialog close={close} reload={reload} records={data.keys.filter(({ id }) => ticked.value.has(id))} />
     )
   }
-  if (!open || !record) return null
+  if (!open || !('record' in open)) return null
+  // One outside the filter is not in the list.
+  const record = data.keys.find(({ id }) => id === open.record.id) ?? open.record
   if (open.what === 'edit') return <EditKeyDialog {...common} record={record} />
   if (open.what === 'rotate') return <RotateDialog {...common} record={record} made={made} />
   return <RevokeDialog {...common} record={record} />
@@ -308,7 +311,7 @@ const KeysView = ({ data, list, ticked, run, dialog }: ViewProps) => {
   return (
     <>
       <Filters filters={filters} search={{ name: 'q', placeholder: keysWords.search }} others={['show', 'sort']} />
-      {isAdmin && <Bulk data={data} ticked={ticked} revoke={() => (dialog.value = { what: 'bulk', id: '' })} />}
+      {isAdmin && <Bulk data={data} ticked={ticked} revoke={() => (dialog.value = { what: 'bulk' })} />}
       {list.problem && <Failed problem={list.problem} retry={list.reload} />}
       {!list.value && list.isLoading && <Loading />}
       {list.value?.data.length === 0 && (
@@ -326,26 +329,21 @@ const KeysView = ({ data, list, ticked, run, dialog }: ViewProps) => {
         <div class="table-frame">
           <Table
             label={keysWords.list}
+            name="keys"
             columns={columnsOf(data, isAdmin ? ticked : null, run)}
             rows={data.keys}
             keyOf={({ id }) => id}
             card={(key) => <Card keyRecord={key} data={data} run={run} />}
             heights={{ comfortable: 48, compact: 36, card: 116 }}
             cardsBelow="tight"
-            open={({ id }) => goToPage('keys', id)}
+            open={({ id }) => goToDetails(id)}
             opened={current.value.id}
             sort={{ by: sort, change: (by) => go(withParam(current.value, 'sort', [by])) }}
+            onEnd={list.more}
+            count={list.value?.hasMore ? null : data.keys.length}
             {...(isAdmin && { ticked })}
           />
         </div>
-      )}
-      {list.value?.hasMore && (
-        <p class="row dim">
-          {keysWords.first(count(data.keys.length))}
-          <button type="button" class="button" onClick={list.more}>
-            {keysWords.showMore}
-          </button>
-        </p>
       )}
     </>
   )
@@ -399,7 +397,7 @@ const RowActions = ({ keyRecord: key, run }: RowActionsProps) => {
             type="button"
             onClick={() => {
               close()
-              goToPage('keys', key.id)
+              goToDetails(key.id)
             }}
           >
             {keysWords.actions.details}
@@ -425,9 +423,6 @@ const RowActions = ({ keyRecord: key, run }: RowActionsProps) => {
   )
 }
 
-/** Columns that only a wide screen has; the details of a key have all. */
-const RARE: readonly string[] = ['team', 'made', 'access']
-
 const columnsOf = (
   data: KeysData,
   ticked: Signal<ReadonlySet<string>> | null,
@@ -437,60 +432,99 @@ const columnsOf = (
   const tick: Column<KeyRecord>[] = ticked
     ? [{ id: 'tick', head: head.tick, width: '60px', cell: (key) => <Tick keyRecord={key} ticked={ticked} /> }]
     : []
-  const cell = (show: (key: KeyRecord) => ComponentChild) => show
-  const all: readonly Column<KeyRecord>[] = [
+  return [
     ...tick,
-    { id: 'name', head: head.name, sort: 'name', cell: cell((key) => <a href={keyHref(key)}>{key.name}</a>) },
-    ...(data.teams.some(({ name }) => name !== ALL)
-      ? [{ id: 'team', head: head.team, width: '7rem', cell: cell((key) => teamName(data, key.team)) }]
-      : []),
-    { id: 'key', head: head.key, width: '7rem', cell: cell((key) => <span class="mono small">{keyHint(key)}</span>) },
     {
-      id: 'made',
-      head: head.made,
-      sort: 'created_at',
-      width: '5.5rem',
-      cell: cell(({ created_at: at }) => (at === null ? '–' : <Time at={at}>{day(Date.parse(at))}</Time>)),
+      id: 'name',
+      head: head.name,
+      sort: 'name',
+      width: '12rem',
+      text: ({ name }) => name,
+      cell: (key) => (
+        <a href={keyHref(key)}>
+          <Middle text={key.name} />
+        </a>
+      ),
     },
-    {
-      id: 'used',
-      head: head.used,
-      sort: 'last_used_at',
-      width: '7.25rem',
-      cell: cell((key) => <Used keyRecord={key} />),
-    },
-    { id: 'access', head: head.access, width: '9rem', cell: cell(accessText) },
-    {
-      id: 'limits',
-      head: head.limits,
-      width: '11rem',
-      cell: cell((key) => limitsText(key) ?? <span class="dim">–</span>),
-    },
+    ...(data.teams.some(({ name }) => name !== ALL) ? [teamColumn(data)] : []),
+    ...factColumns,
     {
       id: 'budget',
       head: head.budget,
       width: '13.25rem',
-      cell: cell((key) => <BudgetCell keyRecord={key} data={data} />),
+      drop: 1,
+      cell: (key) => <BudgetCell keyRecord={key} data={data} />,
     },
     {
       id: 'state',
       head: head.state,
       sort: 'status',
-      width: '11.5rem',
-      cell: cell((key) => <StateCell keyRecord={key} data={data} />),
+      width: '9rem',
+      cell: (key) => <StateCell keyRecord={key} data={data} />,
     },
     {
       id: 'actions',
       head: head.actions,
       width: '60px',
       align: 'end',
-      cell: cell((key) => <RowActions keyRecord={key} run={run} />),
+      cell: (key) => <RowActions keyRecord={key} run={run} />,
     },
   ]
-  return isMedium.value ? all.filter(({ id }) => !RARE.includes(id)) : all
 }
 
-const keyHref = ({ id }: KeyRecord): string => `${ROOT}dashboard/keys/${id}`
+const teamColumn = (data: KeysData): Column<KeyRecord> => ({
+  id: 'team',
+  head: keysWords.head.team,
+  width: '9rem',
+  drop: 2,
+  text: ({ team }) => teamName(data, team),
+  cell: ({ team }) => <Middle text={teamName(data, team)} />,
+})
+
+/** Columns of the key alone. */
+const factColumns: readonly Column<KeyRecord>[] = [
+  {
+    id: 'key',
+    head: keysWords.head.key,
+    width: '7rem',
+    drop: 4,
+    cell: (key) => <span class="mono small">{keyHint(key)}</span>,
+  },
+  {
+    id: 'spend',
+    head: keysWords.head.spend,
+    sort: 'spend',
+    width: '7.5rem',
+    align: 'end',
+    cell: ({ spend }) => (spend == null ? <Unknown why={keysWords.noSpend} /> : <Amount text={spend} />),
+  },
+  {
+    id: 'used',
+    head: keysWords.head.used,
+    sort: 'last_used_at',
+    width: '7.25rem',
+    cell: (key) => <Used keyRecord={key} />,
+  },
+  {
+    id: 'made',
+    head: keysWords.head.made,
+    sort: 'created_at',
+    width: '5.5rem',
+    drop: 7,
+    cell: ({ created_at: at }) => (at === null ? '–' : <Time at={at}>{day(Date.parse(at))}</Time>),
+  },
+  { id: 'access', head: keysWords.head.access, width: '9rem', drop: 6, cell: accessText },
+  {
+    id: 'limits',
+    head: keysWords.head.limits,
+    width: '9rem',
+    drop: 5,
+    cell: (key) => limitsText(key) ?? <span class="dim">–</span>,
+  },
+]
+
+/** The filter of the list stays. */
+const keyHref = ({ id }: KeyRecord): string => placePath({ ...current.value, id })
 
 const Tick = ({
   keyRecord: { id, name, managed, status },
@@ -523,8 +557,10 @@ const Card = ({ keyRecord: key, data, run }: RowActionsProps & { readonly data: 
     </div>
     <p class="dim small">
       <span class="mono">{keyHint(key)}</span> · {keysWords.head.used.toLowerCase()} <Used keyRecord={key} />
+      {data.teams.length > 1 && ` · ${teamName(data, key.team)}`}
+      {key.spend != null && ` · ${money(key.spend)}`}
       {limitsText(key) !== null && ` · ${limitsText(key)}`}
     </p>
-    {budgetsOf(key, data.budgets, data.counters).length > 0 && <BudgetCell keyRecord={key} data={data} />}
+    {budgetsOf(key, data.budgets).length > 0 && <BudgetCell keyRecord={key} data={data} />}
   </div>
 )

@@ -1,20 +1,24 @@
 /** Dialogs that create, change, correct and delete budgets. The effect is shown before it is saved. */
 import { useSignal } from '@preact/signals'
 import { useState } from 'preact/hooks'
-import { write } from '../api.ts'
+import { useResource, write } from '../api.ts'
 import { addDollars, money } from '../format.ts'
 import { amountEffect, type BudgetRecord, entriesOf, negated } from '../key-records.ts'
+import { findKeys } from '../owner-names.ts'
 import { toast } from '../store.ts'
 import { keysWords } from '../words/keys.ts'
 import { attempt, changeRecord, type DialogEnd, Form } from './changing.tsx'
+import { Combobox } from './combobox.tsx'
 import { Dialog } from './dialog.tsx'
 import type { KeysData } from './key-cells.tsx'
+import { useId } from './use-id.ts'
 
 type ForBudget = DialogEnd & { readonly budget: BudgetRecord }
 
 const { budgets: text } = keysWords
 const PERIODS = ['hour', 'day', 'week', 'month', 'quarter', 'year', 'total'] as const
 const MODES = ['hard', 'soft'] as const
+const PER = ['all', 'team', 'key', 'user', 'end_user', 'session'] as const
 const AMOUNT = '[0-9]{1,9}([.][0-9]{1,9})?'
 
 const textIn = (data: FormData, name: string): string => String(data.get(name) ?? '').trim()
@@ -34,30 +38,71 @@ const Effect = ({ budget, amount }: { readonly budget: BudgetRecord; readonly am
   )
 }
 
-/** What a new budget counts: `team ID`, `key ID`, or everything. */
+/** What a new budget counts: `team ID`, `key NAME`, or everything. */
 const appliesToIn = (value: string) => {
-  const [kind, id = ''] = value.split(' ')
-  return kind === 'team' ? { teams: [id] } : kind === 'key' ? { keys: [id] } : {}
+  const [kind = '', ...id] = value.split(' ')
+  return kind === 'team' || kind === 'key' ? { [`${kind}s`]: [id.join(' ')] } : {}
 }
 
-const Counted = ({ data }: { readonly data: KeysData }) => (
-  <label class="field">
-    {text.form.of}
-    <select name="of">
-      <option value="">{text.form.ofAll}</option>
-      {data.teams.map(({ id, name }) => (
-        <option key={id} value={`team ${id}`}>
-          {text.form.ofTeam(name)}
-        </option>
-      ))}
-      {data.keys.map(({ id, name }) => (
-        <option key={id} value={`key ${id}`}>
-          {text.form.ofKey(name)}
-        </option>
-      ))}
-    </select>
-  </label>
-)
+/** One of many keys is found by its name. */
+const KeyField = () => {
+  const name = useSignal('')
+  const id = useId()
+  const found = useResource(`budget of key ${name.value}`, () => findKeys(name.value.trim()))
+  return (
+    <div class="field">
+      <label for={id}>{text.form.key}</label>
+      <Combobox
+        id={id}
+        value={name.value}
+        suggestions={(found.value ?? []).map(({ label }) => ({ value: label }))}
+        label={text.form.key}
+        onInput={(next) => {
+          name.value = next
+        }}
+      />
+      <input type="hidden" name="of" value={`key ${name.value.trim()}`} />
+    </div>
+  )
+}
+
+const Counted = ({ data }: { readonly data: KeysData }) => {
+  const isKey = useSignal(false)
+  return (
+    <>
+      <div class="fields">
+        <label class="field">
+          {text.form.of}
+          <select
+            name={isKey.value ? undefined : 'of'}
+            onChange={({ currentTarget }) => {
+              isKey.value = currentTarget.value === 'key'
+            }}
+          >
+            <option value="">{text.form.ofAll}</option>
+            <option value="key">{text.form.ofOneKey}</option>
+            {data.teams.map(({ id, name }) => (
+              <option key={id} value={`team ${id}`}>
+                {text.form.ofTeam(name)}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label class="field">
+          {text.form.per}
+          <select name="per">
+            {PER.map((per) => (
+              <option key={per} value={per}>
+                {text.per[per]}
+              </option>
+            ))}
+          </select>
+        </label>
+      </div>
+      {isKey.value && <KeyField />}
+    </>
+  )
+}
 
 type BudgetDialogProps = DialogEnd & { readonly data: KeysData; readonly budget: BudgetRecord | null }
 
@@ -80,7 +125,11 @@ export const BudgetDialog = ({ data, budget, close, reload }: BudgetDialogProps)
       const back = { name, amount: before, period, mode, alerts }
       await changeRecord({ path: `/budgets/${id}`, name, rev, patch: body, back, done, after: reload })
     } else {
-      await write('POST', '/budgets', { ...body, appliesTo: appliesToIn(textIn(fields, 'of')) })
+      await write('POST', '/budgets', {
+        ...body,
+        per: textIn(fields, 'per'),
+        appliesTo: appliesToIn(textIn(fields, 'of')),
+      })
       toast(text.created(body.name))
       reload()
     }

@@ -1,63 +1,63 @@
-/** The list of budgets, with what is spent, when they are spent at the present rate, and what may be done with them. */
+/** The list of budgets: cards, or a table once there are more than a few. */
 import { type Signal, useSignal } from '@preact/signals'
-import { hasRole, offlineSince, read, session, useResource } from '../api.ts'
-import { age, day, moment, money, percent, shareOf } from '../format.ts'
-import type { BudgetRecord } from '../key-records.ts'
-import { now } from '../store.ts'
-import { en } from '../words/en.ts'
+import { valuesOf, withParam } from '../address.ts'
+import { hasRole, offlineSince, readAll, session, useResource } from '../api.ts'
+import { money } from '../format.ts'
+import { type BudgetForecast, type BudgetRecord, sortedBudgets } from '../key-records.ts'
+import { current, go, goToDetails } from '../store.ts'
 import { keysWords } from '../words/keys.ts'
+import {
+  BudgetBar,
+  BudgetButtons,
+  BudgetMenu,
+  type BudgetProps,
+  Forecast,
+  lockedText,
+  type OpenBudget,
+  OwnersText,
+  Period,
+  Share,
+  SpentText,
+  scopeText,
+} from './budget-cells.tsx'
 import { AdjustDialog, BudgetDialog, DeleteBudgetDialog, ResetDialog } from './budget-dialogs.tsx'
-import { type KeysData, teamName } from './key-cells.tsx'
-import { SpentBar } from './spent-bar.tsx'
-import { Empty, Time, Unknown } from './states.tsx'
+import { BudgetSheet } from './budget-sheet.tsx'
+import { Filters } from './filters.tsx'
+import type { KeysData } from './key-cells.tsx'
+import { Middle } from './middle.tsx'
+import { Empty } from './states.tsx'
+import { type Column, Table } from './table.tsx'
 
 const { budgets: text } = keysWords
-/** Budgets whose forecast is read. */
-const FORECASTS = 30
+/** Budgets that are read, and from which number on they are a table. */
+export const MOST_BUDGETS = 1_000
+const TABLE_FROM = 7
 const EVERY = 60_000
+const FULLEST = '-share'
 
-type BudgetForecast = {
-  readonly projected: string | null
-  readonly exhausted_at: string | null
-  readonly basis: 'present' | 'week' | 'period' | null
-}
-type BudgetDialogName = 'create' | 'edit' | 'adjust' | 'reset' | 'remove'
-type OpenBudget = { readonly what: BudgetDialogName; readonly id: string }
+type ForecastsById = ReadonlyMap<string, BudgetForecast>
 
-const useForecasts = (budgets: readonly BudgetRecord[]): ReadonlyMap<string, BudgetForecast> => {
-  const ids = budgets
-    .filter(({ per }) => per === 'all')
-    .slice(0, FORECASTS)
-    .map(({ id }) => id)
-  const forecasts = useResource(
-    ids.length === 0 ? null : `forecasts ${ids.join()}`,
-    () => Promise.all(ids.map((id) => read<BudgetForecast>(`/budgets/${id}/forecast`))),
+/** They need the ledger, so the list does not wait for them. */
+const useForecasts = (): ForecastsById => {
+  const { value } = useResource(
+    'budget forecasts',
+    () => readAll<BudgetRecord>('/budgets', { forecast: true }, MOST_BUDGETS),
     { every: EVERY },
   )
-  return new Map(ids.flatMap((id, at) => (forecasts.value?.[at] ? [[id, forecasts.value[at]] as const] : [])))
+  return new Map(value?.data.flatMap(({ id, forecast }) => (forecast ? [[id, forecast] as const] : [])))
 }
 
-/** `team search · openai/*`. */
-const countsText = (data: KeysData, { appliesTo, per }: BudgetRecord): string => {
-  const { teams, keys, tags, models, providers } = appliesTo
-  const parts = [
-    ...(teams ?? []).map((id) => text.form.ofTeam(teamName(data, id))),
-    ...(keys ?? []).map((id) => text.form.ofKey(data.keys.find((key) => key.id === id)?.name ?? id)),
-    ...Object.entries(tags ?? {}).map(([name, value]) => `${name}:${value}`),
-    ...(models ?? []),
-    ...(providers ?? []),
-  ]
-  const whole = parts.length === 0 ? text.everything : parts.join(' · ')
-  return per === 'all' ? whole : `${whole}, ${text.per[per]}`
-}
+type Dialog = { readonly what: Parameters<OpenBudget>[0]; readonly id: string }
 
 export const BudgetsView = ({ data }: { readonly data: KeysData }) => {
-  const dialog = useSignal<OpenBudget | null>(null)
-  const forecasts = useForecasts(data.budgets)
+  const dialog = useSignal<Dialog | null>(null)
+  const forecasts = useForecasts()
   const mayWrite = hasRole('admin', 'all')
-  const open = (what: BudgetDialogName, id = '') => {
+  const open: OpenBudget = (what, id = '') => {
     dialog.value = { what, id }
   }
+  const opened = data.budgets.find(({ id }) => id === current.value.id)
+  const List = data.budgets.length < TABLE_FROM ? Cards : BudgetTable
   return (
     <>
       <div class="row">
@@ -76,137 +76,173 @@ export const BudgetsView = ({ data }: { readonly data: KeysData }) => {
           <p>{text.emptyText}</p>
         </Empty>
       ) : (
-        <ul class="budget-list" aria-label={text.title}>
-          {data.budgets.map((budget) => (
-            <Row key={budget.id} budget={budget} data={data} forecast={forecasts.get(budget.id)} open={open} />
-          ))}
-        </ul>
+        <List data={data} forecasts={forecasts} open={open} />
       )}
+      {opened && <BudgetSheet budget={opened} data={data} forecast={forecasts.get(opened.id)} open={open} />}
       <Dialogs data={data} dialog={dialog} />
     </>
   )
 }
 
-type RowProps = {
-  readonly budget: BudgetRecord
-  readonly data: KeysData
-  readonly forecast: BudgetForecast | undefined
-  readonly open: (what: BudgetDialogName, id: string) => void
-}
+type BudgetListProps = Pick<BudgetProps, 'data' | 'open'> & { readonly forecasts: ForecastsById }
 
-const Row = ({ budget, data, forecast, open }: RowProps) => {
-  const { id, name, amount, period, now: figures, per, alerts } = budget
-  const share = shareOf(figures.spent, amount)
-  const isOne = per === 'all'
+const Cards = ({ data, forecasts, open }: BudgetListProps) => (
+  <ul class="budget-list" aria-label={text.title}>
+    {sortedBudgets(data.budgets, FULLEST).map((budget) => (
+      <Card key={budget.id} budget={budget} data={data} forecast={forecasts.get(budget.id)} open={open} />
+    ))}
+  </ul>
+)
+
+const Card = (props: BudgetProps) => {
+  const { budget, data } = props
+  const { name, now: figures, owners } = budget
   return (
     <li class="panel budget">
       <div class="card-title">
         <h3>{name}</h3>
-        <span class="dim small">
-          {budget.managed === 'file'
-            ? keysWords.states.inFile(data.places.get(id) ?? keysWords.managed.file)
-            : text.mode[budget.mode]}
-        </span>
+        <span class="dim small">{budget.managed === 'file' ? lockedText(data, budget) : text.mode[budget.mode]}</span>
       </div>
-      <p class="dim">{countsText(data, budget)}</p>
-      {isOne ? (
-        <>
-          <SpentBar share={share} label={keysWords.spentShare(name, percent(share))} alerts={alerts} />
-          <p class="num">
-            <strong class={share >= 1 ? 'bad' : share >= 0.8 ? 'warn' : undefined}>{percent(share)}</strong> ·{' '}
-            {keysWords.of(money(figures.spent), money(amount), keysWords.periods[period])}
-            {figures.reserved !== '0.000000000' && ` · ${text.reserved(money(figures.reserved))}`}
-          </p>
-          <p class="dim">
-            {text.head.forecast}: <Forecast forecast={forecast} budget={budget} />
-            {figures.period_end !== null && (
-              <>
-                {' · '}
-                <Time at={figures.period_end}>
-                  {text.resets(en.time.in(age(Date.parse(figures.period_end) - now.value)))}
-                </Time>
-              </>
-            )}
-          </p>
-        </>
-      ) : (
-        <Counters budget={budget} data={data} />
+      <p class="dim">{scopeText(data, budget)}</p>
+      <BudgetBar budget={budget} />
+      <p class="num">
+        <Share budget={budget} /> · <SpentText budget={budget} data={data} />
+        {figures.reserved !== '0.000000000' && ` · ${text.reserved(money(figures.reserved))}`}
+      </p>
+      {owners && (
+        <p class="row">
+          <OwnersText budget={budget} />
+          <button type="button" class="button quiet small" onClick={() => goToDetails(budget.id)}>
+            {text.showCounters}
+            <span class="sr-only"> {name}</span>
+          </button>
+        </p>
+      )}
+      <p class="dim">
+        <Period budget={budget} />
+      </p>
+      {!owners && (
+        <p class="dim">
+          {text.head.forecast}: <Forecast {...props} />
+        </p>
       )}
       {figures.authority === 'degraded' && <p class="warn">{text.degraded}</p>}
-      {hasRole('admin', 'all') && budget.managed === 'api' && (
-        <div class="row">
-          {(['edit', 'adjust', 'reset', 'remove'] as const)
-            .filter((what) => isOne || (what !== 'reset' && what !== 'adjust'))
-            .map((what) => (
-              <button
-                key={what}
-                type="button"
-                class="button quiet small"
-                disabled={offlineSince.value !== null}
-                onClick={() => open(what, id)}
-              >
-                {what === 'edit' ? text.edit : text[what].action}
-                <span class="sr-only"> {name}</span>
-              </button>
-            ))}
-        </div>
-      )}
+      <BudgetButtons {...props} />
     </li>
   )
 }
 
-const Forecast = ({ forecast, budget }: Pick<RowProps, 'forecast' | 'budget'>) => {
-  const { projected = null, exhausted_at: at = null, basis = null } = forecast ?? {}
-  const rest = basis === null ? '' : `, ${text.bases[basis]}`
-  if (shareOf(budget.now.spent, budget.amount) >= 1) return <span class="bad">{text.isSpent}</span>
-  if (at !== null)
-    return (
-      <span class="warn">
-        {text.exhausted(moment(Date.parse(at)))}
-        {rest}
-      </span>
-    )
-  if (projected === null) return <Unknown why={text.noForecast} />
-  const { period_end: end } = budget.now
+/** Its forecast; of one with a counter for each owner, how many are spent. */
+const Outlook = (props: Pick<BudgetProps, 'budget' | 'forecast'>) =>
+  props.budget.owners ? <OwnersText budget={props.budget} /> : <Forecast {...props} />
+
+const columnsOf = ({ data, forecasts, open }: BudgetListProps): readonly Column<BudgetRecord>[] => {
+  const { head } = text
+  return [
+    {
+      id: 'name',
+      head: head.name,
+      sort: 'name',
+      width: '8rem',
+      text: ({ name }) => name,
+      cell: ({ name }) => <Middle text={name} />,
+    },
+    {
+      id: 'scope',
+      head: head.of,
+      width: '9rem',
+      drop: 2,
+      text: (budget) => scopeText(data, budget),
+      cell: (budget) => <Middle text={scopeText(data, budget)} />,
+    },
+    {
+      id: 'spent',
+      head: head.spent,
+      sort: 'share',
+      width: '17rem',
+      cell: (budget) => (
+        <span class="keys-budget">
+          <BudgetBar budget={budget} />
+          <span class="num">
+            <Share budget={budget} /> · <SpentText budget={budget} data={data} />
+          </span>
+        </span>
+      ),
+    },
+    { id: 'period', head: head.period, width: '12rem', drop: 1, cell: (budget) => <Period budget={budget} /> },
+    {
+      id: 'forecast',
+      head: head.forecast,
+      width: '12rem',
+      cell: (budget) => (
+        <span class="budget-forecast">
+          <Outlook budget={budget} forecast={forecasts.get(budget.id)} />
+        </span>
+      ),
+    },
+    { id: 'mode', head: head.mode, width: '7rem', drop: 3, cell: ({ mode }) => text.mode[mode] },
+    {
+      id: 'actions',
+      head: head.actions,
+      width: '60px',
+      align: 'end',
+      cell: (budget) => <BudgetMenu budget={budget} data={data} open={open} />,
+    },
+  ]
+}
+
+const BudgetTable = (props: BudgetListProps) => {
+  const { data, forecasts, open } = props
+  const [sort = FULLEST] = valuesOf(current.value, 'sort')
+  const [q = ''] = valuesOf(current.value, 'q')
+  const matches = (budget: BudgetRecord) =>
+    `${budget.name} ${scopeText(data, budget)}`.toLowerCase().includes(q.trim().toLowerCase())
+  const rows = sortedBudgets(data.budgets.filter(matches), sort)
   return (
     <>
-      {end === null ? text.projectedTotal(money(projected)) : text.projected(money(projected), day(Date.parse(end)))}
-      {rest}
+      <Filters filters={[]} search={{ name: 'q', placeholder: text.search }} others={['show', 'sort']} />
+      {rows.length === 0 && <Empty title={text.filtered} />}
+      {rows.length > 0 && (
+        <div class="table-frame">
+          <Table
+            label={text.title}
+            name="budgets"
+            columns={columnsOf(props)}
+            rows={rows}
+            keyOf={({ id }) => id}
+            card={(budget) => (
+              <div class="keys-card">
+                <div class="card-title">
+                  <strong>{budget.name}</strong>
+                  <BudgetMenu budget={budget} data={data} open={open} />
+                </div>
+                <span class="keys-budget">
+                  <BudgetBar budget={budget} />
+                  <span class="num">
+                    <Share budget={budget} /> · <SpentText budget={budget} data={data} />
+                  </span>
+                </span>
+                <p class="dim small">{scopeText(data, budget)}</p>
+                <p class="dim small">
+                  <Period budget={budget} />
+                  {' · '}
+                  <Outlook budget={budget} forecast={forecasts.get(budget.id)} />
+                </p>
+              </div>
+            )}
+            heights={{ comfortable: 48, compact: 36, card: 148 }}
+            cardsBelow="tight"
+            open={({ id }) => goToDetails(id)}
+            opened={current.value.id}
+            sort={{ by: sort, change: (by) => go(withParam(current.value, 'sort', [by])) }}
+          />
+        </div>
+      )}
     </>
   )
 }
 
-/** The fullest counters of a budget for each owner. */
-const Counters = ({ budget, data }: Pick<RowProps, 'budget' | 'data'>) => {
-  const counters = (data.counters[budget.id] ?? []).slice(0, 5)
-  const nameOf = (of: string): string => {
-    if (of === '') return text.withoutUser
-    return budget.per === 'team' ? teamName(data, of) : (data.keys.find(({ id }) => id === of)?.name ?? of)
-  }
-  return (
-    <>
-      <p class="num">
-        {money(budget.amount)} {keysWords.periods[budget.period]}, {text.per[budget.per]}
-      </p>
-      {counters.length === 0 && <p class="dim">{text.noCounters}</p>}
-      <ul class="stack" aria-label={text.counters}>
-        {counters.map(({ of, spent }) => {
-          const share = shareOf(spent, budget.amount)
-          return (
-            <li key={of} class="keys-budget">
-              <SpentBar share={share} label={keysWords.spentShare(nameOf(of), percent(share))} alerts={budget.alerts} />
-              <span class="num">
-                {nameOf(of)} · {money(spent)}
-              </span>
-            </li>
-          )
-        })}
-      </ul>
-    </>
-  )
-}
-
-type BudgetDialogsProps = { readonly data: KeysData; readonly dialog: Signal<OpenBudget | null> }
+type BudgetDialogsProps = { readonly data: KeysData; readonly dialog: Signal<Dialog | null> }
 
 const Dialogs = ({ data, dialog }: BudgetDialogsProps) => {
   const open = dialog.value

@@ -1,15 +1,7 @@
 /** Cells of the list of client keys, which its cards and its sheet show too. */
 import { hasRole } from '../api.ts'
 import { age, compact, count, money, percent } from '../format.ts'
-import {
-  type BudgetRecord,
-  budgetsOf,
-  type CountersById,
-  isScoped,
-  type KeyRecord,
-  keyState,
-  type TeamRecord,
-} from '../key-records.ts'
+import { type BudgetRecord, budgetsOf, isScoped, type KeyRecord, keyState, type TeamRecord } from '../key-records.ts'
 import { now } from '../store.ts'
 import { en } from '../words/en.ts'
 import { keysWords } from '../words/keys.ts'
@@ -24,7 +16,8 @@ export type KeysData = {
   readonly keys: readonly KeyRecord[]
   readonly teams: readonly TeamRecord[]
   readonly budgets: readonly BudgetRecord[]
-  readonly counters: CountersById
+  /** Of teams and keys that budgets name, by ID. */
+  readonly names: { readonly [id: string]: string }
   /** `headgate.yaml:31` of a key of the file. */
   readonly places: ReadonlyMap<string, string>
   readonly reload: () => void
@@ -104,23 +97,25 @@ export const Used = ({ keyRecord: { last_used_at: at } }: { readonly keyRecord: 
   )
 }
 
+/** The nearest budget of a key: its own, then that of its team. Those of some models say little about it: every key may have them. */
 export const BudgetCell = ({ keyRecord, data }: { readonly keyRecord: KeyRecord; readonly data: KeysData }) => {
-  const all = budgetsOf(keyRecord, data.budgets, data.counters)
-  const [first, ...others] = all
-  if (!first) return <span class="dim">–</span>
-  // The budget of some models says little about a key: every key may have it.
-  if (isScoped(first.budget))
-    return (
+  const all = budgetsOf(keyRecord, data.budgets)
+  const [first, ...others] = all.filter(({ budget }) => !isScoped(budget))
+  if (!first)
+    return all.length === 0 ? (
+      <span class="dim">–</span>
+    ) : (
       <span class="dim" title={all.map(({ budget }) => budget.name).join(', ')}>
         {keysWords.onlyScoped(all.length)}
       </span>
     )
-  const { budget, spent, share } = first
+  const { budget, owner, spent, share } = first
   const text = keysWords.of(money(spent), money(budget.amount), keysWords.periods[budget.period])
   return (
     <span class="keys-budget">
       <SpentBar share={share} label={keysWords.spentShare(budget.name, percent(share))} alerts={budget.alerts} />
       <span class="num" title={budget.name}>
+        {owner !== 'key' && <span class="dim">{keysWords.owners[owner]} </span>}
         {text} {others.length > 0 && <span class="dim">{keysWords.more(others.length)}</span>}
       </span>
     </span>

@@ -2,7 +2,7 @@
 import { placePath, toPage, withParam } from '../address.ts'
 import { offlineSince, read, useResource } from '../api.ts'
 import { age, day, money, percent } from '../format.ts'
-import { budgetsOf, type KeyRecord, keyHint } from '../key-records.ts'
+import { budgetsOf, isScoped, type KeyBudget, type KeyRecord, keyHint, type Listed } from '../key-records.ts'
 import { current, go, now, pageHref } from '../store.ts'
 import { en } from '../words/en.ts'
 import { keysWords } from '../words/keys.ts'
@@ -23,13 +23,18 @@ const { detail: text, head } = keysWords
 export const KeySheet = ({ data, id, run }: KeySheetProps) => {
   const listed = data.keys.find((key) => key.id === id)
   // A key outside the filter, such as a revoked one, is read on its own.
-  const single = useResource(listed ? null : `key ${id}`, () => read<KeyRecord>(`/keys/${id}`), { isolated: true })
-  const key = listed ?? single.value
+  const single = useResource(
+    listed ? null : `key ${id}`,
+    () => read<Listed<KeyRecord>>('/keys', { q: id, counters: true }),
+    { isolated: true },
+  )
+  const key = listed ?? single.value?.data.find((one) => one.id === id)
   const close = () => go({ ...current.value, id: null })
   return (
     <Dialog title={key?.name ?? id} onClose={close} wide>
       {!key && single.problem && <Failed problem={single.problem} retry={single.reload} />}
-      {!key && !single.problem && <Loading rows={4} />}
+      {!key && single.isLoading && <Loading rows={4} />}
+      {single.value && !key && <p>{text.gone}</p>}
       {key && <Facts record={key} data={data} />}
       {key && <Actions record={key} run={run} />}
     </Dialog>
@@ -69,7 +74,7 @@ const Facts = ({ record, data }: FactsProps) => {
         <Secrets record={record} />
       </dd>
       <dt>{text.budgets}</dt>
-      <dd>
+      <dd class="stack">
         <Budgets record={record} data={data} />
       </dd>
       <dt>{text.use}</dt>
@@ -104,21 +109,39 @@ const Secrets = ({ record }: { readonly record: KeyRecord }) => (
 )
 
 const Budgets = ({ record, data }: FactsProps) => {
-  const found = budgetsOf(record, data.budgets, data.counters)
-  if (found.length === 0) return <span class="dim">{text.noBudget}</span>
+  const found = budgetsOf(record, data.budgets)
+  const ofAll = found.filter(({ budget }) => !isScoped(budget))
+  const scoped = found.filter(({ budget }) => isScoped(budget))
   return (
-    <ul class="stack">
-      {found.map(({ budget, spent, share }) => (
-        <li key={budget.id} class="keys-budget">
-          <SpentBar share={share} label={keysWords.spentShare(budget.name, percent(share))} alerts={budget.alerts} />
-          <span class="num">
-            {budget.name} · {keysWords.of(money(spent), money(budget.amount), keysWords.periods[budget.period])}
-          </span>
-        </li>
-      ))}
-    </ul>
+    <>
+      {found.length === 0 && <span class="dim">{text.noBudget}</span>}
+      <BudgetLines found={ofAll} />
+      {scoped.length > 0 && (
+        <>
+          <p class="dim">{text.scopedBudgets}</p>
+          <BudgetLines found={scoped} />
+        </>
+      )}
+    </>
   )
 }
+
+const BudgetLines = ({ found }: { readonly found: readonly KeyBudget[] }) => (
+  <ul class="stack">
+    {found.map(({ budget, owner, spent, share }) => (
+      <li key={budget.id} class="keys-budget">
+        <SpentBar share={share} label={keysWords.spentShare(budget.name, percent(share))} alerts={budget.alerts} />
+        <span class="num">
+          {budget.name}
+          {owner !== 'key' && ` (${keysWords.owners[owner]})`} ·{' '}
+          {keysWords.of(money(spent), money(budget.amount), keysWords.periods[budget.period])}
+          {isScoped(budget) &&
+            ` · ${[...(budget.appliesTo.models ?? []), ...(budget.appliesTo.providers ?? [])].join(', ')}`}
+        </span>
+      </li>
+    ))}
+  </ul>
+)
 
 type KeyActionsProps = { readonly record: KeyRecord; readonly run: KeySheetProps['run'] }
 

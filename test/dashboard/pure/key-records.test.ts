@@ -6,14 +6,16 @@ import { dollarsOf, nanoOf } from '../../../dashboard/src/format.ts'
 import {
   amountEffect,
   type BudgetRecord,
+  budgetShare,
   budgetsOf,
   conflictsIn,
   entriesOf,
-  fullBudgets,
+  fullCounts,
   type KeyRecord,
   keyHint,
   keyState,
   negated,
+  sortedBudgets,
 } from '../../../dashboard/src/key-records.ts'
 import { holdsRole } from '../../../dashboard/src/roles.ts'
 
@@ -72,6 +74,7 @@ const budget = (id: string, members: Partial<BudgetRecord> = {}, spent = '5'): B
     as_of: ago(0),
     authority: 'ok',
   },
+  owners: null,
   ...members,
 })
 
@@ -132,23 +135,25 @@ test('the budgets of a key are those that count it: its own first, then the full
     budget('each', { per: 'key' }, '99'),
     budget('users', { per: 'user' }),
   ]
-  const counters = {
-    each: [
-      { of: 'key_b', spent: '8', remaining: '2' },
-      { of: 'key_a', spent: '4', remaining: '6' },
-    ],
-  }
+  const counters = [
+    { budget: 'other', spent: '8' },
+    { budget: 'each', spent: '4' },
+  ]
   assert.deepEqual(
-    budgetsOf(key({ tags: { app: 'x' } }), budgets, counters).map(({ budget: { id }, share }) => [id, share]),
+    budgetsOf(key({ tags: { app: 'x' }, counters }), budgets).map(({ budget: { id }, owner, share }) => [
+      id,
+      owner,
+      share,
+    ]),
     [
-      ['each', 0.4],
-      ['own', 0.2],
-      ['team', 0.9],
-      ['tagged', 0.3],
-      ['everyone', 0.1],
+      ['each', 'key', 0.4],
+      ['own', 'key', 0.2],
+      ['team', 'team', 0.9],
+      ['tagged', 'all', 0.3],
+      ['everyone', 'all', 0.1],
       // What counts some models only is last, however full.
-      ['own-opus', 0.1],
-      ['opus', 1.017],
+      ['own-opus', 'key', 0.1],
+      ['opus', 'all', 1.017],
     ],
   )
 })
@@ -195,10 +200,33 @@ test('a conflict names the members that two writers changed', () => {
   ])
 })
 
-test('full budgets are those with one counter and enough spent', () => {
-  const list = [budget('a', {}, '8'), budget('b', {}, '10'), budget('c', {}, '7.9'), budget('d', { per: 'key' }, '10')]
-  assert.deepEqual(
-    fullBudgets(list, 0.8).map(({ id }) => id),
-    ['b', 'a'],
-  )
+describe('the list of budgets', () => {
+  const owners = (spent: string, count = 3) => ({
+    count,
+    spent: 0,
+    near: 0,
+    fullest: { of: 'key_a', spent, reserved: '0', remaining: '0', period_start: ago(3) },
+  })
+  const list = [
+    budget('a', {}, '8'),
+    budget('b', {}, '10'),
+    budget('c', {}, '7.9'),
+    // The sum of its counters is far above the amount of each.
+    budget('d', { per: 'end_user', owners: owners('9') }, '427.1'),
+    budget('e', { per: 'key', owners: { ...owners('0', 0), fullest: null } }, '0'),
+    budget('nothing', { amount: '0' }, '0'),
+  ]
+
+  test('counts those that are spent, and those that are near', () => {
+    assert.deepEqual(fullCounts(list, 0.8), { spent: 2, near: 2 })
+    assert.deepEqual(fullCounts([], 0.8), { spent: 0, near: 0 })
+  })
+
+  test('is sorted by fullness or name; of a budget for each owner its fullest counts', () => {
+    const ids = (by: string) => sortedBudgets(list, by).map(({ id }) => id)
+    assert.deepEqual(ids('-share'), ['b', 'nothing', 'd', 'a', 'c', 'e'])
+    assert.deepEqual(ids('share'), ['e', 'c', 'a', 'd', 'b', 'nothing'])
+    assert.deepEqual(ids('-name'), ['nothing', 'e', 'd', 'c', 'b', 'a'])
+    assert.equal(budgetShare(budget('x', { per: 'team', owners: owners('10.1') }, '99')), 1.01)
+  })
 })

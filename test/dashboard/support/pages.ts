@@ -44,7 +44,14 @@ export const PAGE_FACTS: { readonly [name in NavName]: PageFacts } = {
   },
   routes: { ...USUAL, shown: '.routes-targets', hasTable: true, writes: null },
   usage: { ...USUAL, shown: '.usage-table td', hasTable: false, hasRange: true, writes: null },
-  keys: { ...USUAL, shown: 'a[href*="/keys/key_"]', hasTable: true, hasForeignText: false, writes: 'New key' },
+  keys: {
+    ...USUAL,
+    shown: 'a[href*="/keys/key_"]',
+    hasTable: true,
+    hasForeignText: false,
+    hasRange: true,
+    writes: 'New key',
+  },
   playground: {
     ...USUAL,
     shown: '.playground-column',

@@ -1,0 +1,180 @@
+/** What the row, the card and the details of a budget show of it. */
+import { hasRole, offlineSince } from '../api.ts'
+import { age, day, moment, money, percent } from '../format.ts'
+import { type BudgetForecast, type BudgetRecord, budgetShare, isSpent } from '../key-records.ts'
+import { goToDetails, now } from '../store.ts'
+import { en } from '../words/en.ts'
+import { keysWords } from '../words/keys.ts'
+import { type KeysData, teamName } from './key-cells.tsx'
+import { Menu } from './menu.tsx'
+import { SpentBar } from './spent-bar.tsx'
+import { Time, Unknown } from './states.tsx'
+
+const { budgets: text } = keysWords
+
+/** What is done with a budget in a dialog. */
+export type BudgetAction = 'edit' | 'adjust' | 'reset' | 'remove'
+export type OpenBudget = (what: BudgetAction | 'create', id?: string) => void
+
+type OfBudget = { readonly budget: BudgetRecord }
+export type BudgetProps = OfBudget & {
+  readonly data: KeysData
+  readonly forecast: BudgetForecast | undefined
+  readonly open: OpenBudget
+}
+
+/** `team search · openai/*, each key`. */
+export const scopeText = (data: KeysData, { appliesTo, per }: BudgetRecord): string => {
+  const { teams, keys, tags, models, providers } = appliesTo
+  const parts = [
+    ...(teams ?? []).map((id) => text.form.ofTeam(data.names[id] ?? teamName(data, id))),
+    ...(keys ?? []).map((id) => text.form.ofKey(data.names[id] ?? id)),
+    ...Object.entries(tags ?? {}).map(([name, value]) => `${name}:${value}`),
+    ...(models ?? []),
+    ...(providers ?? []),
+  ]
+  const whole = parts.length === 0 ? text.everything : parts.join(' · ')
+  return per === 'all' ? whole : `${whole}, ${text.per[per]}`
+}
+
+/** The owner of a counter. `names`: of teams and keys, by ID. */
+export const ownerName = (of: string, names: KeysData['names']): string =>
+  of === '' ? text.withoutUser : (names[of] ?? of)
+
+/** Why a budget cannot be changed here; null: it can. */
+export const lockedText = (data: KeysData, { id, managed }: BudgetRecord): string | null => {
+  if (managed === 'file') return text.inFile(data.places.get(id) ?? keysWords.managed.file)
+  return hasRole('admin', 'all') ? null : text.adminOnly
+}
+
+/** Adjusting and resetting are for the one counter of a budget. */
+const actionsOf = ({ per }: BudgetRecord): readonly BudgetAction[] =>
+  per === 'all' ? ['edit', 'adjust', 'reset', 'remove'] : ['edit', 'remove']
+
+const actionText = (what: BudgetAction): string => (what === 'edit' ? text.edit : text[what].action)
+
+export const BudgetButtons = ({ budget, data, open }: Omit<BudgetProps, 'forecast'>) => {
+  if (lockedText(data, budget) !== null) return null
+  return (
+    <div class="row">
+      {actionsOf(budget).map((what) => (
+        <button
+          key={what}
+          type="button"
+          class="button quiet small"
+          disabled={offlineSince.value !== null}
+          onClick={() => open(what, budget.id)}
+        >
+          {actionText(what)}
+          <span class="sr-only"> {budget.name}</span>
+        </button>
+      ))}
+    </div>
+  )
+}
+
+export const BudgetMenu = ({ budget, data, open }: Omit<BudgetProps, 'forecast'>) => {
+  const locked = lockedText(data, budget)
+  return (
+    <Menu className="icon keys-more" label="⋯" name={`${en.actions.more}: ${budget.name}`}>
+      {(close) => {
+        const run = (act: () => void) => () => {
+          close()
+          act()
+        }
+        return (
+          <div class="rows">
+            <button type="button" onClick={run(() => goToDetails(budget.id))}>
+              {keysWords.actions.details}
+            </button>
+            {locked !== null && <p class="dim small">{locked}</p>}
+            {locked === null &&
+              actionsOf(budget).map((what) => (
+                <button
+                  key={what}
+                  type="button"
+                  disabled={offlineSince.value !== null}
+                  onClick={run(() => open(what, budget.id))}
+                >
+                  {actionText(what)}
+                </button>
+              ))}
+          </div>
+        )
+      }}
+    </Menu>
+  )
+}
+
+/** How full it is; of one with a counter for each owner the fullest. */
+export const BudgetBar = ({ budget }: OfBudget) => {
+  const share = budgetShare(budget)
+  return <SpentBar share={share} label={keysWords.spentShare(budget.name, percent(share))} alerts={budget.alerts} />
+}
+
+export const Share = ({ budget }: OfBudget) => {
+  const share = budgetShare(budget)
+  return <strong class={share >= 1 ? 'bad' : share >= 0.8 ? 'warn' : undefined}>{percent(share)}</strong>
+}
+
+/** `3 of 14 spent, 1 near its end`. */
+export const OwnersText = ({ budget: { owners } }: OfBudget) => {
+  if (!owners) return null
+  const { count, spent, near } = owners
+  return <span class={spent > 0 ? 'bad' : ''}>{count === 0 ? text.noCounters : text.owners(count, spent, near)}</span>
+}
+
+/** What is spent of which amount; of one with a counter for each owner, the fullest. */
+export const SpentText = ({ budget, data }: OfBudget & { readonly data: KeysData }) => {
+  const { amount, now: figures, owners } = budget
+  if (!owners) return <>{text.ofAmount(money(figures.spent), money(amount))}</>
+  const { fullest } = owners
+  if (!fullest) return <>{text.each(money(amount))}</>
+  return (
+    <>
+      {text.ofAmount(money(fullest.spent), money(amount))} · <bdi>{ownerName(fullest.of, data.names)}</bdi>
+    </>
+  )
+}
+
+/** `per month · resets in 12 d`. */
+export const Period = ({ budget: { period, now: figures } }: OfBudget) => (
+  <>
+    {keysWords.periods[period]}
+    {figures.period_end !== null && (
+      <>
+        {' · '}
+        <Time at={figures.period_end}>{text.resets(en.time.in(age(Date.parse(figures.period_end) - now.value)))}</Time>
+      </>
+    )}
+  </>
+)
+
+const basisText = ({ basis, hours }: BudgetForecast): string =>
+  basis === null ? '' : `, ${basis === 'week' ? text.asInHours(hours ?? WEEK) : text.bases[basis]}`
+const WEEK = 168
+
+export const Forecast = ({ forecast, budget }: Pick<BudgetProps, 'forecast' | 'budget'>) => {
+  if (isSpent(budget)) {
+    const since = forecast?.spent_since ?? null
+    return <span class="bad">{since === null ? text.isSpent : text.spentSince(moment(Date.parse(since)))}</span>
+  }
+  if (!forecast) return <Unknown why={text.noForecast} />
+  const { projected, exhausted_at: at } = forecast
+  const rest = basisText(forecast)
+  if (at !== null)
+    return (
+      <span class="warn">
+        {text.exhausted(moment(Date.parse(at)))}
+        {rest}
+      </span>
+    )
+  if (projected === null) return <Unknown why={text.noForecast} />
+  const { period_end: end } = budget.now
+  return (
+    <>
+      {end === null ? text.projectedTotal(money(projected)) : text.projected(money(projected), day(Date.parse(end)))}
+      {rest}
+    </>
+  )
+}

@@ -1,8 +1,10 @@
 /** What the usage page derives from the sums of the admin API. Pure; amounts stay exact until they are printed or drawn. */
+import { type Place, withParam } from './address.ts'
 import { addDollars, dollarsOf, nanoOf } from './format.ts'
 
 export type UsageTotals = {
   readonly requests: number
+  /** With those refused. */
   readonly failed: number
   /** Of the failed, those with a 4xx status; null: not counted apart in the whole range. */
   readonly refused: number | null
@@ -23,6 +25,29 @@ export type UsageGroup = (typeof USAGE_GROUPS)[number]
 export type UsageRow = UsageTotals & { readonly start?: string } & {
   readonly [group in UsageGroup]?: string | null
 }
+
+/** Requests that failed though they were right, as a share; null: it is unknown, or there were none. */
+export const failedShare = ({ requests, failed, refused }: UsageTotals): number | null =>
+  requests === 0 || refused === null ? null : (failed - refused) / requests
+
+/** What a value of a group is divided by next. */
+const NEXT_GROUP: { readonly [group in UsageGroup]: UsageGroup } = {
+  team: 'key',
+  key: 'model',
+  model: 'key',
+  route: 'model',
+  client: 'key',
+  provider: 'model',
+  tag: 'key',
+  style: 'model',
+}
+
+/** The view of one value of a group: filtered by it, and divided by the next group. */
+export const narrowed = (place: Place, group: UsageGroup, id: string): Place =>
+  withParam(withParam(place, group, [id]), 'group', groupParam(NEXT_GROUP[group]))
+
+/** The value of `group=`; the first group needs none. */
+export const groupParam = (group: UsageGroup): readonly string[] => (group === 'key' ? [] : [group])
 
 /** One value of the group: its sums, and its cost in each bucket. */
 export type UsageLine = {
@@ -61,7 +86,7 @@ export const distinctNames = (names: { readonly [id: string]: string }): { reado
 }
 
 const COLUMNS = [
-  ...(['requests', 'failed', 'input', 'cache_read', 'output'] as const),
+  ...(['requests', 'failed', 'refused', 'input', 'cache_read', 'output'] as const),
   ...(['cost', 'saved', 'lost', 'unpriced'] as const),
 ]
 
@@ -72,7 +97,7 @@ export const csvRows = (
   nameOf: (id: string) => string,
 ): readonly (readonly (string | number)[])[] => [
   [group, ...COLUMNS],
-  ...lines.map(({ id, totals }) => [nameOf(id), ...COLUMNS.map((name) => totals[name])]),
+  ...lines.map(({ id, totals }) => [nameOf(id), ...COLUMNS.map((name) => totals[name] ?? '')]),
 ]
 
 const compare = (a: string, b: string): number => {
@@ -157,6 +182,8 @@ export type MonthForecast = {
   readonly low: string
   readonly high: string
   readonly end: string
+  /** Whole days that it rests on. */
+  readonly days: number
 }
 
 /** Days of the same weekday of which the median is taken, and days without which there is no forecast. */
@@ -279,5 +306,6 @@ export const monthForecast = (days: readonly DayCost[], today: string, elapsed: 
     low: dollarsOf(sum + totals.low),
     high: dollarsOf(sum + totals.high),
     end,
+    days: whole.length,
   }
 }

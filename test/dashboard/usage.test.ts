@@ -75,7 +75,8 @@ describe('usage and cost', { skip: skipBrowser, concurrency: false }, () => {
         await page.getByText(/^Prices: catalogue of 20\d\d-\d\d-\d\d · 1 price is overridden$/).waitFor()
         await check()
         await shot('usage')
-        await page.getByRole('button', { name: 'Model', exact: true }).first().click()
+        if (width === 'narrow') await page.getByLabel('Group by').selectOption('model')
+        else await page.getByRole('button', { name: 'Model', exact: true }).first().click()
         await page.getByRole('rowheader', { name: 'odd' }).waitFor()
         const odd = (await page.getByRole('row').filter({ hasText: 'odd' }).first().textContent()) ?? ''
         assert.match(odd, /unknown/)
@@ -90,9 +91,30 @@ describe('usage and cost', { skip: skipBrowser, concurrency: false }, () => {
         assert.equal(await page.locator('.plot').count(), 0)
         await shot('usage-print')
         await page.emulateMedia({ media: 'screen' })
-        await page.getByRole('link', { name: 'small', exact: true }).click()
+        await page.getByRole('link', { name: '3 requests of small' }).click()
         await page.waitForURL(/\/dashboard\/requests\?.*model=/)
       }))
+
+  test('a row narrows the page; yesterday is three actions away, without a forecast, which is not of the past', () =>
+    withDashboard(browser, { url: gateway.url }, async ({ page, open }) => {
+      await open('/dashboard/usage')
+      await page.getByRole('link', { name: 'ci', exact: true }).click()
+      await page.waitForURL(/key=key_.*group=model/)
+      await page.getByRole('rowheader', { name: 'small' }).waitFor()
+      await page.locator('.figures').getByText('$1.00').first().waitFor()
+      assert.equal(await page.getByRole('rowheader', { name: 'odd' }).count(), 0)
+      await page.getByText('Forecast for this month').waitFor()
+      await open('/dashboard/')
+      await page.keyboard.press('g')
+      await page.keyboard.press('u')
+      await page.getByRole('button', { name: /^Time range/ }).click()
+      await page.getByRole('button', { name: 'yesterday', exact: true }).click()
+      await page.waitForURL(/\/usage\?from=yesterday&to=today/)
+      await page.getByText('Forecast for this month').waitFor({ state: 'detached' })
+      await open('/dashboard/usage?from=today')
+      await page.getByText('Forecast for this month').waitFor()
+      await page.getByRole('rowheader', { name: 'ci' }).waitFor()
+    }))
 
   test('a report that is added up in parts shows its total so far, and is read to its end', () =>
     withDashboard(browser, { url: gateway.url }, async ({ page, open, check, shot }) => {
@@ -142,8 +164,32 @@ describe('usage and cost', { skip: skipBrowser, concurrency: false }, () => {
       await page.getByText('Copied').first().waitFor()
       assert.equal(
         await page.evaluate(() => document.documentElement.dataset.copied),
-        '"model","requests","failed","input","cache_read","output","cost","saved","lost","unpriced"\n' +
-          '"small",3,0,300,0,300,"1.500000000","0.000000000","0.000000000",0',
+        '"model","requests","failed","refused","input","cache_read","output","cost","saved","lost","unpriced"\n' +
+          '"small",3,0,0,300,0,300,"1.500000000","0.000000000","0.000000000",0',
       )
+    }))
+
+  // The last one: its keys are used by no other.
+  test('ten groups are rows and series; the others are one that opens', () =>
+    withDashboard(browser, { url: gateway.url }, async ({ page, open, check }) => {
+      for (let at = 0; at < 24; at++) {
+        const made = await post(`${gateway.url}/admin/api/v1/keys`, { name: `service-${at}` })
+        const { secret } = await made.json()
+        const body = { model: 'alpha/small', messages: [{ role: 'user', content: 'hello' }], max_tokens: 100 }
+        assert.equal((await post(`${gateway.base}/chat/completions`, body, authorization(secret))).status, 200)
+      }
+      await open('/dashboard/usage')
+      // 26 keys: one of $1.00, the others of $0.50.
+      await page.getByRole('rowheader', { name: 'other (16)' }).waitFor()
+      assert.equal(await page.getByRole('rowheader').count(), 11)
+      await page
+        .getByRole('row', { name: /other \(16\)/ })
+        .getByText('$8.00')
+        .waitFor()
+      assert.equal(await page.locator('.legend > span').count(), 11)
+      await check()
+      await page.getByRole('button', { name: 'Show 16 more' }).click()
+      await page.getByRole('rowheader', { name: 'other' }).waitFor({ state: 'detached' })
+      assert.equal(await page.getByRole('rowheader').count(), 26)
     }))
 })

@@ -4,8 +4,8 @@ import { useEffect, useRef } from 'preact/hooks'
 import type { EndUserReport } from '../../../src/usage/reading/queries.ts'
 import { placePath, toPage, valuesOf, withParam } from '../address.ts'
 import { apiPath, read, useResource } from '../api.ts'
-import { compact, count, csvOf, day, minute, money, percent, shareOf } from '../format.ts'
-import { type BudgetRecord, type Listed, type ListedCounter, type OwnBudget, ownBudgets } from '../key-records.ts'
+import { compact, count, csvOf, day, minute, moment, money, shareOf } from '../format.ts'
+import type { Listed } from '../key-records.ts'
 import { useMarks } from '../marks.ts'
 import { findKeys, useOwnerNames } from '../owner-names.ts'
 import { Bars, type ChartSeries } from '../parts/chart.tsx'
@@ -13,18 +13,16 @@ import { Figure } from '../parts/figure.tsx'
 import { Filters } from '../parts/filters.tsx'
 import { Menu } from '../parts/menu.tsx'
 import { rangeText } from '../parts/range.tsx'
-import { Sparkline } from '../parts/sparkline.tsx'
-import { SpentBar } from '../parts/spent-bar.tsx'
 import { Amount, copyText, Empty, Failed, Loading, PageHead, Time, Unknown } from '../parts/states.tsx'
-import { current, currentRange, go, now, pageHref } from '../store.ts'
+import { current, currentRange, go, isNarrow, now, pageHref } from '../store.ts'
 import {
   BUCKETS,
   csvRows,
   DAY,
   type DayCost,
   distinctNames,
+  groupParam,
   monthForecast,
-  perThousand,
   USAGE_GROUPS,
   type UsageGroup,
   type UsageLine,
@@ -36,25 +34,34 @@ import {
 } from '../usage-figures.ts'
 import { type ReportOfUsage, readReport } from '../usage-report.ts'
 import { en } from '../words/en.ts'
-import { keysWords } from '../words/keys.ts'
 import { usageWords } from '../words/usage.ts'
+import { CostTable, endsNow, Failures } from './usage/cost-table.tsx'
 
 type Names = ReportOfUsage['names']
 
 const EVERY = 30_000
 const ROWS = 10_000
 /** Series of the chart, with the one of all others. */
-const SERIES = 7
+const SERIES = 11
 /** Days that the forecast looks at. */
 const PAST = 50
 /** ms of a range that is shown by five minutes, and by the hour. */
 const [BY_MINUTES, BY_HOUR] = [DAY / 12, 2 * DAY]
 type Bucket = keyof typeof BUCKETS
-const TONES = ['series-1', 'series-2', 'series-3', 'series-4', 'series-5', 'series-6', 'text-3'] as const
+const TONES = ['series-1', 'series-2', 'series-3', 'series-4', 'series-5', 'series-6'] as const
 const PATTERNS = ['plain', 'lines', 'dots', 'cross', 'empty'] as const
 const FILTERS = ['team', 'key', 'model', 'route', 'client', 'provider', 'tag', 'style'] as const
 
 const groupOf = (): UsageGroup => USAGE_GROUPS.find((group) => group === valuesOf(current.value, 'group')[0]) ?? 'key'
+
+/** The group in words; of tags with the name of the tag, which the configuration has. */
+const useGroupName = (group: UsageGroup): string => {
+  const { value } = useResource(group === 'tag' ? 'config' : null, () => read<ShownSettings>('/config'))
+  const tag = value?.settings.find(({ name }) => name === 'usage.rollupTag')
+  if (group !== 'tag' || !tag) return usageWords.groups[group]
+  return typeof tag.value === 'string' ? usageWords.groupTag(tag.value) : usageWords.groups.tag
+}
+type ShownSettings = { readonly settings: readonly { readonly name: string; readonly value: unknown }[] }
 
 const filterOf = () => Object.fromEntries(FILTERS.map((name) => [name, valuesOf(current.value, name)]))
 
@@ -125,6 +132,7 @@ const useReports = (group: UsageGroup) => {
 
 export const Page = () => {
   const group = groupOf()
+  const groupName = useGroupName(group)
   const chosen = useOwnerNames({ keys: valuesOf(current.value, 'key'), teams: valuesOf(current.value, 'team') })
   const { report, part, before, past, priced, bucket } = useReports(group)
   const { value } = report
@@ -162,8 +170,16 @@ export const Page = () => {
       )}
       {value && lines.length > 0 && (
         <>
-          <CostChart starts={starts} lines={lines} nameOf={nameOf} bucket={bucket} />
-          <CostTable lines={lines} total={value.total} before={before.value?.data ?? []} nameOf={nameOf} />
+          <CostChart starts={starts} lines={lines} nameOf={nameOf} bucket={bucket} groupName={groupName} />
+          <CostTable
+            key={group}
+            group={group}
+            groupName={groupName}
+            lines={lines}
+            total={value.total}
+            before={before.value?.data ?? []}
+            nameOf={nameOf}
+          />
         </>
       )}
       {unpriced.length > 0 && <Unpriced rows={unpriced} />}
@@ -224,30 +240,51 @@ const ExportMenu = ({ lines, nameOf }: LinesProps) => {
   )
 }
 
+const GroupChoice = ({ group }: { readonly group: UsageGroup }) => {
+  const choose = (next: UsageGroup) => go(withParam(current.value, 'group', groupParam(next)))
+  // Eight buttons take three lines of a narrow window.
+  if (isNarrow.value)
+    return (
+      <label class="row">
+        {usageWords.groupBy}
+        <select
+          value={group}
+          onChange={({ currentTarget: { value } }) => choose(USAGE_GROUPS.find((one) => one === value) ?? group)}
+        >
+          {USAGE_GROUPS.map((one) => (
+            <option key={one} value={one}>
+              {usageWords.groups[one]}
+            </option>
+          ))}
+        </select>
+      </label>
+    )
+  return (
+    <fieldset class="segments">
+      <legend>{usageWords.groupBy}</legend>
+      {USAGE_GROUPS.map((one) => (
+        <button key={one} type="button" aria-pressed={one === group} onClick={() => choose(one)}>
+          {usageWords.groups[one]}
+        </button>
+      ))}
+    </fieldset>
+  )
+}
+
 const Controls = ({ group, names }: { readonly group: UsageGroup; readonly names: Names }) => {
   const isCompared = valuesOf(current.value, 'compare')[0] === 'previous'
   const filters = FILTERS.map((name) => ({
     name,
     label: usageWords.groups[name],
+    rare: true,
     show: (value: string) => names[value] ?? value,
     // The keys with usage in the range are not all.
     ...(name === 'key' && { options: [], find: findKeys }),
   }))
   return (
     <div class="usage-controls">
-      <fieldset class="segments">
-        <legend>{usageWords.groupBy}</legend>
-        {USAGE_GROUPS.map((one) => (
-          <button
-            key={one}
-            type="button"
-            aria-pressed={one === group}
-            onClick={() => go(withParam(current.value, 'group', one === 'key' ? [] : [one]))}
-          >
-            {usageWords.groups[one]}
-          </button>
-        ))}
-      </fieldset>
+      <GroupChoice group={group} />
+      <Filters filters={filters} others={['group', 'compare']} />
       <label class="check">
         <input
           type="checkbox"
@@ -256,7 +293,6 @@ const Controls = ({ group, names }: { readonly group: UsageGroup; readonly names
         />
         {usageWords.compare}
       </label>
-      <Filters filters={filters} others={['group', 'compare']} />
     </div>
   )
 }
@@ -268,8 +304,6 @@ type FiguresProps = {
 }
 
 const Figures = ({ total, before, past }: FiguresProps) => {
-  const days: readonly DayCost[] = past.map(({ start = '', cost }) => ({ day: start, cost }))
-  const forecast = monthForecast(days, new Date(now.value).toISOString().slice(0, 10), (now.value % DAY) / DAY)
   const hasBefore = before !== null && before.cost !== '0.000000000'
   const change = hasBefore ? { ratio: shareOf(total.cost, before.cost) - 1, good: 'down' as const } : null
   const cost = (
@@ -283,30 +317,45 @@ const Figures = ({ total, before, past }: FiguresProps) => {
       <Figure label={`${usageWords.total}, ${rangeText()}`} value={cost} change={change}>
         {hasBefore && <p class="dim small">{usageWords.before(money(before.cost))}</p>}
       </Figure>
-      <Figure
-        label={usageWords.forecast}
-        value={forecast ? money(forecast.total) : <Unknown why={usageWords.noForecast} />}
-        {...(forecast && { unit: usageWords.by(day(Date.parse(forecast.end))) })}
-      >
-        <p class="dim small">
-          {forecast
-            ? `${usageWords.range(money(forecast.low), money(forecast.high))}, ${usageWords.forecastBasis}`
-            : usageWords.noForecast}
-        </p>
-      </Figure>
+      {endsNow() && <MonthFigure past={past} />}
       <Figure label={usageWords.saved} value={money(total.saved)} />
       <Figure label={usageWords.lost} value={money(total.lost)} />
       <Figure label={usageWords.requests} value={count(total.requests)}>
-        <p class="dim small">{usageWords.failed(percent(total.requests === 0 ? 0 : total.failed / total.requests))}</p>
+        <p class="dim small">
+          <Failures totals={total} />
+        </p>
       </Figure>
     </div>
   )
 }
 
-type LinesProps = { readonly lines: readonly UsageLine[]; readonly nameOf: (id: string) => string }
-type CostChartProps = LinesProps & { readonly starts: readonly string[]; readonly bucket: Bucket }
+/** What the month will cost. Of a past range it says nothing. */
+const MonthFigure = ({ past }: Pick<FiguresProps, 'past'>) => {
+  const days: readonly DayCost[] = past.map(({ start = '', cost }) => ({ day: start, cost }))
+  const forecast = monthForecast(days, new Date(now.value).toISOString().slice(0, 10), (now.value % DAY) / DAY)
+  return (
+    <Figure
+      label={usageWords.forecast}
+      value={forecast ? money(forecast.total) : <Unknown why={usageWords.noForecast} />}
+      {...(forecast && { unit: usageWords.by(day(Date.parse(forecast.end))) })}
+    >
+      <p class="dim small">
+        {forecast
+          ? `${usageWords.range(money(forecast.low), money(forecast.high))}, ${usageWords.forecastBasis(forecast.days)}`
+          : usageWords.noForecast}
+      </p>
+    </Figure>
+  )
+}
 
-const CostChart = ({ starts, lines, nameOf, bucket }: CostChartProps) => {
+type LinesProps = { readonly lines: readonly UsageLine[]; readonly nameOf: (id: string) => string }
+type CostChartProps = LinesProps & {
+  readonly starts: readonly string[]
+  readonly bucket: Bucket
+  readonly groupName: string
+}
+
+const CostChart = ({ starts, lines, nameOf, bucket, groupName }: CostChartProps) => {
   const marks = useMarks()
   const { shown, other, hidden } = withOther(lines, SERIES)
   const all = [...shown.map((line) => ({ line, label: nameOf(line.id) }))]
@@ -315,7 +364,7 @@ const CostChart = ({ starts, lines, nameOf, bucket }: CostChartProps) => {
     ({ line, label }, at): ChartSeries => ({
       id: `s${at}`,
       label,
-      tone: TONES[at] ?? 'text-3',
+      tone: line === other ? 'text-3' : (TONES[at % TONES.length] ?? 'text-3'),
       pattern: PATTERNS[at % PATTERNS.length] ?? 'plain',
       // Drawn only; printed amounts are exact.
       values: line.costs.map(Number),
@@ -330,14 +379,16 @@ const CostChart = ({ starts, lines, nameOf, bucket }: CostChartProps) => {
     Math.max(...totals) > 0
       ? usageWords.summary(
           format(totals[most] ?? 0),
-          bucket === 'day' ? usageWords.onDay(day(at)) : usageWords.between(minute(at), minute(at + BUCKETS[bucket])),
+          bucket === 'day'
+            ? usageWords.onDay(day(at))
+            : usageWords.between((bucket === 'hour' ? moment : minute)(at), minute(at + BUCKETS[bucket])),
           format(totals.reduce((sum, one) => sum + one, 0)),
         )
       : usageWords.none
   return (
     <div class="panel">
       <Bars
-        title={usageWords.chart(usageWords.groups[groupOf()], usageWords.buckets[bucket])}
+        title={usageWords.chart(groupName, usageWords.buckets[bucket])}
         summary={summary}
         times={times}
         interval={BUCKETS[bucket]}
@@ -347,128 +398,6 @@ const CostChart = ({ starts, lines, nameOf, bucket }: CostChartProps) => {
         height={160}
       />
     </div>
-  )
-}
-
-/** Budgets with a counter for each owner of which the counters are read. */
-const WITH_COUNTERS = 10
-
-/** What is spent of the budgets of one key or team, by its ID. Empty for a range that does not end now. */
-const useBudgets = (group: UsageGroup): ReadonlyMap<string, OwnBudget> => {
-  const isPresent = current.value.to === null || currentRange().to >= now.value - BUDGET_LAG
-  const found = useResource(
-    isPresent && (group === 'key' || group === 'team') ? `usage budgets ${group}` : null,
-    async () => {
-      const { data } = await read<Listed<BudgetRecord>>('/budgets', { limit: 200 })
-      const each = data.filter(({ per }) => per === group).slice(0, WITH_COUNTERS)
-      const counters = await Promise.all(
-        each.map(({ id }) => read<Listed<ListedCounter>>(`/budgets/${id}/counters`, { limit: 200 })),
-      )
-      return { data, counters: Object.fromEntries(each.map(({ id }, at) => [id, counters[at]?.data ?? []])) }
-    },
-  )
-  return found.value && isPresent ? ownBudgets(found.value, group) : new Map()
-}
-
-/** ms by which the end of a range may be in the past, for the present figures of budgets. */
-const BUDGET_LAG = 60_000
-
-type CostTableProps = LinesProps & { readonly total: UsageTotals; readonly before: readonly UsageRow[] }
-
-const CostTable = ({ lines, total, before, nameOf }: CostTableProps) => {
-  const group = groupOf()
-  const budgets = useBudgets(group)
-  const earlier = new Map(before.map((row) => [row[group] ?? '', row.cost]))
-  const isCompared = valuesOf(current.value, 'compare')[0] === 'previous'
-  const { head } = usageWords
-  return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls is reached with the keyboard
-    <section class="panel usage-frame" tabIndex={0} aria-label={usageWords.table(usageWords.groups[group])}>
-      <table class="usage-table">
-        <caption class="sr-only">{usageWords.table(usageWords.groups[group])}</caption>
-        <thead>
-          <tr>
-            <th scope="col">{usageWords.groups[group]}</th>
-            <th scope="col">{head.cost}</th>
-            <th scope="col">{head.share}</th>
-            {isCompared && <th scope="col">{head.before}</th>}
-            <th scope="col">{usageWords.requests}</th>
-            <th scope="col">{head.failed}</th>
-            <th scope="col">{head.tokens}</th>
-            <th scope="col" class="usage-rate">
-              {head.perThousand}
-            </th>
-            {budgets.size > 0 && <th scope="col">{head.budget}</th>}
-            <th scope="col" class="usage-trend">
-              {head.trend}
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {lines.map(({ id, totals, costs }) => {
-            const budget = budgets.get(id)
-            const isUnknown = totals.unpriced > 0 && totals.cost === '0.000000000'
-            const rate = isUnknown ? null : perThousand(totals)
-            return (
-              <tr key={id}>
-                <th scope="row">
-                  {id === '' || group === 'tag' ? (
-                    nameOf(id)
-                  ) : (
-                    <a href={placePath(withParam(toPage(current.value, 'requests'), group, [id]))}>{nameOf(id)}</a>
-                  )}
-                </th>
-                <td data-label={head.cost}>
-                  {isUnknown ? (
-                    <Unknown why={usageWords.unknownWhy} text={usageWords.unknown} />
-                  ) : (
-                    <>
-                      {totals.unpriced > 0 && <span class="dim small">{usageWords.atLeast}</span>}{' '}
-                      <Amount text={totals.cost} />
-                    </>
-                  )}
-                </td>
-                <td data-label={head.share}>{isUnknown ? '–' : percent(shareOf(totals.cost, total.cost))}</td>
-                {isCompared && (
-                  <td data-label={head.before}>
-                    <Amount text={earlier.get(id) ?? '0'} />
-                  </td>
-                )}
-                <td data-label={usageWords.requests}>{count(totals.requests)}</td>
-                <td data-label={head.failed}>
-                  {totals.requests === 0 ? '–' : percent(totals.failed / totals.requests)}
-                </td>
-                <td data-label={head.tokens}>
-                  {[totals.input, totals.cache_read, totals.output].map(compact).join(' / ')}
-                </td>
-                <td class="usage-rate" data-label={head.perThousand}>
-                  {rate === null ? '–' : <Amount text={rate} />}
-                </td>
-                {budgets.size > 0 && <td data-label={head.budget}>{budget ? <OfBudget budget={budget} /> : '–'}</td>}
-                <td class="usage-trend">
-                  <Sparkline
-                    kind="bars"
-                    values={costs.map(Number)}
-                    text={usageWords.trend(nameOf(id), money(costs[0] ?? '0'), money(costs.at(-1) ?? '0'))}
-                  />
-                </td>
-              </tr>
-            )
-          })}
-        </tbody>
-      </table>
-    </section>
-  )
-}
-
-/** With the period of the budget, which is not that of the costs beside it. */
-const OfBudget = ({ budget: { budget, spent } }: { readonly budget: OwnBudget }) => {
-  const share = shareOf(spent, budget.amount)
-  return (
-    <span class="keys-budget" title={usageWords.spent(budget.name, percent(share))}>
-      <SpentBar share={share} label={usageWords.spent(budget.name, percent(share))} />
-      <span>{usageWords.ofBudget(percent(share), money(budget.amount), keysWords.periods[budget.period])}</span>
-    </span>
   )
 }
 

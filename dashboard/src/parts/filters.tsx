@@ -286,7 +286,10 @@ export const Filters = (props: FiltersProps) => {
               </Menu>
             ))}
             {rare.length > 0 && (
-              <Menu className="button quiet" label={en.actions.moreFilters}>
+              <Menu
+                className="button quiet"
+                label={usual.length > 0 ? en.actions.moreFilters : en.actions.filters(chosen)}
+              >
                 {(close) => rare.map((filter) => <Group key={filter.name} filter={filter} close={close} />)}
               </Menu>
             )}

@@ -7,12 +7,15 @@ export const usageWords = words({
   forecast: 'Forecast for this month',
   by: (day: string) => `by ${day}`,
   range: (low: string, high: string) => `range ${low}–${high}`,
-  forecastBasis: 'from the same weekdays and from today',
+  forecastBasis: (days: number) =>
+    days < 21 ? `from ${counted(days, 'whole day')} and from today` : 'from the same weekdays and from today',
   noForecast: 'fewer than three days of data',
   saved: 'Saved by the cache',
   lost: 'Lost in failed attempts',
   requests: 'Requests',
   failed: (share: string) => `${share} failed`,
+  refused: (share: string) => `${share} refused`,
+  failedUnknown: 'Refused requests were not counted apart in the whole range.',
   before: (cost: string) => `${cost} in the period before`,
   groupBy: 'Group by',
   groups: {
@@ -25,6 +28,7 @@ export const usageWords = words({
     tag: 'Tag',
     style: 'Style',
   },
+  groupTag: (name: string) => `Tag ${name}`,
   endUsers: {
     title: 'By end user',
     user: 'End user',
@@ -33,7 +37,7 @@ export const usageWords = words({
     none: 'No request of this range names an end user, or usage.endUser is off.',
     since: (time: string) => `The range has too many requests: these are from ${time} on.`,
   },
-  compare: 'Compare with the previous period',
+  compare: 'Compare with the period before',
   export: 'Export',
   copyTable: 'Copy this table as CSV',
   exportDays: 'Download days as CSV',
@@ -55,6 +59,9 @@ export const usageWords = words({
     tag: 'no tag',
     style: 'no style',
   },
+  showOther: (n: number) => `Show ${n.toLocaleString()} more`,
+  requestsOf: (n: string, name: string) => `${n} requests of ${name}`,
+  narrow: (name: string) => `Only ${name}`,
   table: (group: string) => `Cost by ${group.toLowerCase()}`,
   head: {
     failed: 'Failed',

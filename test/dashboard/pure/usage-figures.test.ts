@@ -9,7 +9,9 @@ import {
   DAY,
   dayForecast,
   distinctNames,
+  failedShare,
   monthForecast,
+  narrowed,
   perThousand,
   recentCost,
   type UsageRow,
@@ -91,6 +93,26 @@ test('a chart has the buckets without use too', () => {
   )
 })
 
+test('requests that were refused are no failures; where they were not counted, the share is unknown', () => {
+  assert.equal(failedShare(row({ requests: 10, failed: 4, refused: 3 })), 0.1)
+  assert.equal(failedShare(row({ requests: 10, failed: 4, refused: null })), null)
+  assert.equal(failedShare(row({ requests: 0 })), null)
+  const { lines } = usageLines([row({ key: 'a', refused: 1 }), row({ key: 'a', refused: null })], 'key')
+  assert.equal(lines[0]?.totals.refused, null)
+})
+
+test('a value narrows the page to it, divided by the next group', () => {
+  const place = {
+    page: 'usage',
+    id: null,
+    from: 'yesterday',
+    to: 'today',
+    params: { group: ['team'], model: ['m'] },
+  } as const
+  assert.deepEqual(narrowed(place, 'team', 'team_a'), { ...place, params: { model: ['m'], team: ['team_a'] } })
+  assert.deepEqual(narrowed(place, 'key', 'key_a').params, { model: ['m'], key: ['key_a'], group: ['model'] })
+})
+
 test('the rate of 1,000 requests is exact, and unknown without requests', () => {
   assert.equal(perThousand(row({ cost: '0.000000003', requests: 2 })), '0.000001500')
   assert.equal(perThousand(row({ requests: 0 })), null)
@@ -99,8 +121,8 @@ test('the rate of 1,000 requests is exact, and unknown without requests', () => 
 test('the table as CSV has exact amounts, and no cell that a spreadsheet would run', () => {
   const { lines } = usageLines([row({ key: 'k', start: 'x', cost: '0.123456789' })], 'key')
   assert.deepEqual(csvOf(csvRows('key', lines, () => '=1+1 "x"')).split('\n'), [
-    '"key","requests","failed","input","cache_read","output","cost","saved","lost","unpriced"',
-    '"\'=1+1 ""x""",1,0,10,0,5,"0.123456789","0.000000000","0.000000000",0',
+    '"key","requests","failed","refused","input","cache_read","output","cost","saved","lost","unpriced"',
+    '"\'=1+1 ""x""",1,0,0,10,0,5,"0.123456789","0.000000000","0.000000000",0',
   ])
 })
 
@@ -117,6 +139,7 @@ describe('the forecast of a month', () => {
       low: '60.000000000',
       high: '60.000000000',
       end: '2026-11-30',
+      days: known.length,
     })
   })
 

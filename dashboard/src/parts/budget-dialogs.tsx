@@ -8,7 +8,6 @@ import { findKeys } from '../owner-names.ts'
 import { toast } from '../store.ts'
 import { keysWords } from '../words/keys.ts'
 import { attempt, changeRecord, type DialogEnd, Form } from './changing.tsx'
-import { Combobox } from './combobox.tsx'
 import { Dialog } from './dialog.tsx'
 import type { KeysData } from './key-cells.tsx'
 import { useId } from './use-id.ts'
@@ -48,21 +47,25 @@ const appliesToIn = (value: string) => {
 const KeyField = () => {
   const name = useSignal('')
   const id = useId()
-  const found = useResource(`budget of key ${name.value}`, () => findKeys(name.value.trim()))
+  const found = useResource(`budget of key ${name.value}`, () => findKeys(name.value))
   return (
-    <div class="field">
-      <label for={id}>{text.form.key}</label>
-      <Combobox
-        id={id}
-        value={name.value}
-        suggestions={(found.value ?? []).map(({ label }) => ({ value: label }))}
-        label={text.form.key}
-        onInput={(next) => {
-          name.value = next
+    <label class="field">
+      {text.form.key}
+      <input
+        required
+        list={id}
+        autocomplete="off"
+        onInput={({ currentTarget }) => {
+          name.value = currentTarget.value.trim()
         }}
       />
-      <input type="hidden" name="of" value={`key ${name.value.trim()}`} />
-    </div>
+      <datalist id={id}>
+        {found.value?.map(({ label }) => (
+          <option key={label} value={label} />
+        ))}
+      </datalist>
+      <input type="hidden" name="of" value={`key ${name.value}`} />
+    </label>
   )
 }
 

@@ -297,13 +297,13 @@ const Controls = ({ group, names }: { readonly group: UsageGroup; readonly names
   )
 }
 
-type FiguresProps = {
+type CostFiguresProps = {
   readonly total: UsageTotals
   readonly before: UsageTotals | null
   readonly past: readonly UsageRow[]
 }
 
-const Figures = ({ total, before, past }: FiguresProps) => {
+const Figures = ({ total, before, past }: CostFiguresProps) => {
   const hasBefore = before !== null && before.cost !== '0.000000000'
   const change = hasBefore ? { ratio: shareOf(total.cost, before.cost) - 1, good: 'down' as const } : null
   const cost = (
@@ -330,7 +330,7 @@ const Figures = ({ total, before, past }: FiguresProps) => {
 }
 
 /** What the month will cost. Of a past range it says nothing. */
-const MonthFigure = ({ past }: Pick<FiguresProps, 'past'>) => {
+const MonthFigure = ({ past }: Pick<CostFiguresProps, 'past'>) => {
   const days: readonly DayCost[] = past.map(({ start = '', cost }) => ({ day: start, cost }))
   const forecast = monthForecast(days, new Date(now.value).toISOString().slice(0, 10), (now.value % DAY) / DAY)
   return (

@@ -128,14 +128,14 @@ export const CostTable = ({ group, groupName, lines, total, before, nameOf }: Co
 }
 
 /** What the table has beside the sums. Null: no such column. */
-type Columns = {
+type CostColumns = {
   readonly total: UsageTotals
   readonly earlier: ReadonlyMap<string, string> | null
   readonly budgets: ReadonlyMap<string, OwnBudget> | null
   readonly hasTrend: boolean
 }
 
-const Heads = ({ groupName, columns }: { readonly groupName: string; readonly columns: Columns }) => {
+const Heads = ({ groupName, columns }: { readonly groupName: string; readonly columns: CostColumns }) => {
   const { head } = usageWords
   return (
     <tr>
@@ -159,10 +159,10 @@ const Heads = ({ groupName, columns }: { readonly groupName: string; readonly co
   )
 }
 
-type NameProps = { readonly group: UsageGroup; readonly id: string; readonly name: string }
+type GroupNameProps = { readonly group: UsageGroup; readonly id: string; readonly name: string }
 
 /** Narrows the page to the value. */
-const Name = ({ group, id, name }: NameProps) =>
+const Name = ({ group, id, name }: GroupNameProps) =>
   id === '' ? (
     name
   ) : (
@@ -172,7 +172,7 @@ const Name = ({ group, id, name }: NameProps) =>
   )
 
 /** Their number, which is a link to them. Requests filter by tags in another form. */
-const Requests = ({ group, id, name, n }: NameProps & { readonly n: number }) =>
+const Requests = ({ group, id, name, n }: GroupNameProps & { readonly n: number }) =>
   id === '' || group === 'tag' ? (
     count(n)
   ) : (
@@ -184,15 +184,15 @@ const Requests = ({ group, id, name, n }: NameProps & { readonly n: number }) =>
     </a>
   )
 
-type RowProps = {
+type CostRowProps = {
   readonly line: UsageLine
-  readonly columns: Columns
+  readonly columns: CostColumns
   readonly group: UsageGroup
   readonly name: string
   readonly children: ComponentChildren
 }
 
-const Row = ({ line: { id, totals, costs }, columns, group, name, children }: RowProps) => {
+const Row = ({ line: { id, totals, costs }, columns, group, name, children }: CostRowProps) => {
   const { head } = usageWords
   const budget = columns.budgets?.get(id)
   const isUnknown = totals.unpriced > 0 && totals.cost === '0.000000000'

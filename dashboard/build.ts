@@ -45,14 +45,32 @@ const hashed = (name: string, content: string): string => {
   return name.replace(/(?=\.\w+$)/, `-${hash}`)
 }
 
-/** The style sheets of the sources as one: the tokens first, then the frame, the parts and the pages. */
+/** Pages whose style sheet is in their own file, because nothing else uses its classes. */
+export const OWN_STYLES = ['connect', 'playground', 'routes']
+
+/** The other style sheets of the sources as one: the tokens first, then the frame, the parts and the pages. */
 const styles = (): string => {
   const order = ['tokens.css', 'frame.css']
-  const files = globSync('src/**/*.css', { cwd: HERE }).sort()
+  const own = OWN_STYLES.map((page) => join('src', 'pages', `${page}.css`))
+  const files = globSync('src/**/*.css', { cwd: HERE, exclude: own }).sort()
   const rank = (file: string) =>
     (order.indexOf(basename(file)) + 1 || order.length + 1) * 10 + Number(file.includes('pages'))
   const sorted = files.toSorted((a, b) => rank(a) - rank(b))
   return smaller(sorted.map((file) => readFileSync(join(HERE, file), 'utf8')).join('\n'))
+}
+
+/** Adds the style sheet of a page to its module. */
+const ownStyles = {
+  name: 'own-styles',
+  transform(code: string, id: string): string | null {
+    const [, page = ''] = /[\\/]pages[\\/]([a-z]+)\.tsx$/.exec(id) ?? []
+    if (!OWN_STYLES.includes(page)) return null
+    const css = smaller(readFileSync(join(HERE, 'src', 'pages', `${page}.css`), 'utf8'))
+    return `${code}
+const sheet = new CSSStyleSheet()
+sheet.replaceSync(${JSON.stringify(css)})
+document.adoptedStyleSheets.push(sheet)`
+  },
 }
 
 /** The navigation, as it is before the scripts run. */
@@ -62,15 +80,10 @@ const links = (): string =>
   ).join('\n        ')
 
 /**
- * What pages share. Small files compress badly: what the frame needs is one file, and parts of fewer than these bytes join those
- * that nearly the same pages need. More would make first loads larger. The theme is set by a script that is no module.
+ * The code of the frame is one file, because small ones compress badly apart. What only some pages share stays apart: joined, it
+ * makes their first loads larger. The theme is set by a script that is no module.
  */
-const SHARED = {
-  groups: [
-    { name: 'shared', tags: ['$initial' as const], test: /(?<!theme\.ts)$/, priority: 1 },
-    { name: 'shared', minShareCount: 2, entriesAware: true, entriesAwareMergeThreshold: 8_000 },
-  ],
-}
+const SHARED = { groups: [{ name: 'shared', tags: ['$initial' as const], test: /(?<!theme\.ts)$/ }] }
 
 /** Bundles the sources. `minify: false` is for development. */
 export const bundle = async ({ minify = true }: { readonly minify?: boolean } = {}): Promise<Built> => {
@@ -79,6 +92,7 @@ export const bundle = async ({ minify = true }: { readonly minify?: boolean } = 
     cwd: HERE,
     platform: 'browser',
     tsconfig: false,
+    plugins: [ownStyles],
     transform: { target: 'es2022', jsx: { runtime: 'automatic', importSource: 'preact' } },
   })
   const { output } = await bundled.generate({

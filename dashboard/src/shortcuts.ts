@@ -77,8 +77,12 @@ export const bind = (id: ShortcutId, run: ShortcutAction): (() => void) => {
   }
 }
 
-/** Whether the sheet of shortcuts is open. */
+/** Whether the sheet of shortcuts is open, and the palette. */
 export const isHelpOpen = signal(false)
+export const isPaletteOpen = signal(false)
+export const openPalette = (): void => {
+  isPaletteOpen.value = true
+}
 
 const FIELDS = 'input, textarea, select, [contenteditable]'
 /** Controls that have their own use of Enter, Space and arrows. */
@@ -103,6 +107,7 @@ export const startShortcuts = (): void => {
   let prefixed = 0
   for (const { name } of NAV_PAGES) bind(`page-${name}`, () => goToPage(name))
   bind('theme', nextTheme)
+  bind('palette', openPalette)
   bind('help', () => {
     isHelpOpen.value = !isHelpOpen.value
   })

@@ -10,9 +10,13 @@ export const late =
   (props) => {
     const found = useSignal<{ readonly LatePart: LatePart<Props> } | null>(null)
     useEffect(() => {
-      void load().then((LatePart) => {
-        found.value = { LatePart }
-      })
+      load().then(
+        (LatePart) => {
+          found.value = { LatePart }
+        },
+        // Without its file there is no such part.
+        () => {},
+      )
     }, [found])
     const { LatePart } = found.value ?? {}
     return LatePart ? <LatePart {...props} /> : null

@@ -1,12 +1,12 @@
 /** The lines below the frame: what is wrong now, the worst first. */
-import { useSignal, useSignalEffect } from '@preact/signals'
-import type { ComponentChild } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
+import { useSignalEffect } from '@preact/signals'
+import { useRef } from 'preact/hooks'
 import { offlineSince } from '../api.ts'
 import { age } from '../format.ts'
 import { retryAt, retryNow } from '../live.ts'
 import { announce, announcement, type Notice, notice, now, removeNotice, shownNotices } from '../store.ts'
 import { en } from '../words/en.ts'
+import { late } from './late.tsx'
 
 /** No live region: the countdowns in it would be spoken each second. What has begun or ended is announced once. */
 const Line = ({ id, tone, text, link, action, dismissible }: Notice) => (
@@ -29,21 +29,8 @@ const Line = ({ id, tone, text, link, action, dismissible }: Notice) => (
   </div>
 )
 
-/** Providers in trouble: loaded after the page, which is of use without it. */
-const LazyTrouble = () => {
-  const part = useSignal<{ readonly Trouble: () => ComponentChild } | null>(null)
-  useEffect(() => {
-    // Without its file the page has no such lines; the overview has them too.
-    import('./trouble.tsx').then(
-      (module) => {
-        part.value = module
-      },
-      () => {},
-    )
-  }, [part])
-  const { Trouble } = part.value ?? {}
-  return Trouble ? <Trouble /> : null
-}
+/** Providers in trouble; the overview has them too. */
+const Trouble = late(() => import('./trouble.tsx').then((module) => module.Trouble))
 
 export const Notices = () => {
   const wasOffline = useRef(false)
@@ -66,7 +53,7 @@ export const Notices = () => {
   })
   return (
     <>
-      <LazyTrouble />
+      <Trouble />
       {shownNotices.value.map((one) => (
         <Line key={one.id} {...one} />
       ))}

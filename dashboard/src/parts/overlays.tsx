@@ -3,8 +3,10 @@ import { isHelpOpen, keyLabel, SHORTCUTS } from '../shortcuts.ts'
 import { dismissToast, hasLetters, setLetters, toasts } from '../store.ts'
 import { en } from '../words/en.ts'
 import { Dialog } from './dialog.tsx'
-import { Palette } from './palette.tsx'
+import { late } from './late.tsx'
 import { SignIn } from './sign-in.tsx'
+
+const Palette = late(() => import('./palette.tsx').then((module) => module.Palette))
 
 const GROUPS = ['everywhere', 'list', 'request'] as const
 

@@ -1,10 +1,9 @@
 /** The palette of Ctrl-K: pages, actions, providers, models, teams, keys, and a pasted request ID. */
-import { signal, useSignal } from '@preact/signals'
-import { useEffect } from 'preact/hooks'
+import { useSignal } from '@preact/signals'
 import { type ApiQuery, read, useResource } from '../api.ts'
 import { toggleHold } from '../live.ts'
 import { NAV_PAGES, type PageName } from '../page-table.ts'
-import { bind, isHelpOpen } from '../shortcuts.ts'
+import { isHelpOpen, isPaletteOpen } from '../shortcuts.ts'
 import { goToPage, nextTheme } from '../store.ts'
 import { en } from '../words/en.ts'
 import { Dialog } from './dialog.tsx'
@@ -13,12 +12,8 @@ import { OptionList, optionId } from './option-list.tsx'
 /** One line of the palette. */
 export type PaletteEntry = { readonly id: string; readonly text: string; readonly run: () => void }
 
-const isOpen = signal(false)
-export const openPalette = (): void => {
-  isOpen.value = true
-}
 const close = (): void => {
-  isOpen.value = false
+  isPaletteOpen.value = false
 }
 
 const FIXED: readonly PaletteEntry[] = [
@@ -139,8 +134,7 @@ const Search = () => {
 }
 
 export const Palette = () => {
-  useEffect(() => bind('palette', openPalette), [])
-  if (!isOpen.value) return null
+  if (!isPaletteOpen.value) return null
   return (
     <Dialog title={en.palette.hint} onClose={close}>
       <Search />

@@ -5,10 +5,10 @@ import { hasRole, read, session, signOut, useResource } from '../api.ts'
 import { age, clock } from '../format.ts'
 import { heldCount, isHeld, liveState, toggleHold } from '../live.ts'
 import { ROOT } from '../root.ts'
-import { bind, keyLabel } from '../shortcuts.ts'
+import { bind, keyLabel, openPalette } from '../shortcuts.ts'
 import { density, isNarrow, nextTheme, now, setDensity, setTheme, theme } from '../store.ts'
 import { en } from '../words/en.ts'
-import { openPalette } from './palette.tsx'
+
 import { RangePicker } from './range.tsx'
 
 const MARKS = {

@@ -1,8 +1,9 @@
 /** `headgate doctor`: checks this machine, the configuration, the data folder and the provider keys. */
 
-import { chmodSync, existsSync, readdirSync, statfsSync, statSync } from 'node:fs'
+import { X509Certificate } from 'node:crypto'
+import { chmodSync, existsSync, readdirSync, readFileSync, statfsSync, statSync } from 'node:fs'
 import { access, constants } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { DATABASES } from '../../backup/data-files.ts'
 import { schemaStates } from '../../backup/schemas.ts'
 import { openCatalogue } from '../../config/catalogue/catalogue.ts'
@@ -185,6 +186,47 @@ const proxies: Check = async ({ loaded }) => {
   return found.map(({ status, detail }) => finding('proxies', status, detail))
 }
 
+const DAY = 24 * 3_600_000
+/** Days before the end of a certificate from which it is reported, as the log and the alert `certExpiry` do. */
+const CERTIFICATE_DAYS = 30
+
+/** A certificate of the port, or one that a provider asks for. `read` throws if the file cannot be read. */
+type UsedCertificate = { readonly file: string; readonly use: string; readonly read: () => string }
+
+const usedCertificates = ({ settings, instances }: FullConfig, folder: string): readonly UsedCertificate[] => [
+  ...settings.tls.cert.map((file) => ({
+    ...{ file, use: 'of the port' },
+    read: () => readFileSync(resolve(folder, file), 'utf8'),
+  })),
+  ...instances.flatMap(({ id, network, egress }) => {
+    const client = egress?.tls.client
+    if (!client) return []
+    return [{ file: network?.clientCert?.cert ?? 'clientCert', use: `for ${id}`, read: () => client.cert }]
+  }),
+]
+
+const certificateFinding = ({ file, use, read }: UsedCertificate): Finding => {
+  const name = `${file} ${use}`
+  let end: number
+  try {
+    end = Date.parse(new X509Certificate(read()).validTo)
+  } catch {
+    // The message of OpenSSL may contain a part of the file.
+    return finding('certificate', 'failed', `${name} cannot be read as a certificate in PEM`)
+  }
+  const left = end - Date.now()
+  const on = new Date(end).toISOString().slice(0, 'yyyy-mm-dd'.length)
+  if (left <= 0) return finding('certificate', 'failed', `${name} ended on ${on}; replace it`)
+  const days = Math.floor(left / DAY)
+  const rest = days === 1 ? 'in 1 day' : `in ${days} days`
+  return left > CERTIFICATE_DAYS * DAY
+    ? finding('certificate', 'ok', `${name} ends on ${on}`)
+    : finding('certificate', 'warning', `${name} ends ${rest}, on ${on}; replace it`)
+}
+
+const certificates: Check = ({ loaded }, { host }) =>
+  loaded.ok ? usedCertificates(loaded.config, host.folder).map(certificateFinding) : []
+
 /** What the running gateway has lost. Nothing if it does not answer this user: its state is no part of the configuration. */
 const lostTelemetry = async (cli: Cli, local: Local): Promise<readonly Finding[]> => {
   if (!runningHere(local)) return []
@@ -239,7 +281,6 @@ const prices: Check = ({ loaded }, { host }) => {
 
 /** Days before the end of a model from which it is reported. */
 const SOON = 90
-const DAY = 24 * 3_600_000
 
 /** What the running gateway knows: also from lists and answers of providers, and of requests. Null: it does not answer. */
 const retiringThere = async (cli: Cli, local: Local): Promise<readonly Ending[] | null> => {
@@ -323,6 +364,7 @@ const CHECKS: readonly Check[] = [
   sharedSchemas,
   providers,
   proxies,
+  certificates,
   telemetry,
   prices,
   retirement,

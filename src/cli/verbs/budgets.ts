@@ -16,7 +16,7 @@ import {
   withRecords,
 } from '../accounts/record-store.ts'
 import { choice, globList, repeated, tagsOf, wholeNumber } from '../arguments.ts'
-import { resetDay } from '../budget-text.ts'
+import { basisText, resetDay } from '../budget-text.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { answerList, type ListingOptions, withListing } from '../listing.ts'
 import { type Cell, moneyText, table } from '../table.ts'
@@ -47,17 +47,12 @@ type BudgetOptions = {
 
 const HEADINGS = ['NAME', 'PERIOD', 'SPENT', 'RESERVED', 'LIMIT', 'LEFT', 'STATE']
 
-/** On what a forecast rests. */
-const BASES: { readonly [basis: string]: string } = {
-  present: 'at the present rate',
-  week: 'as in the last week',
-  period: 'as in this period',
-}
-
 const stateOf = (budget: BudgetLine, left: number | null): string => {
-  const { projected = null, basis = null } = budget.forecast ?? {}
-  const rest = BASES[basis ?? '']
-  const outlook = projected === null ? [] : [`projected ${moneyText(projected)}${rest === undefined ? '' : ` ${rest}`}`]
+  const { forecast } = budget
+  const basis = forecast ? basisText(forecast) : null
+  const outlook = forecast?.projected
+    ? [`projected ${moneyText(forecast.projected)}${basis === null ? '' : ` ${basis}`}`]
+    : []
   // With a counter for each owner there is no state of the whole.
   if (left === null) return outlook[0] ?? '–'
   if (left > 0) return ['ok', ...outlook].join(', ')

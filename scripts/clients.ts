@@ -26,6 +26,7 @@ import {
   claudeCodeAtBedrock,
   claudeCodeAtVertex,
   codex,
+  geminiCli,
   runAgent,
 } from '../test/e2e/clients/agents.ts'
 import { areInstalled, SDK_PACKAGES, SDKS_FOLDER } from '../test/e2e/clients/sdks.ts'
@@ -47,7 +48,7 @@ const TIME_LIMIT = 90_000
 // ── The clients ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** The prompt does not have the output, so a client that returns it has run the command. */
-const COMMAND = 'echo head""gate-$((40+2))'
+const COMMAND = 'echo head""gate-"4"2'
 const PRINTED = 'headgate-42'
 const PROMPT = 'Run the command that the tool call requests, and report its output.'
 
@@ -69,6 +70,7 @@ const CLIENTS: readonly Client[] = [
   { agent: claudeCode, model: 'some-model' },
   { agent: claudeCodeAtBedrock, model: 'us.anthropic.claude-sonnet-4-5-20250929-v1:0' },
   { agent: claudeCodeAtVertex, model: 'claude-sonnet-4-5@20250929' },
+  { agent: geminiCli, model: 'some-model' },
 ]
 
 // ── The upstream ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -77,6 +79,7 @@ const CLIENTS: readonly Client[] = [
 const CALLS: readonly (readonly [tool: RegExp, input: object])[] = [
   [/^exec_command$/, { cmd: COMMAND }],
   [/^Bash$/, { command: COMMAND, description: 'Prints a word' }],
+  [/^run_shell_command$/, { command: COMMAND, description: 'Prints a word' }],
   // A custom tool in its own format; in other formats a function with one text.
   [/^apply_patch$/, { input: '*** Begin Patch\n*** Add File: made.txt\n+made\n*** End Patch\n' }],
   // A function in other formats; in its own format it has no name. The tools it finds can be called afterwards.
@@ -84,6 +87,9 @@ const CALLS: readonly (readonly [tool: RegExp, input: object])[] = [
   // A tool of a namespace. The client reports that the agent does not exist.
   [/close_agent$/, { target: '00000000-0000-4000-8000-000000000000' }],
 ]
+
+/** Tools of the list that run the command: a request without them is another one. */
+const SHELLS = 3
 
 /** The names of the functions in a request of any format. */
 const offered = ({ json }: UpstreamRequest): string[] =>
@@ -104,7 +110,11 @@ type ScriptedUpstream = {
   readonly called: string[]
 }
 
-const scriptedUpstream = (): ScriptedUpstream => {
+/** gemini-cli sends a request of its own, with Google's search as its tool, which other providers lack. */
+const SEARCH: (typeof CALLS)[number] = [/^google_web_search$/, { query: 'headgate' }]
+
+const scriptedUpstream = (format: string): ScriptedUpstream => {
+  const calls = format === 'gemini' ? [...CALLS, SEARCH] : CALLS
   const requests: UpstreamRequest[] = []
   const called: string[] = []
   const script: Script = (one) => {
@@ -112,9 +122,9 @@ const scriptedUpstream = (): ScriptedUpstream => {
     const names = offered(one)
     requests.push(one)
     // Some clients send other small requests, such as for a title or a connection check.
-    if (!names.some((name) => CALLS.slice(0, 2).some(([tool]) => tool.test(name))))
+    if (!names.some((name) => CALLS.slice(0, SHELLS).some(([tool]) => tool.test(name))))
       return answerWith(one, { text: 'Hello.' })
-    for (const [tool, input] of CALLS) {
+    for (const [tool, input] of calls) {
       const name = names.find((offer) => tool.test(offer))
       if (name === undefined || called.includes(name)) continue
       called.push(name)
@@ -179,7 +189,7 @@ const startRejectingProxy = async () => {
 type Result = { readonly line: string; readonly problems: readonly string[] }
 
 const tryOne = async ({ agent, model }: Client, format: string): Promise<Result> => {
-  const { script, requests: received, called } = scriptedUpstream()
+  const { script, requests: received, called } = scriptedUpstream(format)
   const upstream = await startUpstream(script)
   const proxyServer = await startRejectingProxy()
   const home = mkdtempSync(join(tmpdir(), 'headgate-client-'))

@@ -14,6 +14,7 @@ export const AGENT_PACKAGES = {
   '@openai/codex': '0.169.0',
   '@anthropic-ai/claude-code': '2.1.330',
   'opencode-ai': '1.18.33',
+  '@google/gemini-cli': '0.61.0',
 } as const
 
 /** `home` and `work`: folders of this run alone. */
@@ -117,6 +118,28 @@ export const opencode: Agent = {
             models: { [model]: { name: model } },
           },
         },
+      }),
+    },
+  }),
+}
+
+export const geminiCli: Agent = {
+  name: 'gemini-cli',
+  program: join('@google', 'gemini-cli', 'bundle', 'gemini.js'),
+  command: ({ gateway, home, model, prompt }) => ({
+    args: ['-p', prompt, '-m', model, '--approval-mode', 'yolo', '--skip-trust'],
+    env: {
+      GEMINI_CLI_HOME: home,
+      GOOGLE_GEMINI_BASE_URL: gateway.url,
+      GEMINI_API_KEY: 'any',
+      GEMINI_TELEMETRY_ENABLED: 'false',
+      GEMINI_CLI_NO_RELAUNCH: 'true',
+    },
+    files: {
+      '.gemini/settings.json': JSON.stringify({
+        security: { auth: { selectedType: 'gemini-api-key' } },
+        privacy: { usageStatisticsEnabled: false },
+        general: { enableAutoUpdate: false, enableAutoUpdateNotification: false },
       }),
     },
   }),

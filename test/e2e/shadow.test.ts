@@ -1,5 +1,7 @@
 /** The shadow of a route in a running gateway: copies after the answer, their own account, their limits, and what is shown of them. */
 import assert from 'node:assert/strict'
+import { rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { answerWith, failWith } from '../support/answers.ts'
 import { type Act, startUpstream, type UpstreamRequest } from '../support/upstream.ts'
@@ -11,28 +13,34 @@ const PRICE = '{ provider: "*", model: "*", perMillion: { input: 1, output: 10 }
 
 type Given = {
   readonly shadow?: string
+  /** Further members of the route. */
+  readonly route?: string
   readonly more?: string
   readonly prices?: string
   readonly env?: Readonly<Record<string, string>>
   readonly script?: (call: UpstreamRequest) => Act | undefined
 }
 
-const given = async (context: TestContext, { shadow = '', more = '', prices = PRICE, env = {}, script }: Given) => {
+const SHADOW = 'shadow: { to: other/fresh, percent: 100, budget: "5.00"'
+
+const fileWith = (url: string, route: string, { more = '', prices = PRICE }: Pick<Given, 'more' | 'prices'> = {}) => `
+providers:
+  house: { kind: openai-compatible, baseUrl: "${url}/v1", keys: [k], models: [usual], facts: { region: eu } }
+  other: { kind: openai-compatible, baseUrl: "${url}/v1", keys: [o], models: [fresh], facts: { region: us } }
+fallback: none
+prices: [ ${prices} ]
+routes:
+  fast: { targets: [ house/usual ] ${route} }
+auth: { admin: ${ADMIN}, required: false }
+${more}
+`
+
+const given = async (context: TestContext, { shadow = '', route = '', env = {}, script, ...rest }: Given) => {
   const upstream = await startUpstream(
     (call) => script?.(call) ?? answerWith(call, { text: call.json.model === 'fresh' ? 'a longer hello' : 'hello' }),
   )
   context.after(() => upstream.close())
-  const file = `
-providers:
-  house: { kind: openai-compatible, baseUrl: "${upstream.url}/v1", keys: [k], models: [usual] }
-  other: { kind: openai-compatible, baseUrl: "${upstream.url}/v1", keys: [o], models: [fresh] }
-fallback: none
-prices: [ ${prices} ]
-routes:
-  fast: { targets: [ house/usual ], shadow: { to: other/fresh, percent: 100, budget: "5.00" ${shadow} } }
-auth: { admin: ${ADMIN}, required: false }
-${more}
-`
+  const file = fileWith(upstream.url, `, ${SHADOW} ${shadow} } ${route}`, rest)
   const gateway = await start({ env, files: { 'headgate.yaml': file } })
   context.after(() => gateway[Symbol.asyncDispose]())
   const copies = () => upstream.requests.filter(({ json }) => json.model === 'fresh')
@@ -259,4 +267,96 @@ keys:
   assert.deepEqual(reasons(shadow), { forbidden: 1 })
   assert.equal(copies().length, 1)
   assert.doesNotMatch(JSON.stringify(copies()[0]?.headers), /of-the-client|hg-open/)
+})
+
+test('shadow: a request that may not go to the target is not copied, by its own requirement or that of the route', async (context) => {
+  const required = { 'x-headgate-require': 'region=eu' }
+  const { gateway, copies } = await given(context, {})
+  for (const headers of [required, { 'x-headgate-require': 'region=eu,us' }]) {
+    const response = await post(gateway, '/v1/chat/completions', chat(), headers)
+    assert.equal(response.status, 200, await response.text())
+  }
+  const found = await eventually(gateway, ({ answered, left_out }) => answered + left_out.length === 2)
+  assert.deepEqual([found.answered, reasons(found)], [1, { forbidden: 1 }])
+  assert.equal(copies().length, 1)
+
+  const byRoute = await given(context, { route: ', require: { region: [ eu ] }' })
+  const response = await post(byRoute.gateway, '/v1/chat/completions', chat())
+  assert.equal(response.status, 200, await response.text())
+  await eventually(byRoute.gateway, (shadow) => reasons(shadow).forbidden === 1)
+  assert.equal(byRoute.copies().length, 0)
+})
+
+test('shadow: the copy has the masks of guards', async (context) => {
+  const { gateway, upstream, copies } = await given(context, {
+    more: 'guards: { pii: { on: [ request, answer ], find: [ email ], action: mask } }',
+  })
+  for (const stream of [false, true]) {
+    const messages = [{ role: 'user', content: 'Write to ann@example.com' }]
+    const response = await post(gateway, '/v1/chat/completions', { model: 'fast', messages, stream })
+    assert.equal(response.status, 200, await response.text())
+  }
+  await eventually(gateway, ({ answered }) => answered === 2)
+  assert.equal(copies().length, 2)
+  for (const { json } of copies()) assert.match(JSON.stringify(json.messages), /"Write to \[EMAIL_[A-Z0-9]+\]"/)
+  assert.doesNotMatch(JSON.stringify(upstream.requests.map(({ json }) => json)), /ann@example/)
+})
+
+test('shadow: the counts of several workers are joined', async (context) => {
+  const { gateway, copies } = await given(context, { env: { WORKERS: '2' } })
+  for (let at = 0; at < 24; at++) {
+    // Each request has a connection of its own, so that both workers receive some.
+    const response = await post(gateway, '/v1/chat/completions', chat(), { connection: 'close' })
+    assert.equal(response.status, 200, await response.text())
+  }
+  await eventually(gateway, ({ answered }) => answered === 24)
+  assert.equal(copies().length, 24)
+  // Whichever worker answers.
+  for (let at = 0; at < 10; at++) {
+    const response = await fetch(`${gateway.url}/admin/api/v1/shadows`, {
+      headers: { authorization: `Bearer ${ADMIN}`, connection: 'close' },
+    })
+    const { data, processes } = (await response.json()) as {
+      readonly data: readonly { readonly sent: number; readonly priced: number; readonly recent: readonly unknown[] }[]
+      readonly processes: object
+    }
+    assert.deepEqual(processes, { answered: 2, of: 2 })
+    assert.deepEqual(
+      data.map(({ sent, priced, recent }) => [sent, priced, recent.length]),
+      [[24, 24, 20]],
+    )
+  }
+})
+
+test('shadow: a reload adds a shadow with its budget, and takes it away', async (context) => {
+  const upstream = await startUpstream((call) => answerWith(call, { text: 'hello' }))
+  context.after(() => upstream.close())
+  const gateway = await start({ files: { 'headgate.yaml': fileWith(upstream.url, '') } })
+  context.after(() => gateway[Symbol.asyncDispose]())
+  const copies = () => upstream.requests.filter(({ json }) => json.model === 'fresh').length
+  const ask = async () => {
+    const response = await post(gateway, '/v1/chat/completions', chat())
+    assert.equal(response.status, 200, await response.text())
+  }
+  const write = async (route: string) => {
+    const file = join(gateway.folder, 'headgate.yaml')
+    await writeFile(`${file}.new`, fileWith(upstream.url, route))
+    await rename(`${file}.new`, file)
+  }
+  const budgets = async () => (await admin(gateway, '/budgets')).data.map(({ name }: { name: string }) => name)
+  await ask()
+  assert.deepEqual([await shown(gateway), await budgets()], [undefined, []])
+
+  await write(`, ${SHADOW} }`)
+  await eventually(gateway, (shadow) => shadow !== undefined)
+  await ask()
+  await eventually(gateway, ({ answered }) => answered === 1)
+  assert.deepEqual([copies(), await budgets()], [1, ['shadow fast']])
+
+  await write('')
+  await eventually(gateway, (shadow) => shadow === undefined)
+  await ask()
+  assert.deepEqual(await budgets(), [])
+  await gateway.stop()
+  assert.equal(copies(), 1)
 })

@@ -1,4 +1,5 @@
 /** Plans as text: where a request would be sent. */
+import { LEFT_OUT } from '../core/shadow.ts'
 import type { Shown } from '../records/entities/shown.ts'
 import { EXPLANATION } from '../server/answers/explain.ts'
 import type { Cli } from './cli.ts'
@@ -35,6 +36,15 @@ const reasonOf = ({ because, when, override }: ShownTarget): string =>
 const shareText = ({ share }: ShownTarget): string =>
   share === undefined ? 'failover' : `${Math.round(share * 100)} %`
 
+/** Where copies of the request go, or why it has none. */
+const shadowLines = ({ shadow }: ExplainedPlan): readonly string[] => {
+  if (!shadow) return []
+  const { provider, model, percent, left_out: leftOut } = shadow
+  const target = model === null ? provider : `${provider}/${model}`
+  const none = leftOut === null ? '' : `; no copy of this request: ${LEFT_OUT[leftOut]}`
+  return [`shadow ${target}, ${percent} % of the sessions${none}`]
+}
+
 /** The targets of a plan in their order, with their states. */
 export const planLines = (plan: ExplainedPlan, cli: Cli): readonly string[] => {
   const { drawn: hasShares = false } = plan
@@ -53,6 +63,7 @@ export const planLines = (plan: ExplainedPlan, cli: Cli): readonly string[] => {
       ]),
       cli,
     ),
+    ...shadowLines(plan),
     ...plan.skipped.map((skipped) => `skipped ${Object.values(skipped).map(String).join(': ')}`),
   ]
 }

@@ -360,3 +360,32 @@ test('shadow: a reload adds a shadow with its budget, and takes it away', async 
   await gateway.stop()
   assert.equal(copies(), 1)
 })
+
+test('shadow: explain names it and why a request has no copy, for operators alone', async (context) => {
+  const { gateway } = await given(context, {
+    more: 'keys: { narrow: { secret: hg-narrow-key-0123456789abcdef, access: { providers: [ house ] } } }',
+  })
+  const explain = async (path: string, body: object) => {
+    const response = await fetch(`${gateway.url}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${ADMIN}` },
+      body: JSON.stringify(body),
+    })
+    const text = await response.text()
+    assert.equal(response.status, 200, text)
+    return JSON.parse(text)
+  }
+  const of = async (more: object, as?: string) =>
+    (await explain('/admin/api/v1/explain', { request: chat(more), ...(as !== undefined && { as }) })).shadow
+  const shadow = { provider: 'other', model: 'fresh', percent: 100 }
+  assert.deepEqual(await of({}), { ...shadow, left_out: null })
+  assert.deepEqual(await of({ store: true }), { ...shadow, left_out: 'effects' })
+  const [key] = (await admin(gateway, '/keys')).data
+  assert.deepEqual(await of({}, key.id), { ...shadow, left_out: 'forbidden' })
+  assert.equal(await of({ model: 'house/usual' }), undefined)
+  const own = await post(gateway, '/v1/route', chat())
+  assert.doesNotMatch(await own.text(), /shadow/)
+  const { stdout, stderr } = await verb(['explain', '-m', 'fast', '--as', 'narrow'], { cwd: gateway.folder, env: {} })
+  const line = /^shadow other\/fresh, 100 % of the sessions; no copy of this request: the access or the data policy /m
+  assert.match(stdout, line, stderr)
+})

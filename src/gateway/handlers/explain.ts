@@ -10,12 +10,13 @@ import { isList, isObject, type Json, type JsonObject, parseObject } from '../..
 import { formatDollars } from '../../core/money.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
 import type { ProviderKey } from '../../core/provider.ts'
-import type { Candidate, Target } from '../../core/target.ts'
+import type { Candidate, Plan, Target } from '../../core/target.ts'
 import { type Assumption, assumedConfig, assumedRefusal, NO_ASSUMPTION } from '../../policy/routing/assumption.ts'
 import { canaryShare } from '../../policy/routing/canary.ts'
 import { overrideText } from '../../policy/routing/override.ts'
 import { explainPlan as explained } from '../../policy/routing/plan.ts'
 import { draftEmbeddings } from '../../policy/routing/plan-embeddings.ts'
+import { copyConfig, uncopied } from '../../policy/routing/shadow.ts'
 import { chatShape, conditionText, plainShape } from '../../policy/routing/when.ts'
 import { openaiShape } from '../../protocols/embeddings/openai.ts'
 import { clientProtocolByStyle, recognised } from '../../protocols/index.ts'
@@ -90,7 +91,7 @@ const explainText = (
   const { protocol } = inbound
   const config = assumedConfig(gateway.config(), assume)
   const { client, headers } = received
-  const planned = planFor(gateway, config, {
+  const wanted = {
     model: inbound.request.model,
     style: protocol.style,
     client,
@@ -98,7 +99,8 @@ const explainText = (
     members: inbound.body,
     shape: chatShape(inbound.request),
     isExpected: true,
-  })
+  }
+  const planned = planFor(gateway, config, wanted)
   if (!planned.ok) return planned
   const { request, body: members } = inbound
   const session = gateway.accounts.sessionOf(client, headers, members)
@@ -117,7 +119,27 @@ const explainText = (
     keys: states(candidate),
   })
   const shown = explained(inbound.request.model, plan, detailsOf)
-  return good({ ...shown, style: protocol.style })
+  // Clients see nothing of shadows.
+  const shadow = audience === 'operator' ? shadowOf(gateway, config, { wanted, plan, inbound }) : {}
+  return good({ ...shown, ...shadow, style: protocol.style })
+}
+
+type ShadowedRequest = {
+  readonly wanted: Parameters<typeof planFor>[2]
+  readonly plan: Plan
+  readonly inbound: InboundRequest
+}
+
+/** The shadow of a route, and why the request has no copy, as far as it and the target decide. */
+const shadowOf = (gateway: ModelCallDeps, config: Config, { wanted, plan, inbound }: ShadowedRequest): JsonObject => {
+  const route = plan.route === undefined ? undefined : config.routes.get(plan.route)
+  if (!route?.shadow) return {}
+  const { target, percent } = route.shadow
+  const planned = planFor(gateway, copyConfig(config, route), wanted)
+  const candidate = planned.ok ? planned.value.candidates.find((one) => one.isShadow) : undefined
+  const leftOut = uncopied(inbound.request, inbound.source.text.length, false) ?? (candidate ? null : 'forbidden')
+  const model = candidate?.model ?? target.model ?? null
+  return { shadow: { provider: target.provider, model, percent, left_out: leftOut } }
 }
 
 /** Of the canary of a route: its state, and the percentage of sessions that it serves. */

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { time } from '../../records/entities/shown.ts'
 import { listOf } from './fields.ts'
+import { LEFT_OUT_REASON } from './shadows.ts'
 
 const plannedTarget = z.looseObject({
   provider: z.string(),
@@ -45,6 +46,15 @@ export const PLAN = z.looseObject({
 export const EXPLANATION = PLAN.extend({
   as: z.strictObject({ id: z.string(), name: z.string(), status: z.string() }).nullable(),
   refused: z.strictObject({ code: z.string(), message: z.string() }).nullable(),
+  shadow: z
+    .strictObject({
+      provider: z.string(),
+      model: z.string().nullable().describe("Null: the provider's default model"),
+      percent: z.number().describe('Of the sessions'),
+      left_out: LEFT_OUT_REASON.nullable().describe('Why the request has no copy; null: it may have one'),
+    })
+    .optional()
+    .describe('Where copies of requests of the route go; absent: it has no shadow'),
 })
   .describe('The plan, as POST /v1/route returns it')
   .meta({ id: 'Explanation' })

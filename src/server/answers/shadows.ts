@@ -49,6 +49,7 @@ const PAIR = z
 
 // The names of an object of this program.
 const REASONS = Object.keys(LEFT_OUT) as [LeftOut, ...LeftOut[]]
+export const LEFT_OUT_REASON = z.enum(REASONS)
 
 export const SHADOW = z
   .strictObject({
@@ -64,7 +65,7 @@ export const SHADOW = z
     failed: count,
     waiting: count,
     left_out: z
-      .array(z.strictObject({ reason: z.enum(REASONS), count }))
+      .array(z.strictObject({ reason: LEFT_OUT_REASON, count }))
       .describe(`Drawn requests without a copy. ${REASONS.map((name) => `\`${name}\`: ${LEFT_OUT[name]}`).join('; ')}`),
     same_finish: count.describe('Answered pairs that ended for the same reason'),
     same_tools: count.describe('Answered pairs that call the same tools in the same order'),

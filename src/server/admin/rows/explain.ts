@@ -133,7 +133,7 @@ export const explainRows = [
     path: '/explain',
     summary: 'Explain where a request would be routed',
     about:
-      'As POST /v1/route: the real plan with the present state of each target. Nothing is sent upstream. With `as`, `refused` is the limit or budget of this client that refuses every request now. `assume` shows the plan as if providers were down, limited or missing. With `for: "*"` the answer is a list with the plan of each route and of `auto`; `request` is optional then. With WORKERS the state is that of the process that answers.',
+      'As POST /v1/route: the real plan with the present state of each target. Nothing is sent upstream. With `as`, `refused` is the limit or budget of this client that refuses every request now. `shadow` names the target of copies of the route. `assume` shows the plan as if providers were down, limited or missing. With `for: "*"` the answer is a list with the plan of each route and of `auto`; `request` is optional then. With WORKERS the state is that of the process that answers.',
     role: 'viewer',
     scope: 'any',
     body: z

@@ -42,7 +42,12 @@ type DraftTarget = {
   readonly weight: number
   readonly settings: SourceMembers
 }
-export type RouteDraft = { readonly targets: readonly DraftTarget[]; readonly fallback: readonly DraftTarget[] }
+export type RouteDraft = {
+  readonly targets: readonly DraftTarget[]
+  readonly fallback: readonly DraftTarget[]
+  /** The target of copies of its requests. */
+  readonly shadow?: DraftTarget
+}
 
 const MAX_NAME = 48
 
@@ -175,6 +180,9 @@ const targetEntry = ({ provider, model, weight, settings }: DraftTarget, weighte
   return Object.keys(more).length > 0 ? { provider, model, ...more } : `${provider}/${model}`
 }
 
+/** Shadows of a source that states neither a share nor an amount: all requests, up to these dollars a day. */
+export const SHADOW_RULES = { percent: 100, budget: '10.00' } as const
+
 /** Adds the targets of other routes to the fallbacks of a route. */
 export const withFallbacks = (route: RouteDraft, others: readonly RouteDraft[]): RouteDraft => {
   const own = new Set(route.targets.map(targetKey))
@@ -189,11 +197,12 @@ export const routeEntries = (
   cache: SourceMembers | undefined,
 ): SourceMembers =>
   Object.fromEntries(
-    [...routes].map(([name, { targets, fallback }]) => [
+    [...routes].map(([name, { targets, fallback, shadow }]) => [
       name,
       {
         targets: targets.map((one) => targetEntry(one, true)),
         ...(fallback.length > 0 && { fallback: fallback.map((one) => targetEntry(one, false)) }),
+        ...(shadow && { shadow: { to: targetEntry(shadow, false), ...SHADOW_RULES } }),
         ...(cache && { cache }),
       },
     ]),

@@ -21,7 +21,7 @@ export const PARAM_MEMBERS = [
   ...['model', 'api_base', 'base_url', 'api_key', 'api_version', 'custom_llm_provider', 'weight', 'order'],
   ...['aws_region_name', 'vertex_project', 'vertex_location', 'vertex_ai_project', 'vertex_ai_location', 'region_name'],
   ...['litellm_credential_name', 'input_cost_per_token', 'output_cost_per_token', 'cache_read_input_token_cost'],
-  'cache_creation_input_token_cost',
+  ...['cache_creation_input_token_cost', 'silent_model'],
   ...TARGET_MEMBERS,
   ...Object.keys(LEFT_OUT.litellm_params ?? {}),
 ]
@@ -37,6 +37,8 @@ export type LitellmEntry = {
   readonly path: SourcePath
   readonly deployment: Deployment
   readonly prices: SourceMembers
+  /** `silent_model`: the name whose deployments receive copies of its requests. */
+  readonly silent?: { readonly to: unknown; readonly path: SourcePath }
 }
 
 /** An entry of `credential_list`. */
@@ -264,7 +266,8 @@ const readEntry = (entry: SourceMembers, path: SourcePath, tools: EntryTools): L
   const route = target === null ? null : name
   const place = { kind, baseUrl, variables, ...(region !== undefined && { region }) }
   const more = { settings: settings.members, ...(conditions && { conditions }) }
-  return { path, prices, deployment: { ...place, route, key, model: target, weight, order, ...more } }
+  const silent = 'silent_model' in params && { silent: { to: params.silent_model, path: at('silent_model') } }
+  return { path, prices, ...silent, deployment: { ...place, route, key, model: target, weight, order, ...more } }
 }
 
 /** The entries of `credential_list` by name. */

@@ -392,6 +392,37 @@ credential_list:
     ['taken model_list[1].litellm_params.timeout'],
   ],
   [
+    'silent models',
+    `model_list:
+  - { model_name: a, litellm_params: { model: openai/x, silent_model: trial } }
+  - { model_name: a, litellm_params: { model: groq/y, silent_model: trial } }
+  - { model_name: trial, litellm_params: { model: anthropic/z, timeout: 5, silent_model: gone } }
+  - { model_name: "mistral/*", litellm_params: { model: "mistral/*", silent_model: trial } }
+  - { model_name: a, litellm_params: { model: openai/v, silent_model: b } }
+  - { model_name: b, litellm_params: { model: openai/w } }`,
+    {
+      routes: {
+        a: {
+          targets: ['openai/x', 'groq/y', 'openai/v'],
+          shadow: {
+            to: { provider: 'anthropic', model: 'z', timeout: { request: 5_000 } },
+            percent: 100,
+            budget: '10.00',
+          },
+        },
+        trial: { targets: [{ provider: 'anthropic', model: 'z', timeout: { request: 5_000 } }] },
+        b: { targets: ['openai/w'] },
+      },
+    },
+    [
+      'changed model_list[0].litellm_params.silent_model',
+      'changed model_list[1].litellm_params.silent_model',
+      'left out model_list[2].litellm_params.silent_model',
+      'left out model_list[3].litellm_params.silent_model',
+      'left out model_list[4].litellm_params.silent_model',
+    ],
+  ],
+  [
     'tags, of which one is the default',
     `model_list:
   - { model_name: a, litellm_params: { model: openai/free, tags: [free] } }

@@ -6,6 +6,7 @@ import {
   providerEntries,
   type RouteDraft,
   routeEntries,
+  SHADOW_RULES,
   withFallbacks,
 } from './deployments.ts'
 import { type Imported, LiteralSecrets, RowCollector, variableIn } from './imported.ts'
@@ -13,6 +14,7 @@ import { readGuards } from './litellm-guards.ts'
 import {
   ENTRY_MEMBERS,
   INFO_MEMBERS,
+  type LitellmEntry,
   leaveOutCredentials,
   PARAM_MEMBERS,
   readCredentials,
@@ -38,6 +40,26 @@ const knownIn = (parent: SourcePath): readonly string[] => {
   return index === undefined
     ? [...(SETTING_MEMBERS[String(section)] ?? []), ...Object.keys(LEFT_OUT[String(section)] ?? {})]
     : []
+}
+
+/** Adds `silent_model` of deployments: shadows of routes. */
+const readShadows = (entries: readonly LitellmEntry[], routes: Map<string, RouteDraft>, rows: RowCollector): void => {
+  for (const { silent, deployment } of entries) {
+    if (!silent) continue
+    const { route: name } = deployment
+    const route = name === null ? undefined : routes.get(name)
+    const [target] = (typeof silent.to === 'string' && routes.get(silent.to)?.targets) || []
+    if (name === null || !route) rows.leaveOut(silent.path, 'shadows belong to routes, and names with * have none')
+    else if (!target) rows.leaveOut(silent.path, 'there is no such model')
+    else if (route.shadow && route.shadow !== target)
+      rows.leaveOut(silent.path, 'another deployment of the name has one')
+    else {
+      routes.set(name, { ...route, shadow: target })
+      const { percent, budget } = SHADOW_RULES
+      const why = `${percent} % of the requests of the route, up to $${budget} a day and 60 a minute; see docs/shadow.md`
+      rows.changed(silent.path, `routes.${name}.shadow`, why)
+    }
+  }
 }
 
 /** Adds `model_group_alias`: further names of routes. */
@@ -141,6 +163,7 @@ export const importLitellm = (source: ImportSource, reserved: ReadonlySet<string
   noteKeys(drafts, rows)
   leaveOutCredentials(root.credential_list, rows)
   const routes = new Map(draftRoutes(drafts))
+  readShadows(entries, routes, rows)
   readAliases(router.model_group_alias, routes, rows)
   const lists = (['router_settings', 'litellm_settings'] as const).flatMap((section) =>
     ['fallbacks', 'default_fallbacks', 'context_window_fallbacks'].map((name) => ({

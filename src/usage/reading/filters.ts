@@ -8,6 +8,9 @@ import { type RequestFilter, type ResultName, ROW_DIMENSIONS, type UsageFilter }
 /** `AND`s conditions; those that are undefined do not apply. */
 type Condition = Expression<SqlBool> | undefined
 
+/** No row: Postgres refuses `IN ()`. */
+const NONE = sql<SqlBool>`1 = 0`
+
 const FILTERED_COLUMNS = [
   'team',
   'key',
@@ -45,7 +48,7 @@ export const requestCondition =
     const { any_model, own_id, request_id, status, result, tag, guard, fell_back, demo, min_ms, min_cost, q } = filter
     const conditions: readonly Condition[] = [
       ...FILTERED_COLUMNS.map((column) => anyOf(eb, column, filter[column])),
-      own_id && (own_id.length === 0 ? sql<SqlBool>`1 = 0` : eb('id', 'in', own_id)),
+      own_id && (own_id.length === 0 ? NONE : eb('id', 'in', own_id)),
       request_id && eb.or([eb('id', 'in', request_id), eb('client_request_id', 'in', request_id)]),
       any_model && eb.or([eb('asked', 'in', any_model), eb('model', 'in', any_model)]),
       status && eb.or(status.map((one) => statusIs(eb, one))),
@@ -63,6 +66,7 @@ export const requestCondition =
 
 const anyOf = (eb: Requests, column: (typeof FILTERED_COLUMNS)[number], values?: readonly string[]): Condition => {
   if (!values) return undefined
+  if (values.length === 0) return NONE
   const isOne = eb(column, 'in', values)
   return values.includes('') ? eb.or([isOne, eb(column, 'is', null)]) : isOne
 }
@@ -118,9 +122,11 @@ const failedWith = (text: string): Expression<SqlBool> =>
 
 /** The sums of a filter. They have an empty text where there is no value. */
 export const usageCondition = (filter: UsageFilter): Expression<SqlBool> => {
-  const conditions = ROW_DIMENSIONS.flatMap((name) =>
-    filter[name] ? [sql<SqlBool>`${sql.ref(name)} IN (${sql.join(filter[name])})`] : [],
-  )
+  const conditions = ROW_DIMENSIONS.flatMap((name) => {
+    const values = filter[name]
+    if (!values) return []
+    return [values.length === 0 ? NONE : sql<SqlBool>`${sql.ref(name)} IN (${sql.join(values)})`]
+  })
   if (filter.demo === false) conditions.push(NOT_DEMO)
   return conditions.length === 0 ? sql<SqlBool>`1 = 1` : sql<SqlBool>`(${sql.join(conditions, sql` AND `)})`
 }

@@ -215,6 +215,8 @@ onEachEngine((engine) => {
       assert.deepEqual({ requests: total.requests, cost: nano(total.cost) }, correct)
       assert.ok(total.requests > 0 && total.requests < 1_000)
     }
+    const none = succeeded(await ledger.reader.usage(usage({ by: ['model'], filter: { model: [] } })))
+    assert.deepEqual([none.data, none.total.requests], [[], 0], 'no value')
   })
 
   test('reading: days of a zone begin at its midnight, also where clocks change', async () => {
@@ -486,6 +488,12 @@ onEachEngine((engine) => {
     assert.deepEqual(await listed({ request_id: ['mine'] }), [own(4), own(3), own(2), own(1)])
     assert.deepEqual(await listed({ request_id: [own(1)] }), [own(5), own(1)])
     assert.deepEqual(await listed({ q: 'MINE' }), [own(4), own(3), own(2), own(1)])
+    // Unlike `request_id`, not the one whose client gave the ID; an empty list finds no request.
+    assert.deepEqual(await listed({ own_id: [own(1), own(3)] }), [own(3), own(1)])
+    assert.deepEqual(await listed({ own_id: ['mine'] }), [])
+    assert.deepEqual(await listed({ own_id: [] }), [])
+    const many = Array.from({ length: 2_000 }, (_, at) => `req_${at}`)
+    assert.deepEqual(await listed({ own_id: [...many, own(2)], team: ['team_a'] }), [own(2)])
   })
 
   test('reading: each filter finds its requests', async () => {
@@ -531,6 +539,7 @@ onEachEngine((engine) => {
       [{ key: ['key_x', ''] }, [3, 1]],
       [{ provider: ['px'], model: ['mx'], asked: ['ax'], route: ['rx'], style: ['messages'], end_user: ['ux'] }, [1]],
       [{ client: ['codex'] }, [1]],
+      [{ model: [] }, []],
       [{ any_model: ['ax'] }, [1]],
       [{ any_model: ['none', 'mx'] }, [1]],
       [{ outcome: ['refused'] }, [1]],

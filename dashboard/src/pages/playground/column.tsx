@@ -46,7 +46,7 @@ const AnswerText = ({ text, isWhole }: { readonly text: string; readonly isWhole
   const isWanted = isRendered.value
   useEffect(() => {
     if (!isWanted) return
-    void import('../../parts/markdown.tsx').then((module) => {
+    void import('../../parts/markdown.ts').then((module) => {
       part.value = module
     })
   }, [isWanted, part])

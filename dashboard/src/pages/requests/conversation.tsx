@@ -16,7 +16,7 @@ const MarkdownText = ({ text }: { readonly text: string }) => {
   const part = useSignal<((props: { readonly text: string }) => ComponentChild) | null>(null)
   const isWhole = useSignal(text.length <= MOST.text)
   useEffect(() => {
-    void import('../../parts/markdown.tsx').then((module) => {
+    void import('../../parts/markdown.ts').then((module) => {
       part.value = module.Markdown
     })
   }, [])

@@ -46,7 +46,7 @@ const hashed = (name: string, content: string): string => {
 }
 
 /** Pages whose style sheet is in their own file, because nothing else uses its classes. */
-export const OWN_STYLES = ['connect', 'playground', 'routes']
+export const OWN_STYLES = ['connect', 'playground', 'routes', 'teams', 'usage']
 
 /** The other style sheets of the sources as one: the tokens first, then the frame, the parts and the pages. */
 const styles = (): string => {
@@ -99,9 +99,9 @@ export const bundle = async ({ minify = true }: { readonly minify?: boolean } = 
     format: 'esm',
     minify,
     codeSplitting: SHARED,
-    entryFileNames: '[name]-[hash].js',
+    entryFileNames: '[name]-[hash:6].js',
     // What pages share must not look like the file of one of them.
-    chunkFileNames: ({ isDynamicEntry }) => (isDynamicEntry ? '[name]-[hash].js' : 'shared-[hash].js'),
+    chunkFileNames: ({ isDynamicEntry }) => (isDynamicEntry ? '[name]-[hash:6].js' : 'shared-[hash:6].js'),
     comments: { legal: false, annotation: false, jsdoc: false },
   })
   await bundled.close()

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { bundle, OWN_STYLES } from '../../dashboard/build.ts'
+import { PAGE_NAMES } from '../../dashboard/src/page-table.ts'
 
 const KB = 1_000
 
@@ -27,26 +28,25 @@ const firstLoad = (page: string): readonly string[] => {
   return [...loaded]
 }
 
-// 162 KB before teams, incidents, the traffic of routes, tables of budgets, conversations and set-up pages.
-test('all files together are at most 185 KB', (t) => {
+// 160 KB before teams, incidents, the traffic of routes, budgets in tables, conversations, the cost table and set-up pages; their
+// words, tables and dialogs are the rest. Texts of models have an own reader instead of a package of 13 KB.
+test('all files together are at most 190 KB', (t) => {
   t.diagnostic(`all files: ${(sum(assets) / KB).toFixed(1)} KB`)
-  assert.ok(sum(assets) <= 185 * KB)
+  assert.ok(sum(assets) <= 190 * KB)
 })
 
 test('no file is larger than 40 KB', () => {
   for (const name of assets) assert.ok((sizes.get(name) ?? 0) <= 40 * KB, `${name} has ${sizes.get(name)} bytes`)
 })
 
-// The list of requests has its chart, filters, columns and what is under way.
-for (const [page, most] of [
-  ['overview', 61],
-  ['requests', 65],
-] as const)
-  test(`the first load of ${page} is at most ${most} KB`, (t) => {
+// What is not needed to use a page is loaded after it: sheets, the chart of requests, a team's own page, prices, the editor
+// of the file. Keys & budgets is the largest one, with 59.6 KB.
+for (const page of PAGE_NAMES)
+  test(`the first load of ${page} is at most 60 KB`, (t) => {
     const names = firstLoad(page)
     assert.ok(names.some((name) => name.startsWith(`${page}-`)))
     t.diagnostic(`first load of ${page}: ${(sum(names) / KB).toFixed(1)} KB in ${names.length} files`)
-    assert.ok(sum(names) <= most * KB, `${sum(names)} bytes: ${names.join(', ')}`)
+    assert.ok(sum(names) <= 60 * KB, `${sum(names)} bytes: ${names.join(', ')}`)
   })
 
 test('classes of a style sheet that a page has for itself are used by no other', () => {
@@ -61,7 +61,7 @@ test('classes of a style sheet that a page has for itself are used by no other',
   )
   for (const page of OWN_STYLES) {
     const own = classesIn(join('pages', `${page}.css`)).difference(shared)
-    assert.ok(own.size > 10, page)
+    assert.ok(own.size > 3, page)
     for (const file of globSync('**/*.tsx', { cwd: root })) {
       if (file.startsWith(join('pages', page))) continue
       const used = [...readFileSync(join(root, file), 'utf8').matchAll(/class(?:Name)?=(?:"([^"]*)"|\{([^}]*)\})/g)]

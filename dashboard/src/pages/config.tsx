@@ -1,6 +1,7 @@
 /** Configuration: what runs and where it comes from, what is wrong with the file, what changed, and a copy to edit. */
 import { identityProviders, read, useResource } from '../api.ts'
 import { moment } from '../format.ts'
+import { late } from '../parts/late.tsx'
 import { Failed, Loading, PageHead } from '../parts/states.tsx'
 import { current, pageHref } from '../store.ts'
 import { config as texts } from '../words/config.ts'
@@ -8,15 +9,18 @@ import { en } from '../words/en.ts'
 import { AlertsSection } from './config/alerts.tsx'
 import { Audit } from './config/audit.tsx'
 import { BackupSection } from './config/backup.tsx'
-import { Edit } from './config/edit.tsx'
 import { People } from './config/people.tsx'
 import { Policy } from './config/policy.tsx'
-import { PricesSection } from './config/prices.tsx'
 import { CopyProblems, ProblemList, WarningList } from './config/problems.tsx'
 import { Reloads } from './config/reloads.tsx'
 import { Settings } from './config/settings.tsx'
 import type { ConfigProblems, ShownConfig } from './config/shapes.ts'
 import { TokensSection } from './config/tokens.tsx'
+
+type WithConfig = { readonly config: ShownConfig | null }
+
+const Edit = late<WithConfig>(() => import('./config/edit.tsx').then((module) => module.Edit))
+const PricesSection = late(() => import('./config/prices.tsx').then((module) => module.PricesSection))
 
 const SECTIONS = [
   'settings',

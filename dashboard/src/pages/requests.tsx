@@ -5,16 +5,12 @@ import type { RefObject } from 'preact'
 import { useCallback, useEffect, useRef } from 'preact/hooks'
 import { RELAYS } from '../../../src/core/relay.ts'
 import { REQUEST_STYLES } from '../../../src/core/request-styles.ts'
-import type { Facets, OutcomeHistogram, RequestsPage } from '../../../src/usage/reading/queries.ts'
+import type { Facets, RequestsPage } from '../../../src/usage/reading/queries.ts'
 import { boundsOf, isCurrent, type Place, placePath, rangeAt, valuesOf, withParam } from '../address.ts'
 import { apiPath, read, session, useResource } from '../api.ts'
-import { age, count, duration } from '../format.ts'
-import { useBands } from '../incidents.ts'
+import { age, duration } from '../format.ts'
 import { isHeld, moreIn, useLive } from '../live.ts'
-import { useMarks } from '../marks.ts'
-import { outcomeSeries } from '../outcome-series.ts'
 import { findKeys, findTeams, type OwnerNames, useOwnerNames, useTeamNames } from '../owner-names.ts'
-import { Bars } from '../parts/chart.tsx'
 import { type Filter, Filters } from '../parts/filters.tsx'
 import { late } from '../parts/late.tsx'
 import { Menu } from '../parts/menu.tsx'
@@ -39,6 +35,7 @@ import { current, gatewayNow, go, isNarrow, store, stored } from '../store.ts'
 import { en } from '../words/en.ts'
 import { requests as w } from '../words/requests.ts'
 import { Card, COLUMNS, DEFAULT_COLUMNS } from './requests/cells.tsx'
+import type { HistogramProps } from './requests/histogram.tsx'
 import type { SheetProps } from './requests/sheet.tsx'
 
 /** px of a row; a card has four lines. */
@@ -138,38 +135,7 @@ const useFilters = (): readonly Filter[] => {
   ]
 }
 
-const sum = (values: readonly (number | null)[]): number =>
-  values.reduce<number>((total, value) => total + (value ?? 0), 0)
-
 type Figures = Pick<RequestsPage, 'count' | 'histogram'>
-
-const Histogram = ({ histogram }: { readonly histogram: OutcomeHistogram }) => {
-  const marks = useMarks()
-  const bands = useBands()
-  const all = outcomeSeries(histogram.data)
-  const [answered] = all
-  // Series without values need no place in the legend, but for the first.
-  const series = all.filter((one) => one === answered || sum(one.values) > 0)
-  const total = all.reduce((sums, { values }) => sums + sum(values), 0)
-  const lost = (name: string) => sum(all.find(({ id }) => id === name)?.values ?? [])
-  return (
-    <Bars
-      title={w.histogram}
-      summary={w.histogramSummary(w.count(total), {
-        failed: lost('failed'),
-        refused: lost('refused'),
-        left: lost('left'),
-      })}
-      times={histogram.data.map(({ start }) => Date.parse(start))}
-      interval={histogram.seconds * 1_000}
-      series={series}
-      format={count}
-      marks={marks}
-      bands={bands}
-      height={56}
-    />
-  )
-}
 
 const countText = ({ count: found }: Figures): string =>
   found === undefined ? '' : found.exact ? w.count(found.value) : w.countAbout(found.value)
@@ -510,7 +476,7 @@ const List = () => {
       </PageHead>
       <div class="requests-top">
         <Filters filters={filters} search={{ name: 'q', placeholder: w.search }} others={OTHERS} />
-        {shown.histogram && shown.count?.value !== 0 && <Histogram histogram={shown.histogram} />}
+        <LazyHistogram histogram={shown.count?.value === 0 ? undefined : shown.histogram} />
         {isCurrent(place) && <UnderWay />}
         {failed.problem && (
           <Failed problem={failed.problem} retry={failed.reload} shownSince={first.value ? failed.at : null} />
@@ -525,6 +491,8 @@ const List = () => {
   )
 }
 
+// The list is usable before its chart, and both are loaded at the same time.
+const LazyHistogram = late<HistogramProps>(() => import('./requests/histogram.tsx').then(({ Histogram }) => Histogram))
 const LazySheet = late<SheetProps>(() => import('./requests/sheet.tsx').then(({ Sheet }) => Sheet))
 
 const openedKey = (rows: readonly ListedRequest[], id: string | null): string | null => {

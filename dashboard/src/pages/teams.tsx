@@ -1,12 +1,14 @@
 /** Teams: what each costs, how full its budget is and what fails; a page for each; and the end users of their clients. */
 import { valuesOf, withParam } from '../address.ts'
+import { late } from '../parts/late.tsx'
 import { PageHead } from '../parts/states.tsx'
 import { current, go } from '../store.ts'
 import { en } from '../words/en.ts'
 import { teamsWords as words } from '../words/teams.ts'
 import { EndUsers } from './teams/end-users.tsx'
 import { TeamList } from './teams/list.tsx'
-import { TeamPage } from './teams/team.tsx'
+
+const TeamPage = late<{ readonly id: string }>(() => import('./teams/team.tsx').then((module) => module.TeamPage))
 
 const END_USERS = 'end-users'
 

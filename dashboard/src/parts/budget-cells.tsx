@@ -3,14 +3,13 @@ import { hasRole, offlineSince } from '../api.ts'
 import { age, day, moment, money, percent } from '../format.ts'
 import { type BudgetForecast, type BudgetRecord, budgetShare, isSpent } from '../key-records.ts'
 import { goToDetails, now } from '../store.ts'
+import { budgetWords as text } from '../words/budgets.ts'
 import { en } from '../words/en.ts'
 import { keysWords } from '../words/keys.ts'
 import { type KeysData, teamName } from './key-cells.tsx'
 import { Menu } from './menu.tsx'
 import { SpentBar } from './spent-bar.tsx'
 import { Time, Unknown } from './states.tsx'
-
-const { budgets: text } = keysWords
 
 /** What is done with a budget in a dialog. */
 export type BudgetAction = 'edit' | 'adjust' | 'reset' | 'remove'

@@ -6,6 +6,7 @@ import { addDollars, money } from '../format.ts'
 import { amountEffect, type BudgetRecord, entriesOf, negated } from '../key-records.ts'
 import { findKeys } from '../owner-names.ts'
 import { toast } from '../store.ts'
+import { budgetWords as text } from '../words/budgets.ts'
 import { keysWords } from '../words/keys.ts'
 import { attempt, changeRecord, type DialogEnd, Form } from './changing.tsx'
 import { Dialog } from './dialog.tsx'
@@ -14,7 +15,6 @@ import { useId } from './use-id.ts'
 
 type ForBudget = DialogEnd & { readonly budget: BudgetRecord }
 
-const { budgets: text } = keysWords
 const PERIODS = ['hour', 'day', 'week', 'month', 'quarter', 'year', 'total'] as const
 const MODES = ['hard', 'soft'] as const
 const PER = ['all', 'team', 'key', 'user', 'end_user', 'session'] as const

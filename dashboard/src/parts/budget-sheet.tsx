@@ -3,6 +3,7 @@ import { read, useResource } from '../api.ts'
 import { count, money, percent, shareOf } from '../format.ts'
 import type { BudgetRecord, Listed, ListedCounter } from '../key-records.ts'
 import { current, go } from '../store.ts'
+import { budgetWords as text } from '../words/budgets.ts'
 import { keysWords } from '../words/keys.ts'
 import {
   BudgetBar,
@@ -21,7 +22,6 @@ import { Dialog } from './dialog.tsx'
 import { SpentBar } from './spent-bar.tsx'
 import { Failed, Loading } from './states.tsx'
 
-const { budgets: text } = keysWords
 /** Counters that are read. */
 const MOST = 200
 

@@ -5,7 +5,7 @@ import { hasRole, offlineSince, readAll, session, useResource } from '../api.ts'
 import { money } from '../format.ts'
 import { type BudgetForecast, type BudgetRecord, sortedBudgets } from '../key-records.ts'
 import { current, go, goToDetails } from '../store.ts'
-import { keysWords } from '../words/keys.ts'
+import { budgetWords as text } from '../words/budgets.ts'
 import {
   BudgetBar,
   BudgetButtons,
@@ -28,7 +28,6 @@ import { Middle } from './middle.tsx'
 import { Empty } from './states.tsx'
 import { type Column, Table } from './table.tsx'
 
-const { budgets: text } = keysWords
 /** Budgets that are read, and from which number on they are a table. */
 export const MOST_BUDGETS = 1_000
 const TABLE_FROM = 7

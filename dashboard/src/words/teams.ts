@@ -23,7 +23,6 @@ export const teamsWords = words({
   refusedAbout: 'Refused with a 4xx status: a limit, a spent budget, or a mistake of the client',
   notCounted: 'Refusals are counted apart only since an update; a part of this range is older.',
   noRequests: 'No request in this range.',
-  noBefore: 'nothing in the period before',
   before: (cost: string) => `${cost} in the period before`,
   none: 'no team',
   noneAbout: 'Requests without a client key have no team.',

@@ -8,6 +8,7 @@ import { Failed, Time } from '../../parts/states.tsx'
 import { type ListedRequest, resultOf } from '../../request-row.ts'
 import { pageHref } from '../../store.ts'
 import type { ListedTeam } from '../../team-rows.ts'
+import { budgetWords } from '../../words/budgets.ts'
 import { keysWords } from '../../words/keys.ts'
 import { requests as requestWords } from '../../words/requests.ts'
 import { teamsWords as words } from '../../words/teams.ts'
@@ -37,7 +38,7 @@ export const TeamBudgets = ({ id }: { readonly id: string }) => {
       <ul class="stack">
         {found.map((own) => (
           <li key={own.budget.id}>
-            {own.budget.name} <span class="dim">{keysWords.budgets.per[own.budget.per]}</span>
+            {own.budget.name} <span class="dim">{budgetWords.per[own.budget.per]}</span>
             <BudgetBar own={own} />
           </li>
         ))}

@@ -3,7 +3,7 @@ import { counted, words } from './words.ts'
 
 export const requests = words({
   list: 'Requests, newest first',
-  search: 'ID, model, error text',
+  search: 'ID, model, end user, error text',
   count: (n: number) => counted(n, 'request'),
   countAbout: (n: number) => `at least ${n.toLocaleString()} requests`,
   /** The time follows. */

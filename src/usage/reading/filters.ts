@@ -37,6 +37,7 @@ const SEARCHED = [
   'code',
   'message',
   'trail',
+  'end_user',
 ] as const satisfies readonly (keyof RequestRow)[]
 
 type Requests = ExpressionBuilder<UsageTables, 'request'>

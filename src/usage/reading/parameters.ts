@@ -162,7 +162,7 @@ const REQUEST_FILTER = {
     .min(1)
     .max(200)
     .optional()
-    .describe('text in an ID, model names, error code, message or trail, or in the error of an attempt'),
+    .describe('text in an ID, model names, end user, error code, message or trail, or in the error of an attempt'),
 }
 
 const SESSION_FILTER = { team: null, key: null, client: null, name: null }

@@ -17,6 +17,13 @@ export type ListedBudget = {
   /** Null: of all. */
   readonly appliesTo: { readonly [member: string]: object | null }
   readonly now: { readonly spent: string; readonly remaining: string | null; readonly period_end: string | null }
+  /** Of a budget with a counter for each owner. */
+  readonly owners?: {
+    readonly count: number
+    readonly spent: number
+    readonly near: number
+    readonly fullest: { readonly of: string; readonly spent: string } | null
+  } | null
 }
 
 /** `exhausted_at` of `/budgets/{id}/forecast`, by budget. */
@@ -38,15 +45,18 @@ export type Attention = {
   readonly detail: string
   readonly page: 'providers' | 'keys' | 'connect' | 'config'
   readonly object: string | null
+  /** The tab of the page. */
+  readonly show?: 'budgets'
 }
 
 /** The share of a budget from which it is listed. */
 const NEAR = 0.8
 
-/** The spent share of a budget with one counter; null: it has several, or no amount. */
-export const budgetShare = ({ amount, now }: ListedBudget): number | null => {
+/** The spent share of a budget; of one with a counter for each owner, of its fullest. Null: it has no counter, or no amount. */
+export const budgetShare = ({ amount, now, owners }: ListedBudget): number | null => {
   const whole = Number(amount)
-  return whole > 0 && now.remaining !== null ? Number(now.spent) / whole : null
+  const spent = owners ? owners.fullest?.spent : now.remaining === null ? undefined : now.spent
+  return whole > 0 && spent !== undefined ? Number(spent) / whole : null
 }
 
 /** Whether a budget counts every request. */
@@ -91,20 +101,29 @@ const ofProvider = (row: ProviderRow, now: number): readonly Attention[] => {
   return [...own, ...keys]
 }
 
-const ofBudget = (budget: ListedBudget, forecasts: Forecasts): readonly Attention[] => {
+/** How many owners besides the fullest have spent 80 % or more; of a budget with one counter, when it will be spent. */
+const budgetDetail = ({ id, owners }: ListedBudget, share: number, forecasts: Forecasts): string => {
+  // The forecast is of all counters together.
+  if (owners && owners.count > 1) return w.budgetOthers(owners.spent + owners.near - 1)
+  const end = forecasts[id]
+  return share >= 1 || !end ? '' : w.budgetEnds(moment(Date.parse(end)))
+}
+
+const ofBudget = (budget: ListedBudget, { forecasts, names }: AttentionFacts): readonly Attention[] => {
   const share = budgetShare(budget)
   if (share === null || share < NEAR || budget.status === 'disabled') return []
-  const end = forecasts[budget.id]
+  const owner = budget.owners?.fullest?.of
   const isBad = share >= 1 && budget.mode === 'hard'
   return [
     {
       id: `budget-${budget.id}`,
       group: isBad ? 'spent' : 'warnings',
       tone: isBad ? 'bad' : 'warn',
-      text: w.budget(budget.name, percent(share)),
-      detail: share >= 1 || !end ? '' : w.budgetEnds(moment(Date.parse(end))),
+      text: w.budget(budget.name, percent(share), owner && (names[owner] ?? owner)),
+      detail: budgetDetail(budget, share, forecasts),
       page: 'keys',
-      object: null,
+      object: budget.id,
+      show: 'budgets',
     },
   ]
 }
@@ -132,6 +151,8 @@ export type AttentionFacts = {
   readonly rows: readonly ProviderRow[]
   readonly budgets: readonly ListedBudget[]
   readonly forecasts: Forecasts
+  /** Of teams and keys, by ID. */
+  readonly names: { readonly [id: string]: string }
   readonly clients: readonly SeenClient[]
   readonly problems: readonly SystemProblem[]
   /** ms since 1970. */
@@ -139,7 +160,7 @@ export type AttentionFacts = {
 }
 
 export const attentionOf = (facts: AttentionFacts): readonly Attention[] => {
-  const { rows, budgets, forecasts, clients, problems, now } = facts
+  const { rows, budgets, clients, problems, now } = facts
   const all: readonly Attention[] = [
     ...problems.map(
       ({ component, reason, since }): Attention => ({
@@ -153,7 +174,9 @@ export const attentionOf = (facts: AttentionFacts): readonly Attention[] => {
       }),
     ),
     ...rows.flatMap((row) => ofProvider(row, now)),
-    ...budgets.flatMap((budget) => ofBudget(budget, forecasts)),
+    ...budgets
+      .toSorted((a, b) => (budgetShare(b) ?? 0) - (budgetShare(a) ?? 0))
+      .flatMap((budget) => ofBudget(budget, facts)),
     ...clients.flatMap((client) => ofClient(client, now)),
   ]
   return ATTENTION_GROUPS.flatMap((group) => all.filter((one) => one.group === group))

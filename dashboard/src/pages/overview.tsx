@@ -4,7 +4,7 @@ import type { ListedGateway } from '../../../src/core/fleet.ts'
 import type { SeenClient } from '../../../src/observe/clients-seen.ts'
 import type { Summary } from '../../../src/usage/reading/queries.ts'
 import { placePath, toPage, withParam } from '../address.ts'
-import { type ApiList, type ApiProblem, hasRole, type Resource, read, useResource } from '../api.ts'
+import { type ApiList, type ApiProblem, hasRole, type Resource, read, readAll, useResource } from '../api.ts'
 import {
   type Attention,
   attentionOf,
@@ -48,8 +48,9 @@ import { AttentionList } from './overview/attention-list.tsx'
 const TIMES = { slow: 30_000, hours: 600_000 }
 /** Lines of the lists. */
 const MOST = { providers: 8, changes: 6, outages: 3 }
-/** Changes that are read for the list: an outage has many probes, which it leaves out. */
-const READ_CHANGES = 200
+/** Those that are read. An outage has many changes by probes, which the list leaves out. */
+const READ = { changes: 200, budgets: 1_000, forecasts: 5 }
+type BudgetList = Awaited<ReturnType<typeof readAll<ListedBudget>>>
 
 /** Few visits show the first steps, and the most spent are below the first screen. */
 const FirstRun = late(() => import('../parts/first-run.tsx').then((module) => module.FirstRun))
@@ -366,7 +367,7 @@ type AttentionData = {
 }
 
 const readForecasts = async (budgets: readonly ListedBudget[]): Promise<Forecasts> => {
-  const near = budgets.filter((budget) => (budgetShare(budget) ?? 0) >= 0.8).slice(0, 5)
+  const near = budgets.filter((budget) => (budgetShare(budget) ?? 0) >= 0.8).slice(0, READ.forecasts)
   const found = await Promise.all(
     near.map(async ({ id }) => {
       const { exhausted_at } = await read<{ readonly exhausted_at: string | null }>(`/budgets/${id}/forecast`)
@@ -376,7 +377,7 @@ const readForecasts = async (budgets: readonly ListedBudget[]): Promise<Forecast
   return Object.fromEntries(found)
 }
 
-const useAttention = (data: ProviderData, budgets: Resource<ApiList<ListedBudget>>): AttentionData => {
+const useAttention = (data: ProviderData, budgets: Resource<BudgetList>): AttentionData => {
   const every = everyUnlessHeld(TIMES.slow)
   const isWhole = hasRole('viewer', 'all')
   const clients = useResource(isWhole ? 'clients' : null, () => read<ApiList<SeenClient>>('/clients/seen'), { every })
@@ -389,6 +390,7 @@ const useAttention = (data: ProviderData, budgets: Resource<ApiList<ListedBudget
     rows: data.rows ?? [],
     budgets: listed,
     forecasts: forecasts.value ?? {},
+    names: budgets.value?.names ?? {},
     clients: clients.value?.data ?? [],
     problems: [...(system.value?.problems ?? []), ...gateways.slice(1).flatMap(problemsOf)],
     now: now.value,
@@ -429,7 +431,7 @@ const UnderWay = () => {
 const Changes = () => {
   const { value, problem, reload } = useResource(
     'changes',
-    () => read<ApiList<ListedChange>>('/changes', { limit: READ_CHANGES }),
+    () => read<ApiList<ListedChange>>('/changes', { limit: READ.changes }),
     { every: everyUnlessHeld(EVERY) },
   )
   useReloadOn(['circuits', 'keys'], reload, 1_000)
@@ -464,7 +466,7 @@ const midnight = (): number => new Date(gatewayNow()).setHours(0, 0, 0, 0)
 const FORECAST_DAYS = 7
 
 /** What today costs, and the only budget of a day for all requests, if there is one. */
-const useToday = (budgets: Resource<ApiList<ListedBudget>>): CostToday | undefined => {
+const useToday = (budgets: Resource<BudgetList>): CostToday | undefined => {
   const start = midnight()
   const found = useResource(
     `today ${start}`,
@@ -542,7 +544,7 @@ const Content = () => {
       every,
     },
   )
-  const budgets = useResource('budgets', () => read<ApiList<ListedBudget>>('/budgets', { limit: 200 }), {
+  const budgets = useResource('budgets', () => readAll<ListedBudget>('/budgets', { sort: 'name' }, READ.budgets), {
     every: everyUnlessHeld(TIMES.slow),
   })
   useReloadOn(['budgets'], budgets.reload, 5_000)

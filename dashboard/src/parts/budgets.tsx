@@ -131,9 +131,9 @@ const Card = (props: BudgetProps) => {
   )
 }
 
-/** Its forecast; of one with a counter for each owner, how many are spent. */
+/** Its forecast; of one with several counters, how many are spent. */
 const Outlook = (props: Pick<BudgetProps, 'budget' | 'forecast'>) =>
-  props.budget.owners ? <OwnersText budget={props.budget} /> : <Forecast {...props} />
+  (props.budget.owners?.count ?? 0) > 1 ? <OwnersText budget={props.budget} /> : <Forecast {...props} />
 
 const columnsOf = ({ data, forecasts, open }: BudgetListProps): readonly Column<BudgetRecord>[] => {
   const { head } = text

@@ -52,7 +52,9 @@ export const overviewWords = words({
   fewer: 'Show fewer',
   nothing: 'Nothing needs attention: circuits are closed, keys are in use, and budgets are below 80 %.',
   unreadable: (what: string, why: string) => `${what} could not be read: ${why}`,
-  budget: (name: string, share: string) => `Budget ${name}: ${share} spent`,
+  budget: (name: string, share: string, owner?: string) =>
+    owner ? `Budget ${name}: ${share} spent by ${owner}` : `Budget ${name}: ${share} spent`,
+  budgetOthers: (n: number) => (n === 0 ? '' : `${n.toLocaleString()} more at 80 % or above`),
   budgetEnds: (time: string) => `by its forecast spent ${time}`,
   provider: (id: string, state: string) => `${id}: ${state}`,
   key: (provider: string, key: string, state: string) => `${provider}: key ${key} ${state}`,

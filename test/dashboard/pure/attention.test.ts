@@ -17,7 +17,7 @@ const budget = (name: string, spent: string, remaining: string | null = '1.00', 
   now: { spent, remaining, period_end: null },
 })
 
-const NOTHING = { rows: [], budgets: [], forecasts: {}, clients: [], problems: [], now: NOW }
+const NOTHING = { rows: [], budgets: [], forecasts: {}, names: {}, clients: [], problems: [], now: NOW }
 
 const client = (minutes: number) => ({
   family: 'curl',
@@ -64,10 +64,36 @@ test('budgets from 80 %, with the time at which they are spent; several counters
     found.map(({ group, tone, text }) => [group, tone, text]),
     [
       ['spent', 'bad', 'Budget over: 104% spent'],
-      ['warnings', 'warn', 'Budget near: 95% spent'],
       ['warnings', 'warn', 'Budget soft: 101% spent'],
+      ['warnings', 'warn', 'Budget near: 95% spent'],
     ],
   )
+  assert.match(found[2]?.detail ?? '', /^by its forecast spent /)
+})
+
+test('a budget with a counter for each owner is as full as its fullest one, which is named', () => {
+  const owned = (name: string, owners: NonNullable<ListedBudget['owners']>): ListedBudget => ({
+    // The sum of all counters.
+    ...budget(name, '99.00', null),
+    owners,
+  })
+  const budgets = [
+    owned('team', { count: 1, spent: 0, near: 1, fullest: { of: 'team_a', spent: '9.70' } }),
+    owned('users', { count: 40, spent: 2, near: 1, fullest: { of: 'customer-0042', spent: '12.00' } }),
+    owned('low', { count: 3, spent: 0, near: 0, fullest: { of: 'customer-0001', spent: '7.90' } }),
+    owned('unused', { count: 0, spent: 0, near: 0, fullest: null }),
+  ]
+  assert.deepEqual(budgets.map(budgetShare), [0.97, 1.2, 0.79, null])
+  const forecasts = { bud_team: '2026-11-26T14:00:00.000Z', bud_users: '2026-11-26T14:00:00.000Z' }
+  const found = attentionOf({ ...NOTHING, budgets, forecasts, names: { team_a: 'search' } })
+  assert.deepEqual(
+    found.map(({ group, text, object, show }) => [group, text, object, show]),
+    [
+      ['spent', 'Budget users: 120% spent by customer-0042', 'bud_users', 'budgets'],
+      ['warnings', 'Budget team: 97% spent by search', 'bud_team', 'budgets'],
+    ],
+  )
+  assert.equal(found[0]?.detail, '2 more at 80 % or above')
   assert.match(found[1]?.detail ?? '', /^by its forecast spent /)
 })
 

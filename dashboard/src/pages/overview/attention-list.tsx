@@ -1,21 +1,25 @@
 /** What an operator should look at, grouped by severity. */
 import { useSignal } from '@preact/signals'
+import { placePath, toPage, withParam } from '../../address.ts'
 import { ATTENTION_GROUPS, type Attention } from '../../attention.ts'
 import { count } from '../../format.ts'
-import { pageHref } from '../../store.ts'
+import { current } from '../../store.ts'
 import { overviewWords as w } from '../../words/overview.ts'
 
 /** Lines of a group before its button. */
 const MOST = 3
 
-const Line = ({ tone, text, detail, page, object }: Attention) => (
+const hrefOf = ({ page, object, show }: Attention): string =>
+  placePath(withParam(toPage(current.value, page, object), 'show', show ? [show] : []))
+
+const Line = (line: Attention) => (
   <li>
-    <span class={tone} aria-hidden="true">
-      {tone === 'bad' ? '◆' : '▲'}
+    <span class={line.tone} aria-hidden="true">
+      {line.tone === 'bad' ? '◆' : '▲'}
     </span>
     <span class="change-text">
-      <a href={pageHref(page, object)}>{text}</a>
-      {detail !== '' && <span class="dim"> – {detail}</span>}
+      <a href={hrefOf(line)}>{line.text}</a>
+      {line.detail !== '' && <span class="dim"> – {line.detail}</span>}
     </span>
   </li>
 )

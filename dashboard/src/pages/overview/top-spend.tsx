@@ -58,8 +58,8 @@ const useTop = (group: Group): Pick<Resource<readonly TopLine[]>, 'value' | 'pro
 
 /** More about a line: its own page, or its usage. */
 const hrefOf = (group: Group, id: string): string =>
-  group === 'key' && id !== ''
-    ? pageHref('keys', id)
+  group !== 'model' && id !== ''
+    ? pageHref(group === 'key' ? 'keys' : 'teams', id)
     : placePath(withParam(toPage(current.value, 'usage'), group, [id]))
 
 const TopList = ({ group }: { readonly group: Group }) => {

@@ -30,17 +30,18 @@ const recordAt = (path: string): Promise<KeyRecord | TeamRecord | null> =>
   })
 
 /** The keys whose name contains a text, for the menu of a filter. */
-export const findKeys = (q: string) => findNames<KeyRecord>('/keys', { q: q === '' ? null : q, status: KEY_STATES })
+export const findKeys = (q: string) => findNames<KeyRecord>('/keys', q, { status: KEY_STATES })
 const KEY_STATES = ['active', 'blocked', 'expired', 'revoked']
 
 /** The teams whose name contains a text. */
-export const findTeams = (q: string) => findNames<TeamRecord>('/teams', { q })
+export const findTeams = (q: string) => findNames<TeamRecord>('/teams', q)
 
 const findNames = async <Found extends { readonly id: string; readonly name: string }>(
   path: string,
-  query: ApiQuery,
+  q: string,
+  query: ApiQuery = {},
 ) => {
-  const { data } = await read<Listed<Found>>(path, { ...query, limit: FOUND })
+  const { data } = await read<Listed<Found>>(path, { ...query, q: q === '' ? null : q, limit: FOUND })
   return data.map(({ id, name }) => ({ value: id, label: name }))
 }
 

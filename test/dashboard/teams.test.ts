@@ -189,6 +189,38 @@ describe('teams', { skip: skipBrowser, concurrency: false }, () => {
       await eventually(async () => (await page.locator('tbody .outcome').count()) === 3)
     }))
 
+  test('closing the page of a team returns the focus to its row, and keeps the search and the order', () =>
+    withDashboard(browser, { url: gateway.url, ...session }, async ({ page, open }) => {
+      const [, apac] = NAMES
+      await open('/dashboard/teams?sort=-failing&q=success')
+      await row(page, apac).locator('td').last().waitFor()
+      await page.keyboard.press('j')
+      await row(page, apac).and(page.locator(':focus')).waitFor()
+      for (const close of [() => page.getByRole('link', { name: '← All teams' }).click(), () => page.goBack()]) {
+        await page.keyboard.press('Enter')
+        await page.getByRole('heading', { level: 1, name: apac }).waitFor()
+        await close()
+        await row(page, apac).and(page.locator(':focus')).waitFor()
+        assert.match(page.url(), /teams\?sort=-failing&q=success$/)
+      }
+    }))
+
+  test('the filter of Usage finds a team by a part of its name', () =>
+    withDashboard(browser, { url: gateway.url, ...session }, async ({ page, open }) => {
+      await open('/dashboard/usage?group=team')
+      await page.getByRole('rowheader', { name: NAMES[0] }).waitFor()
+      await page.getByRole('button', { name: /^Filter/ }).click()
+      const group = page.getByRole('group').filter({ has: page.locator('summary', { hasText: /^Team$/ }) })
+      await group.locator('summary').click()
+      await group.getByRole('checkbox').nth(5).waitFor()
+      await group.getByRole('searchbox').fill('success-ap')
+      await group.getByRole('checkbox', { name: NAMES[1] }).check()
+      await page.waitForURL(new RegExp(`team=${teams[NAMES[1]].id}`))
+      await page.getByRole('rowheader', { name: NAMES[0] }).waitFor({ state: 'detached' })
+      await page.locator('.chip', { hasText: `Team: ${NAMES[1]}` }).waitFor()
+      await page.locator('.figure', { hasText: 'Cost, ' }).filter({ hasText: '$0.50' }).waitFor()
+    }))
+
   test('the palette finds a team by a part of its name, and its page opens', () =>
     withDashboard(browser, { url: gateway.url, ...session }, async ({ page, open }) => {
       await open('/dashboard/')

@@ -1,4 +1,6 @@
 /** Teams: what each costs, how full its budget is and what fails; a page for each; and the end users of their clients. */
+
+import { useRef } from 'preact/hooks'
 import { valuesOf, withParam } from '../address.ts'
 import { late } from '../parts/late.tsx'
 import { PageHead } from '../parts/states.tsx'
@@ -14,6 +16,8 @@ const END_USERS = 'end-users'
 
 export const Page = () => {
   const { id } = current.value
+  const left = useRef<string | null>(null)
+  if (id !== null) left.current = id
   if (id !== null) return <TeamPage key={id} id={id} />
   const isEndUsers = valuesOf(current.value, 'show')[0] === END_USERS
   const show = (name: readonly string[]) =>
@@ -30,7 +34,7 @@ export const Page = () => {
           {words.tabs.endUsers}
         </button>
       </fieldset>
-      {isEndUsers ? <EndUsers /> : <TeamList />}
+      {isEndUsers ? <EndUsers /> : <TeamList left={left.current} />}
     </div>
   )
 }

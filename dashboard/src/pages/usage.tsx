@@ -7,7 +7,7 @@ import { apiPath, read, useResource } from '../api.ts'
 import { compact, count, csvOf, day, minute, moment, money, shareOf } from '../format.ts'
 import type { Listed } from '../key-records.ts'
 import { useMarks } from '../marks.ts'
-import { findKeys, useOwnerNames } from '../owner-names.ts'
+import { findKeys, findTeams, useOwnerNames } from '../owner-names.ts'
 import { Bars, type ChartSeries } from '../parts/chart.tsx'
 import { Figure } from '../parts/figure.tsx'
 import { Filters } from '../parts/filters.tsx'
@@ -278,8 +278,9 @@ const Controls = ({ group, names }: { readonly group: UsageGroup; readonly names
     label: usageWords.groups[name],
     rare: true,
     show: (value: string) => names[value] ?? value,
-    // The keys with usage in the range are not all.
+    // Those with usage in the range are not all.
     ...(name === 'key' && { options: [], find: findKeys }),
+    ...(name === 'team' && { options: [], find: findTeams }),
   }))
   return (
     <div class="usage-controls">

@@ -94,7 +94,8 @@ const ListedOptions = ({ filter, options, close }: ListedOptionsProps) => {
   const { name, label, single, find } = filter
   const text = useSignal('')
   const wanted = text.value.trim().toLowerCase()
-  const found = useResource(find && wanted !== '' ? `filter ${name} ${wanted}` : null, async () => find?.(wanted) ?? [])
+  const isFound = find && (wanted !== '' || options.length === 0)
+  const found = useResource(isFound ? `filter ${name} ${wanted}` : null, async () => find?.(wanted) ?? [])
   const all = new Map([...(found.value ?? []), ...options].map((option) => [option.value, option]))
   const matching = [...all.values()].filter(
     (option) => option.label.toLowerCase().includes(wanted) || option.value.toLowerCase().includes(wanted),

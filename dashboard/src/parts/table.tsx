@@ -29,6 +29,8 @@ export type TableProps<Row> = {
   readonly open?: (row: Row) => void
   /** The key of the open row. */
   readonly opened?: string | null
+  /** The key of a row whose details were shown instead of the table: it has the focus. */
+  readonly left?: string | null
   /** px of a row: comfortable, compact, card. */
   readonly heights?: RowHeights
   /** Rows are cards below this width: 640 px, which is usual, or 1024 px, for tables with many columns. */
@@ -142,8 +144,12 @@ const useKeys = <Row,>({ latest }: Rows<Row>, { body }: RowWindow, focusRow: (in
 }
 
 /** When the details close, the focus returns to the row. */
-const useReturn = <Row,>(opened: string | null, { latest }: Rows<Row>, focusRow: (index: number) => void): void => {
-  const before = useRef<string | null>(opened)
+const useReturn = <Row,>(
+  { opened = null, left = null }: TableProps<Row>,
+  { latest }: Rows<Row>,
+  focusRow: (index: number) => void,
+): void => {
+  const before = useRef<string | null>(opened ?? left)
   useEffect(() => {
     const was = before.current
     before.current = opened
@@ -203,7 +209,7 @@ const Line = <Row,>({ table, columns, row, index, size, isCard, isFirst, active 
 }
 
 export const Table = <Row,>(props: TableProps<Row>) => {
-  const { label, rows, keyOf, count = rows.length, opened = null, heights = HEIGHTS, cardsBelow } = props
+  const { label, rows, keyOf, count = rows.length, heights = HEIGHTS, cardsBelow } = props
   const isCards = (cardsBelow === 'tight' ? isTight : isNarrow).value
   const size = isCards ? heights.card : heights[density.value]
   const present = useRows(props)
@@ -222,7 +228,7 @@ export const Table = <Row,>(props: TableProps<Row>) => {
   }, [heads])
   const focusRow = focusIn(present, inWindow)
   useKeys(present, inWindow, focusRow)
-  useReturn(opened, present, focusRow)
+  useReturn(props, present, focusRow)
   const isNearEnd = rows.length > 0 && inWindow.last >= rows.length - NEAR_END
   useEffect(() => {
     if (isNearEnd) props.onEnd?.()

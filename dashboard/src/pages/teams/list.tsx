@@ -1,6 +1,6 @@
 /** All teams in a table. */
 import { useSignal } from '@preact/signals'
-import { valuesOf, withParam } from '../../address.ts'
+import { placePath, valuesOf, withParam } from '../../address.ts'
 import { hasRole, offlineSince, session } from '../../api.ts'
 import { count, money } from '../../format.ts'
 import { ConflictDialog, changeBlocked } from '../../parts/changing.tsx'
@@ -11,7 +11,7 @@ import { Middle } from '../../parts/middle.tsx'
 import { Sparkline } from '../../parts/sparkline.tsx'
 import { Empty, Failed, Loading } from '../../parts/states.tsx'
 import { type Column, Table } from '../../parts/table.tsx'
-import { current, go, goToPage, pageHref } from '../../store.ts'
+import { current, go, goToDetails } from '../../store.ts'
 import { type ListedTeam, sortedTeams, type TeamRow, teamRows } from '../../team-rows.ts'
 import { en } from '../../words/en.ts'
 import { teamsWords as words } from '../../words/teams.ts'
@@ -40,7 +40,8 @@ const shownRows = (rows: readonly TeamRow[]): readonly TeamRow[] => {
   return sortedTeams(found, sort)
 }
 
-export const TeamList = () => {
+/** `left`: the team whose page was shown before. */
+export const TeamList = ({ left }: { readonly left: string | null }) => {
   const data = useTeams()
   const edited = useSignal<ListedTeam | null>(null)
   const sources = sourcesOf(data, words.none)
@@ -70,7 +71,7 @@ export const TeamList = () => {
       {problem && <Failed problem={problem} retry={data.reload} shownSince={data.report.at} />}
       {!sources && !problem && <Loading />}
       {sources && rows.length === 0 && <NoTeam />}
-      {rows.length > 0 && <TeamTable rows={rows} run={run} />}
+      {rows.length > 0 && <TeamTable rows={rows} run={run} left={left} />}
       {data.teams.value?.hasMore && <p class="dim">{words.first(count(data.teams.value.data.length))}</p>}
       {edited.value && (
         <LimitsDialog team={edited.value} close={() => (edited.value = null)} reload={data.teams.reload} />
@@ -88,7 +89,9 @@ const NoTeam = () => (
   </Empty>
 )
 
-const TeamTable = ({ rows, run }: { readonly rows: readonly TeamRow[]; readonly run: TeamRun }) => (
+type TeamTableProps = { readonly rows: readonly TeamRow[]; readonly run: TeamRun; readonly left: string | null }
+
+const TeamTable = ({ rows, run, left }: TeamTableProps) => (
   <div class="table-frame">
     <Table
       label={words.list}
@@ -99,7 +102,8 @@ const TeamTable = ({ rows, run }: { readonly rows: readonly TeamRow[]; readonly 
       card={(row) => <Card row={row} run={run} />}
       heights={{ comfortable: 48, compact: 36, card: 124 }}
       cardsBelow="tight"
-      open={({ id, team }) => team && goToPage('teams', id)}
+      open={({ id, team }) => team && goToDetails(id)}
+      left={left}
       sort={{
         by: valuesOf(current.value, 'sort')[0] ?? USUAL_SORT,
         change: (by) => go(withParam(current.value, 'sort', by === USUAL_SORT ? [] : [by])),
@@ -154,7 +158,7 @@ const columnsOf = (run: TeamRun): readonly Column<TeamRow>[] => {
 
 const Name = ({ row: { id, name, team } }: { readonly row: TeamRow }) =>
   team ? (
-    <a href={pageHref('teams', id)}>
+    <a href={placePath({ ...current.value, id })}>
       <Middle text={name} />
     </a>
   ) : (
@@ -187,7 +191,7 @@ const Actions = ({ row: { id, name, team }, run }: TeamRowProps) =>
             type="button"
             onClick={() => {
               close()
-              goToPage('teams', id)
+              goToDetails(id)
             }}
           >
             {words.actions.details}

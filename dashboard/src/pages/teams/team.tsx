@@ -1,6 +1,7 @@
 /** One team: its figures, its cost by day, who and what spends it, its budgets, limits and routes, and what failed last. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
+import { placePath } from '../../address.ts'
 import { hasRole, offlineSince, read, useResource } from '../../api.ts'
 import { count, day, money, percent } from '../../format.ts'
 import { ConflictDialog, changeBlocked } from '../../parts/changing.tsx'
@@ -8,7 +9,7 @@ import { Bars } from '../../parts/chart.tsx'
 import { Figure } from '../../parts/figure.tsx'
 import { rangeText } from '../../parts/range.tsx'
 import { Copy, Failed, Loading, PageHead, Unknown } from '../../parts/states.tsx'
-import { currentRange, pageHref } from '../../store.ts'
+import { current, currentRange } from '../../store.ts'
 import { failingShare, type ListedTeam, refusedShare } from '../../team-rows.ts'
 import { DAY, type UsageTotals, usageLines, withEveryStart } from '../../usage-figures.ts'
 import { readReport } from '../../usage-report.ts'
@@ -30,7 +31,7 @@ export const TeamPage = ({ id }: { readonly id: string }) => {
   return (
     <div class="stack teams">
       <p>
-        <a href={pageHref('teams')}>← {words.back}</a>
+        <a href={placePath({ ...current.value, id: null })}>← {words.back}</a>
       </p>
       <PageHead title={team.value?.name ?? id}>
         {team.value && <Actions team={team.value} reload={team.reload} />}
@@ -174,6 +175,7 @@ const CostByDay = ({ rows }: { readonly rows: Parameters<typeof usageLines>[0] }
         title={words.chart}
         summary={summary}
         times={times}
+        interval={DAY}
         series={[{ id: 'cost', label: usageWords.total, tone: 'series-1', pattern: 'plain', values: costs }]}
         format={format}
         height={140}

@@ -205,16 +205,30 @@ const QUESTIONS: readonly Question[] = [
   [
     'What if a provider fails?',
     'what-if alpha --json',
-    (output, { bills }) =>
+    (output, { bills }) => {
+      const { data } = JSON.parse(output)
       assert.deepEqual(
-        rowsOf(output).map(({ model, direct, requests, answers }) => [model, direct, requests, answers]),
+        data.map(({ name, direct, answers }: Row) => [name, direct, answers.provider, answers.model]),
         [
-          ['fast', false, null, 'beta/small'],
-          ['trial', false, null, 'beta/small'],
-          ['auto', false, null, 'beta/small'],
-          ['alpha/slow', true, bills.filter(({ model }) => model === 'slow').length, 'beta/small'],
+          ['fast', false, 'beta', 'small'],
+          ['trial', false, 'beta', 'small'],
+          ['auto', false, 'beta', 'small'],
+          ['alpha/slow', true, 'beta', 'small'],
         ],
-      ),
+      )
+      const { requests, affected, cost_per_hour: cost, substitute_per_hour: other, extra_per_hour: extra } = data[3]
+      const slow = bills.filter(({ model }) => model === 'slow').length
+      assert.deepEqual([requests, affected], [slow, slow])
+      assert.equal(nanoOf(extra), nanoOf(other) - nanoOf(cost))
+    },
+  ],
+  [
+    'What would the substitutes cost?',
+    'what-if alpha',
+    (output) => {
+      assert.match(output, /^MODEL +NAMED BY +REQUESTS +NOW +THEN +EXTRA\/HOUR +LOSES$/m)
+      assert.match(output, /^alpha\/slow +clients +\d+ +alpha\/slow +beta\/small +-?\$\d/m)
+    },
   ],
   [
     'How is the traffic of a route shared?',

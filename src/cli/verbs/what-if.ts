@@ -1,138 +1,89 @@
 /** `headgate what-if`: the targets of all routes, and of models that are requested directly, as if providers were down. */
-import { REQUEST_STYLES } from '../../core/request-styles.ts'
-import { PLAN, ROUTE_PLANS } from '../../server/answers/explain.ts'
+import type { Shown } from '../../records/entities/shown.ts'
+import { WHAT_IF } from '../../server/answers/routes.ts'
 import { timeOf } from '../arguments.ts'
-import { type Cli, type DefineVerb, EXIT } from '../cli.ts'
-import { type GatewayClient, gatewayOf, RefusedError } from '../gateway-client.ts'
+import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
+import { gatewayOf } from '../gateway-client.ts'
 import { answerList, type ListingOptions, withListing } from '../listing.ts'
-import type { Cell } from '../table.ts'
-import { wholeReport } from '../usage-report.ts'
+import { type Cell, moneyText } from '../table.ts'
 
 type WhatIfOptions = ListingOptions & { readonly since: string }
+type WhatIfAnswer = Shown<typeof WHAT_IF>
+type WhatIfRow = WhatIfAnswer['data'][number]
 
-/** A route, or a model that clients name. `requests`: of the time before now; null: not counted. */
-type WhatIfRow = {
-  readonly model: string
-  readonly direct: boolean
-  readonly requests: number | null
-  readonly before: string | null
-  readonly answers: string | null
-  readonly loses: readonly string[]
+const HEADINGS = ['MODEL', 'NAMED BY', 'REQUESTS', 'NOW', 'THEN', 'EXTRA/HOUR', 'LOSES']
+
+const HOUR = 3_600_000
+/** Hours whose requests the gateway counts for an answer, at most. */
+const MOST_HOURS = 168
+
+const hoursSince = (since: string): number => {
+  // A moment has passed since the time was computed: 24h is no 25th hour.
+  const hours = Math.ceil((Date.now() - Date.parse(timeOf('--since', since, -1))) / HOUR - 0.01)
+  if (hours > MOST_HOURS) throw new CliError(EXIT.usage, `--since ${since} is too long ago (limit 7 days).`)
+  return Math.max(1, hours)
 }
 
-const HEADINGS = ['MODEL', 'NAMED BY', 'REQUESTS', 'NOW', 'THEN', 'LOSES']
+const targetText = (target: WhatIfRow['answers']): string | null => target && `${target.provider}/${target.model}`
 
-/** Models requested directly that are looked at, those with the most requests first. */
-const MAX_DIRECT = 30
+const sourceOf = ({ direct, team }: WhatIfRow): string =>
+  direct ? 'clients' : team === null ? 'a route' : `a route of ${team.name ?? team.id}`
 
-type NamedTarget = { readonly provider: string; readonly model: string }
-
-const targetText = (target: NamedTarget | null | undefined): string | null =>
-  target ? `${target.provider}/${target.model}` : null
-
-const routes = async (gateway: GatewayClient, down: readonly string[]): Promise<readonly WhatIfRow[]> => {
-  const body = { for: '*', assume: { down } }
-  const { data } = await gateway.read(ROUTE_PLANS, '/admin/api/v1/explain', { method: 'POST', body })
-  return data.map(({ model, before, answers, loses }) => ({
-    model,
-    direct: false,
-    requests: null,
-    before: targetText(before),
-    answers: targetText(answers),
-    loses,
-  }))
+const extraCell = ({ affected, extra_per_hour: extra }: WhatIfRow): Cell => {
+  if (affected === 0) return '–'
+  return extra === null ? 'unknown' : { text: moneyText(extra), sort: Number(extra) }
 }
 
-const STYLES: ReadonlySet<string> = new Set(REQUEST_STYLES)
-
-/** The first target of the plan for a model; null: none can be tried. */
-const planned = async (
-  gateway: GatewayClient,
-  { model, style }: { readonly model: string; readonly style: string },
-  down: readonly string[],
-): Promise<string | null> => {
-  const content = style === 'embeddings' ? { input: 'Hello' } : { messages: [{ role: 'user', content: 'Hello' }] }
-  const request = { model, ...content }
-  const body = { request, ...(style === 'embeddings' && { style }), assume: { down } }
-  try {
-    const { targets } = await gateway.read(PLAN, '/admin/api/v1/explain', { method: 'POST', body })
-    return targetText(targets.find(({ fit, keys = [] }) => fit !== false && keys.some((key) => key.may_be_tried)))
-  } catch (error) {
-    // No provider, no fallback: the model is not found, or nothing can answer.
-    if (error instanceof RefusedError && error.code !== EXIT.notPermitted) return null
-    throw error
-  }
-}
-
-/** The models of the providers that clients named themselves, with their requests. */
-const directModels = async (
-  cli: Cli,
-  gateway: GatewayClient,
-  down: readonly string[],
-  since: string,
-): Promise<readonly WhatIfRow[]> => {
-  const reports = await Promise.all(
-    down.map(async (provider) => {
-      const query = { from: since, by: 'model,style,route', bucket: 'none', provider }
-      const { data } = await wholeReport(cli, gateway, query)
-      return data.map((row) => ({ ...row, provider }))
-    }),
-  )
-  const used = reports
-    .flat()
-    .filter(({ route, style, requests }) => route === null && STYLES.has(style ?? '') && requests > 0)
-    .map(({ provider, model, style, requests }) => ({
-      model: `${provider}/${model}`,
-      style: style ?? 'chat',
-      requests,
-    }))
-    .toSorted((a, b) => b.requests - a.requests)
-    .slice(0, MAX_DIRECT)
-  return await Promise.all(
-    used.map(async ({ requests, ...one }) => {
-      const [before, answers] = await Promise.all([planned(gateway, one, []), planned(gateway, one, down)])
-      return { model: one.model, direct: true, requests, before, answers, loses: [] }
-    }),
-  )
-}
-
-const cells = ({ model, direct, requests, before, answers, loses }: WhatIfRow, { paint }: Cli): readonly Cell[] => [
-  model,
-  direct ? 'clients' : 'a route',
-  requests === null ? '–' : requests.toLocaleString('en'),
-  before ?? 'no target',
-  answers === null ? { text: 'no target', paint: paint.bad } : answers,
-  loses.join(', ') || '–',
+const cells = (row: WhatIfRow, { paint }: Cli): readonly Cell[] => [
+  row.name,
+  sourceOf(row),
+  row.requests.toLocaleString('en'),
+  targetText(row.before) ?? 'no target',
+  targetText(row.answers) ?? { text: 'no target', paint: paint.bad },
+  extraCell(row),
+  row.loses.join(', ') || '–',
 ]
+
+/** The extra cost of all substitutes together; empty: no request would have one. */
+const extraText = ({ data, hours }: WhatIfAnswer): string => {
+  const moved = data.filter(({ affected, answers }) => affected > 0 && answers !== null)
+  if (moved.length === 0) return ''
+  const known = moved.flatMap(({ extra_per_hour: extra }) => (extra === null ? [] : [Number(extra)]))
+  const basis = `by the requests of ${hours <= 1 ? 'the last hour' : `the last ${Math.round(hours)} hours`}`
+  const unknown = moved.length - known.length
+  if (known.length === 0) return ` The extra cost is unknown, ${basis}.`
+  const rest = unknown === 0 ? '' : `, and that of ${unknown} is unknown`
+  return ` Extra cost: ${moneyText(known.reduce((sum, extra) => sum + extra, 0))} an hour, ${basis}${rest}.`
+}
 
 const whatIf = async (cli: Cli, down: readonly string[], options: WhatIfOptions): Promise<void> => {
   const gateway = await gatewayOf(cli)
-  const since = timeOf('--since', options.since, -1)
-  const [ofRoutes, ofClients] = await Promise.all([routes(gateway, down), directModels(cli, gateway, down, since)])
-  const rows = [...ofRoutes, ...ofClients]
-  const lost = rows.filter(({ before, answers }) => before !== null && answers === null)
+  const body = { assume: { down }, hours: hoursSince(options.since) }
+  const found = await gateway.read(WHAT_IF, '/admin/api/v1/what-if', { method: 'POST', body })
+  const { data: rows } = found
+  const lost = rows.filter(({ loses_target: isLost }) => isLost)
   if (lost.length > 0) cli.exit(EXIT.failed)
   answerList(cli, options, { headings: HEADINGS, rows, cells: (row) => cells(row, cli) }, (data) => ({
-    object: 'what_if',
+    ...found,
     down,
     data,
   }))
-  const requests = lost.reduce((sum, row) => sum + (row.requests ?? 0), 0)
-  const direct = requests > 0 ? `, and ${requests.toLocaleString('en')} requests since ${since} named such a model` : ''
-  cli.note(
+  const requests = lost.reduce((sum, row) => sum + row.requests, 0)
+  const named = requests > 0 ? `; ${requests.toLocaleString('en')} requests since ${found.from} named them` : ''
+  const kept =
     lost.length === 0
       ? `All ${rows.length} still have a target without ${down.join(', ')}.`
-      : `${lost.length} of ${rows.length} have no target without ${down.join(', ')}${direct}.`,
-  )
+      : `${lost.length} of ${rows.length} have no target without ${down.join(', ')}${named}.`
+  cli.note(`${kept}${extraText(found)}`)
 }
 
 export const define: DefineVerb = (command, cli) => {
   withListing(command)
     .argument('<providers...>', 'IDs of the providers that are assumed to be down')
-    .option('--since <time>', 'beginning of the requests that are counted: 7d, yesterday', '24h')
+    .option('--since <time>', 'beginning of the requests that are counted, at most 7 days ago: 7d, yesterday', '24h')
     .addHelpText(
       'after',
-      '\nNothing changes, and nothing is sent to a provider. Exits with 1 if a route or a requested model has no target then.\n\nExample: headgate what-if groq anthropic',
+      '\nEXTRA/HOUR: what the first substitutes would cost more for the requests that these providers answered. Nothing changes, and nothing is sent to a provider. Exits with 1 if a route or a requested model has no target then.\n\nExample: headgate what-if groq anthropic',
     )
     .action((providers: string[], options: WhatIfOptions) => whatIf(cli(), providers, options))
 }

@@ -39,7 +39,7 @@ import { rangeText } from '../parts/range.tsx'
 import { SecretDialog } from '../parts/secret-dialog.tsx'
 import { Amount, Empty, Failed, Loading, PageHead, Time, Unknown } from '../parts/states.tsx'
 import { type Column, Table } from '../parts/table.tsx'
-import { current, currentRange, go, goToDetails, toast } from '../store.ts'
+import { current, currentRange, go, goToDetails, isNarrow, toast } from '../store.ts'
 import { en } from '../words/en.ts'
 import { identityWords } from '../words/identities.ts'
 import { keysWords } from '../words/keys.ts'
@@ -334,7 +334,7 @@ const KeysView = ({ data, list, ticked, run, dialog }: ViewProps) => {
             rows={data.keys}
             keyOf={({ id }) => id}
             card={(key) => <Card keyRecord={key} data={data} run={run} />}
-            heights={{ comfortable: 48, compact: 36, card: 116 }}
+            heights={{ comfortable: 48, compact: 36, card: isNarrow.value ? 116 : 96 }}
             cardsBelow="tight"
             open={({ id }) => goToDetails(id)}
             opened={current.value.id}
@@ -451,7 +451,7 @@ const columnsOf = (
     {
       id: 'budget',
       head: head.budget,
-      width: '13.25rem',
+      width: '14rem',
       drop: 1,
       cell: (key) => <BudgetCell keyRecord={key} data={data} />,
     },
@@ -486,7 +486,7 @@ const factColumns: readonly Column<KeyRecord>[] = [
   {
     id: 'key',
     head: keysWords.head.key,
-    width: '7rem',
+    width: '5.75rem',
     drop: 4,
     cell: (key) => <span class="mono small">{keyHint(key)}</span>,
   },
@@ -494,7 +494,7 @@ const factColumns: readonly Column<KeyRecord>[] = [
     id: 'spend',
     head: keysWords.head.spend,
     sort: 'spend',
-    width: '7.5rem',
+    width: '6.5rem',
     align: 'end',
     cell: ({ spend }) => (spend == null ? <Unknown why={keysWords.noSpend} /> : <Amount text={spend} />),
   },
@@ -502,7 +502,7 @@ const factColumns: readonly Column<KeyRecord>[] = [
     id: 'used',
     head: keysWords.head.used,
     sort: 'last_used_at',
-    width: '7.25rem',
+    width: '6.75rem',
     cell: (key) => <Used keyRecord={key} />,
   },
   {
@@ -513,12 +513,13 @@ const factColumns: readonly Column<KeyRecord>[] = [
     drop: 7,
     cell: ({ created_at: at }) => (at === null ? '–' : <Time at={at}>{day(Date.parse(at))}</Time>),
   },
-  { id: 'access', head: keysWords.head.access, width: '9rem', drop: 6, cell: accessText },
+  { id: 'access', head: keysWords.head.access, width: '4.5rem', drop: 6, text: accessText, cell: accessText },
   {
     id: 'limits',
     head: keysWords.head.limits,
-    width: '9rem',
+    width: '5rem',
     drop: 5,
+    text: (key) => limitsText(key) ?? '',
     cell: (key) => limitsText(key) ?? <span class="dim">–</span>,
   },
 ]

@@ -37,6 +37,8 @@ export type Sorting<Row> = {
 /** px: of a column without a width, beside the text of a cell, the most for a text, and what a user can choose. */
 const REST = { least: 140, wanted: 220 }
 const PADDING = 18
+/** px: both borders of a table, which its columns do not have. */
+const BORDERS = 2
 const MOST = 340
 const CHOSEN = { least: 48, most: 900, step: 16 }
 
@@ -126,7 +128,7 @@ const useRoom = (frame: RefObject<HTMLDivElement | null>): Signal<number> => {
     const element = frame.current
     if (!element) return
     const measure = () => {
-      room.value = element.clientWidth
+      room.value = Math.max(0, element.clientWidth - BORDERS)
     }
     measure()
     const observer = new ResizeObserver(measure)

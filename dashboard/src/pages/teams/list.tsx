@@ -11,7 +11,7 @@ import { Middle } from '../../parts/middle.tsx'
 import { Sparkline } from '../../parts/sparkline.tsx'
 import { Empty, Failed, Loading } from '../../parts/states.tsx'
 import { type Column, Table } from '../../parts/table.tsx'
-import { current, go, goToDetails } from '../../store.ts'
+import { current, go, goToDetails, isNarrow } from '../../store.ts'
 import { type ListedTeam, sortedTeams, type TeamRow, teamRows } from '../../team-rows.ts'
 import { en } from '../../words/en.ts'
 import { teamsWords as words } from '../../words/teams.ts'
@@ -100,7 +100,7 @@ const TeamTable = ({ rows, run, left }: TeamTableProps) => (
       rows={rows}
       keyOf={({ id }) => id}
       card={(row) => <Card row={row} run={run} />}
-      heights={{ comfortable: 48, compact: 36, card: 124 }}
+      heights={{ comfortable: 48, compact: 36, card: isNarrow.value ? 124 : 96 }}
       cardsBelow="tight"
       open={({ id, team }) => team && goToDetails(id)}
       left={left}
@@ -121,7 +121,7 @@ const columnsOf = (run: TeamRun): readonly Column<TeamRow>[] => {
       id: 'budget',
       head: head.budget,
       sort: 'budget',
-      width: '13rem',
+      width: '14.75rem',
       cell: ({ budget }) => (budget ? <BudgetBar own={budget} /> : <span class="dim">–</span>),
     },
     {
@@ -132,8 +132,8 @@ const columnsOf = (run: TeamRun): readonly Column<TeamRow>[] => {
       align: 'end',
       cell: ({ id, totals }) => <a href={ofTeam('requests', id)}>{count(totals?.requests ?? 0)}</a>,
     },
-    { id: 'failing', head: head.failing, sort: 'failing', width: '5.5rem', align: 'end', cell: Failing },
-    { id: 'refused', drop: 3, head: head.refused, sort: 'refused', width: '5.5rem', align: 'end', cell: Refused },
+    { id: 'failing', head: head.failing, sort: 'failing', width: '5rem', align: 'end', cell: Failing },
+    { id: 'refused', drop: 3, head: head.refused, sort: 'refused', width: '5.25rem', align: 'end', cell: Refused },
     {
       id: 'keys',
       drop: 2,
@@ -143,13 +143,19 @@ const columnsOf = (run: TeamRun): readonly Column<TeamRow>[] => {
       align: 'end',
       cell: ({ id, team }) => (team ? <a href={ofTeam('keys', id)}>{count(team.keys)}</a> : '–'),
     },
-    { id: 'limits', drop: 6, head: head.limits, width: '9rem', cell: ({ team }) => (team && limitsText(team)) ?? '–' },
-    { id: 'trend', drop: 5, head: head.trend(TREND), width: '7.5rem', cell: (row) => <Trend row={row} /> },
+    {
+      id: 'limits',
+      drop: 6,
+      head: head.limits,
+      width: '9.75rem',
+      cell: ({ team }) => (team && limitsText(team)) ?? '–',
+    },
+    { id: 'trend', drop: 5, head: head.trend(TREND), width: '6.5rem', cell: (row) => <Trend row={row} /> },
     {
       id: 'state',
       head: head.state,
       sort: 'state',
-      width: '6rem',
+      width: '5.5rem',
       cell: ({ id, team }) => <State id={id} team={team} />,
     },
     { id: 'actions', head: head.actions, width: '60px', align: 'end', cell: (row) => <Actions row={row} run={run} /> },

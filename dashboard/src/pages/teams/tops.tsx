@@ -17,9 +17,9 @@ const ROWS = 10_000
 
 /** One owner of cost. Empty: the requests without one. */
 type TeamTopLine = { readonly id: string; readonly name: string; readonly cost: string }
-type Found = { readonly lines: readonly TeamTopLine[]; readonly total: string }
+type FoundTops = { readonly lines: readonly TeamTopLine[]; readonly total: string }
 
-const readLines = async (id: string, by: 'key' | 'model'): Promise<Found> => {
+const readLines = async (id: string, by: 'key' | 'model'): Promise<FoundTops> => {
   const { data, total, names } = await readReport({
     ...rangeQuery(),
     team: [id],
@@ -35,7 +35,7 @@ const readLines = async (id: string, by: 'key' | 'model'): Promise<Found> => {
   return { lines: lines.toSorted((a, b) => Number(nanoOf(b.cost) - nanoOf(a.cost))).slice(0, MOST), total: total.cost }
 }
 
-const readEndUsers = async (id: string): Promise<Found> => {
+const readEndUsers = async (id: string): Promise<FoundTops> => {
   const query = { ...rangeQuery(), team: [id], limit: MOST }
   const [{ data }, { total }] = await Promise.all([
     read<EndUserReport>('/usage/end-users', query),

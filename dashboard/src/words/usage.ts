@@ -64,7 +64,7 @@ export const usageWords = words({
   narrow: (name: string) => `Only ${name}`,
   table: (group: string) => `Cost by ${group.toLowerCase()}`,
   head: {
-    failed: 'Failed',
+    failed: 'Failed, refused',
     tokens: 'Tokens in / cached / out',
     cost: 'Cost',
     share: 'Share',

@@ -60,8 +60,12 @@ export const Failures = ({ totals }: { readonly totals: UsageTotals }) => {
   const refused = totals.refused ?? 0
   return (
     <>
-      {usageWords.failed(percent(failed))}
-      {refused > 0 && `, ${usageWords.refused(percent(refused / totals.requests))}`}
+      <span class="usage-failures">{usageWords.failed(percent(failed))}</span>
+      {refused > 0 && (
+        <>
+          , <span class="usage-failures">{usageWords.refused(percent(refused / totals.requests))}</span>
+        </>
+      )}
     </>
   )
 }

@@ -27,6 +27,11 @@ export const Amount = ({ text }: { readonly text: string }) => {
   )
 }
 
+/** A text in which code is between backticks. */
+export const WithCode = ({ text }: { readonly text: string }) => (
+  <>{text.split('`').map((part, at) => (at % 2 === 1 ? <code key={at}>{part}</code> : part))}</>
+)
+
 /** Rows without content while the first values are read. */
 export const Loading = ({ rows = 6 }: { readonly rows?: number }) => (
   <div class="skeleton" aria-busy="true">

@@ -182,7 +182,7 @@ export const config = words({
     show: 'Show',
     changes: 'Changes',
     signIns: 'Sign-ins',
-    search: 'Text, name of a setting, address or ID',
+    search: 'Text, address or ID',
     kind: 'Kind',
     kinds: {
       key: 'Key',

@@ -177,7 +177,8 @@ export const requests = words({
     limitOf: (name: string) => `Refused by ${name}`,
     dropped: 'Not sent, because the provider does not take it',
     cost: 'Cost',
-    price: (source: string) => `price: ${source}`,
+    price: (source: string, version: string) =>
+      `price: ${source === 'override' ? 'own price' : source}${version === '' ? '' : ` ${version}`}`,
     exact: 'counted by the provider',
     estimated: 'estimated by the gateway',
     lostCost: 'spent in attempts that failed',
@@ -185,7 +186,7 @@ export const requests = words({
     nothing: 'Nothing was charged.',
     details: 'Details',
     bodies: 'Bodies',
-    bodiesAudited: 'opening them is noted in the audit log',
+    bodiesAudited: 'opening it is noted in the audit log',
     notKept:
       'The bodies of this request were not kept. bodies.sample (BODIES_SAMPLE) keeps a share of all requests, and logBodies those of a key.',
     notAllowed: 'Bodies need the role operator, which you do not have.',

@@ -85,6 +85,7 @@ export const setup = words({
       output: 'output',
       cacheRead: 'cached input',
       cacheWrite: 'cache write',
+      cacheWrite1h: 'cache write for 1 h',
       reasoning: 'reasoning',
       factor: 'factor',
       perUnit: 'by unit',
@@ -187,7 +188,7 @@ export const setup = words({
     how: 'Make a backup',
     cli: 'On the machine of the gateway, which may run meanwhile:',
     api: 'From elsewhere, with an admin token:',
-    restore: 'Into an empty data folder, with the gateway stopped:',
+    restore: 'To restore it into an empty data folder, with the gateway stopped:',
     contents: 'What it contains',
     has: 'Client keys as digests, teams, budgets, prices, admin tokens, the audit log, usage and its journal, stored responses.',
     hasNot:

@@ -5,7 +5,7 @@ import type { ALERTS } from '../../../../src/server/answers/alerts.ts'
 import { hasRole, offlineSince, problemIn, read, useResource, write } from '../../api.ts'
 import { duration, moment, percent } from '../../format.ts'
 import { PlainTable } from '../../parts/plain-table.tsx'
-import { Code, Failed, Loading, Time } from '../../parts/states.tsx'
+import { Code, Failed, Loading, Time, WithCode } from '../../parts/states.tsx'
 import { en } from '../../words/en.ts'
 import { setup } from '../../words/setup.ts'
 import { Needs } from './needs.tsx'
@@ -173,7 +173,8 @@ const Rules = ({ rules }: Pick<ShownAlerts, 'rules'>) => {
             name: text.columns.about,
             cell: (rule) => (
               <>
-                {rule.about} <span class="small dim mono config-variable">alerts.rules.{rule.rule}</span>
+                <WithCode text={rule.about} />{' '}
+                <span class="small dim mono config-variable">alerts.rules.{rule.rule}</span>
                 {!rule.on && (
                   <details>
                     <summary>{setup.paste}</summary>

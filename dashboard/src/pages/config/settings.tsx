@@ -2,7 +2,7 @@
 import { valuesOf, withParam } from '../../address.ts'
 import { Filters } from '../../parts/filters.tsx'
 import { PlainTable } from '../../parts/plain-table.tsx'
-import { Empty } from '../../parts/states.tsx'
+import { Empty, WithCode } from '../../parts/states.tsx'
 import { current, go, isNarrow, pageHref } from '../../store.ts'
 import { config as texts } from '../../words/config.ts'
 import { type ShownConfig, type ShownSetting, valueText } from './shapes.ts'
@@ -55,7 +55,7 @@ const Rows = ({ settings }: { readonly settings: readonly ShownSetting[] }) => (
             <Origin origin={origin} variable={variable} />
           </td>
           <td>
-            {about}
+            <WithCode text={about} />
             <span class="small dim mono config-variable">{variable}</span>
           </td>
         </tr>
@@ -72,7 +72,9 @@ const Cards = ({ settings }: { readonly settings: readonly ShownSetting[] }) => 
         <span class="config-card-value">
           <Value value={value} /> <Origin origin={origin} variable={variable} />
         </span>
-        <span class="small">{about}</span>
+        <span class="small">
+          <WithCode text={about} />
+        </span>
         <span class="small dim mono">{variable}</span>
       </li>
     ))}

@@ -66,7 +66,7 @@ export const TeamPolicy = () => {
               hasRole('admin', { team: id }) && (
                 <button
                   type="button"
-                  class="button small"
+                  class="button small config-change"
                   disabled={offlineSince.value !== null}
                   aria-label={words.editTeam(name)}
                   onClick={() => {

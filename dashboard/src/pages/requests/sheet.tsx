@@ -194,7 +194,7 @@ const Cost = ({ request }: { readonly request: RequestEntry }) => {
                   ...(usage.source === null ? [] : [usage.source === 'exact' ? w.sheet.exact : w.sheet.estimated]),
                   ...(price.source === 'none'
                     ? []
-                    : [w.sheet.price([price.source, price.version?.replace(/^.*:/, '') ?? ''].join(' ').trim())]),
+                    : [w.sheet.price(price.source, price.version?.replace(/^.*:/, '') ?? '')]),
                 ].join(' · ')}
               </span>
             </li>

@@ -147,7 +147,7 @@ const Failed = ({ target }: Pick<OfTarget, 'target'>) => {
   return (
     <>
       <span class={failed > 0 ? 'bad' : ''}>{texts.list.ofAttempts(failed, attempts)}</span>
-      {limited > 0 && <span class="small warn"> {texts.list.limited(limited)}</span>}
+      {limited > 0 && <span class="small warn routes-limited"> {texts.list.limited(limited)}</span>}
     </>
   )
 }

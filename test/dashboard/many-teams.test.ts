@@ -6,11 +6,13 @@ import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { after, before, describe, test } from 'node:test'
 import type { Browser, Page } from 'playwright-core'
+import { post } from '../e2e/support/process.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
 import { ADMIN, type Company, onDay, spentByTeam, spentOn, startCompany } from './support/company.ts'
 import { appOf } from './support/company-records.ts'
-import { BUDGETS, ROUTES } from './support/company-teams.ts'
+import { BUDGETS, ROUTES, SPENT } from './support/company-teams.ts'
 import { companyTraffic, type MadeRequest } from './support/company-traffic.ts'
+import { COMPLAINT } from './support/conversations.ts'
 import { withDashboard } from './support/dashboard.ts'
 import { button, costOf, dollars, type Hand, handOf, MOST, openRequest, shows, toPage } from './support/hand.ts'
 
@@ -23,6 +25,12 @@ const YESTERDAY = dayOf(Date.now() - DAY)
 const choose = async (hand: Hand, range: string) => {
   await hand.click(hand.page.getByRole('button', { name: /^Time range/ }))
   await hand.click(hand.page.locator('.range-lengths').getByRole('button', { name: range, exact: true }))
+}
+
+/** Moves the focus to the search of a page, once the page is there. */
+const toSearch = async (hand: Hand) => {
+  await hand.page.locator('.filter-text').waitFor()
+  await hand.press('/')
 }
 
 /** Waits until the list of requests has this many. */
@@ -42,7 +50,116 @@ const refusal = (status: number, reason: RegExp): Answer => [
   },
 ]
 
+/** Nano-dollars that a team has spent since the month began. */
+const spentInMonth = (requests: readonly MadeRequest[], team: string): number => {
+  const month = `${new Date().toISOString().slice(0, 7)}-01`
+  return spentOn(requests.filter((one) => one.team === team && one.at >= Date.parse(month)))
+}
+
+/** Opens what the palette finds first by a name. `kind`: the word before the name. */
+const openNamed = async (hand: Hand, kind: 'Team' | 'Key', name: string) => {
+  await hand.press('Control+k')
+  await hand.page.locator('.palette-field').waitFor()
+  await hand.type(name)
+  await hand.page.getByRole('option', { name: `${kind} ${name}`, exact: true, selected: true }).waitFor()
+  await hand.press('Enter')
+}
+
+const figure = (page: Page, label: RegExp) => page.locator('.figure').filter({ has: page.getByText(label) })
+
 const ANSWERS: readonly Answer[] = [
+  [
+    'Which conversation is behind the complaint of an end user?',
+    async (hand) => {
+      await toPage(hand, 'Requests')
+      await toSearch(hand)
+      await hand.type('customer-0042')
+      // One of its requests has kept bodies.
+      const marked = hand.page.getByRole('row').filter({ has: hand.page.locator('.kept-mark') })
+      await hand.page.waitForURL(/q=customer-0042/)
+      while ((await marked.count()) !== 1) await hand.page.waitForTimeout(50)
+      await hand.click(marked)
+      await hand.click(hand.page.locator('.sheet summary', { hasText: 'Conversation' }))
+      await shows(hand.page.locator('.turn[data-role="user"]'), COMPLAINT)
+      await shows(hand.page.locator('.turn[data-role="assistant"]'), /14 days/)
+    },
+  ],
+  [
+    'Which budgets are spent or near their end?',
+    async (hand, { budgets }) => {
+      const panel = hand.page.getByRole('region', { name: /^Needs attention/ })
+      await panel
+        .getByRole('link', { name: /^Budget / })
+        .first()
+        .waitFor()
+      const more = panel.getByRole('button', { name: /more$/ })
+      while ((await more.count()) > 0) await hand.click(more.first())
+      const full = BUDGETS.filter(({ share }) => share >= 0.8)
+      const lines = await panel.getByRole('link', { name: /^Budget / }).allInnerTexts()
+      assert.deepEqual(
+        lines.map((line) => /^Budget (.*): /.exec(line)?.[1]).toSorted(),
+        full.map(({ name }) => name).toSorted(),
+      )
+      for (const { name, share } of full) {
+        const [, shown = ''] =
+          lines.map((line) => new RegExp(`^Budget ${name}: ([\\d.]+)%`).exec(line)).find(Boolean) ?? []
+        const { amount = 0 } = budgets.find((one) => one.name === name) ?? {}
+        // Amounts are whole cents, and shares have one decimal.
+        assert.ok(Math.abs(Number(shown) - 100 * share) < (100 * share * 1e7) / amount + 0.1, `${name}: ${shown}`)
+      }
+    },
+  ],
+  [
+    'Which team spent most yesterday, and on what?',
+    async (hand, { requests }) => {
+      const [[team = '', nano = 0] = []] = spentByTeam(onDay(requests, YESTERDAY))
+      await choose(hand, 'yesterday')
+      const teams = hand.page.getByRole('region', { name: 'Teams', exact: true })
+      const first = teams.getByRole('listitem').first()
+      await first
+        .filter({ hasText: team })
+        .filter({ hasText: dollars(nano) })
+        .waitFor()
+      await hand.click(first.getByRole('link'))
+      await hand.page.getByRole('heading', { level: 1, name: team }).waitFor()
+      await figure(hand.page, /^Cost, /)
+        .filter({ hasText: dollars(nano) })
+        .waitFor()
+    },
+  ],
+  [
+    'Which team’s budget ends first?',
+    async (hand, { requests, budgets }) => {
+      await toPage(hand, 'Teams')
+      await hand.click(hand.page.getByRole('columnheader').getByRole('button', { name: 'Budget' }))
+      const own = budgets.flatMap(({ amount, appliesTo: { teams, models } }, at) => {
+        const name = teams?.length === 1 && models === null ? BUDGETS[at]?.teams?.[0] : undefined
+        return name === undefined ? [] : [{ name, amount, spent: spentInMonth(requests, name) }]
+      })
+      assert.ok(own.length > 2)
+      const ordered = own.toSorted((a, b) => b.spent / b.amount - a.spent / a.amount)
+      for (const [at, { name, amount, spent }] of ordered.entries()) {
+        const row = hand.page.locator(`table tbody tr[data-index="${at}"]`)
+        await row.filter({ hasText: `${dollars(spent)} of ${dollars(amount)}` }).waitFor()
+        assert.equal(await row.getByRole('link').first().textContent(), name)
+      }
+    },
+  ],
+  [
+    'Which models have no price?',
+    async (hand, { requests }) => {
+      const attempts = requests.flatMap((one) => one.attempts).filter(({ nano }) => nano === null)
+      assert.deepEqual([...new Set(attempts.map(({ target }) => target))], ['house/qwen3-coder'])
+      await toPage(hand, 'Config')
+      await hand.click(hand.page.getByRole('main').getByRole('link', { name: 'Prices', exact: true }))
+      const rows = hand.page.getByRole('table', { name: 'Used without a price' }).locator('tbody tr')
+      await rows
+        .filter({ hasText: 'house/qwen3-coder' })
+        .filter({ hasText: attempts.length.toLocaleString('en-GB') })
+        .waitFor()
+      assert.equal(await rows.count(), 1)
+    },
+  ],
   [
     'Which team spent most yesterday?',
     async (hand, { requests }) => {
@@ -83,7 +200,9 @@ const ANSWERS: readonly Answer[] = [
   [
     'When was groq down, why, and whom did it concern?',
     async (hand, { outages }) => {
-      const [{ failures = 0, rerouted = 0, lost = 0 } = {}] = outages.filter(({ provider }) => provider === 'groq')
+      const [{ begin = 0, failures = 0, rerouted = 0, lost = 0 } = {}] = outages.filter(
+        ({ provider }) => provider === 'groq',
+      )
       await toPage(hand, 'Providers')
       await hand.click(hand.page.locator('.provider-name', { hasText: 'groq' }).first())
       await choose(hand, '24 hours')
@@ -92,6 +211,7 @@ const ANSWERS: readonly Answer[] = [
         new RegExp(`overloaded, llama-3.3-70b-versatile · ${failures} failed.*${rerouted}.*${lost}`),
       )
       await shows(hand.page, /125 s|2 min 5 s|2:05/)
+      await shows(hand.page.locator('.incident-list'), new RegExp(new Date(begin).toISOString().slice(11, 16)))
     },
   ],
   [
@@ -99,7 +219,7 @@ const ANSWERS: readonly Answer[] = [
     async (hand, { requests }) => {
       await toPage(hand, 'Requests')
       await choose(hand, '24 hours')
-      await hand.press('/')
+      await toSearch(hand)
       await hand.type('eu-2')
       const met = lastDay(requests).filter(({ attempts }) => attempts.some(({ message }) => message?.includes('eu-2')))
       assert.ok(met.length > 5)
@@ -157,19 +277,105 @@ const ANSWERS: readonly Answer[] = [
     'What does a route really do with its traffic?',
     async (hand, { requests }) => {
       await toPage(hand, 'Routes')
-      const [first] = ROUTES.trial
-      const row = hand.page.getByRole('row').filter({ hasText: /90 ?% first/ })
-      await row.first().waitFor()
-      const answered = requests.filter(
-        ({ at, route, attempts }) =>
-          at > Date.now() - HOUR &&
-          route === 'trial' &&
-          attempts.some((one) => one.target === first && one.outcome === 'ok'),
-      ).length
-      const shown = Number(await row.first().locator('.routes-share .small').textContent())
-      // One may have left the hour meanwhile.
-      assert.ok(Math.abs(shown - answered) <= 1, `${shown} instead of ${answered}`)
-      await shows(hand.page, /10 ?% first/)
+      const served = requests.filter(({ at, route }) => at > Date.now() - HOUR && route === 'trial')
+      for (const [at, target] of ROUTES.trial.entries()) {
+        const row = hand.page
+          .getByRole('row')
+          .filter({ hasText: at === 0 ? /90 ?% first/ : /10 ?% first/ })
+          .first()
+        await row.waitFor()
+        const own = served.filter(({ attempts }) =>
+          attempts.some((one) => one.target === target && one.outcome === 'ok'),
+        )
+        const shown = Number(await row.locator('.routes-share .small').textContent())
+        // One may have left the hour meanwhile.
+        assert.ok(Math.abs(shown - own.length) <= 1, `${target}: ${shown} instead of ${own.length}`)
+      }
+    },
+  ],
+]
+
+/** The status of a chat with the key of this name. */
+const ask = async ({ gateway, secrets }: Company, key: string, user?: string): Promise<number> => {
+  const body = { model: 'fast', messages: [{ role: 'user', content: 'Is the shop open?' }], max_tokens: 20, user }
+  const { status } = await post(`${gateway.base}/chat/completions`, body, {
+    authorization: `Bearer ${secrets.get(key)}`,
+  })
+  return status
+}
+
+/** They change something, so they are last and in this order. */
+const CHANGES: readonly Answer[] = [
+  [
+    'Block a team.',
+    async (hand, company) => {
+      const team = 'documentation'
+      await openNamed(hand, 'Team', team)
+      const own = company.requests.filter((one) => one.team === team)
+      await figure(hand.page, /^Cost, /)
+        .filter({ hasText: dollars(spentOn(own)) })
+        .waitFor()
+      await figure(hand.page, /^Requests$/)
+        .filter({ hasText: own.length.toLocaleString('en-GB') })
+        .waitFor()
+      assert.equal(await ask(company, `${team}-prod`), 200)
+      await hand.click(button(hand.page, 'Block'))
+      await button(hand.page, 'Unblock').waitFor()
+      assert.equal(await ask(company, `${team}-prod`), 403)
+      await hand.click(button(hand.page, 'Undo'))
+      await button(hand.page, 'Block').waitFor()
+      assert.equal(await ask(company, `${team}-ci`), 200)
+    },
+  ],
+  [
+    'Block an end user.',
+    async (hand, company) => {
+      const [user, key] = ['customer-0005', 'customer-support-amer-prod']
+      await toPage(hand, 'Teams')
+      await hand.click(button(hand.page, 'End users'))
+      await toSearch(hand)
+      await hand.type(user)
+      const row = hand.page.getByRole('row').filter({ has: hand.page.getByRole('link', { name: user }) })
+      const own = company.requests.filter(({ endUser }) => endUser === user)
+      await row
+        .filter({ hasText: dollars(spentOn(own)) })
+        .filter({ hasText: own.length.toLocaleString('en-GB') })
+        .waitFor()
+      await hand.click(row.getByRole('button', { name: `Block: ${user}` }))
+      await row.getByText('blocked').waitFor()
+      assert.equal(await ask(company, key, user), 403)
+      await hand.click(button(hand.page, 'Undo'))
+      await row.getByText('active').waitFor()
+      assert.equal(await ask(company, key, user), 200)
+    },
+  ],
+  [
+    'Raise a budget.',
+    async (hand, company) => {
+      const name = `${SPENT}-month`
+      assert.equal(await ask(company, SPENT), 402)
+      await hand.click(hand.page.getByRole('link', { name: new RegExp(`^Budget ${name}: 1\\d\\d`) }))
+      await hand.click(button(hand.page.locator('dialog'), /^Edit…/))
+      await hand.triple(hand.page.getByLabel('Amount in dollars'))
+      await hand.type('900.00')
+      await shows(hand.page, /is left/)
+      await hand.press('Enter')
+      await shows(hand.page, `Budget ${name} saved`)
+      assert.equal(await ask(company, SPENT), 200)
+    },
+  ],
+  [
+    'Rotate a key.',
+    async (hand, company) => {
+      const key = 'legal-contracts-prod'
+      assert.equal(await ask(company, key), 200)
+      await openNamed(hand, 'Key', key)
+      await hand.click(button(hand.page, 'Rotate…'))
+      const dialog = hand.page.getByRole('dialog', { name: `Rotate ${key}` })
+      await hand.choose(dialog.getByLabel('The old secret ends'))
+      await hand.click(dialog.getByRole('button', { name: 'Rotate', exact: true }))
+      await hand.page.getByRole('dialog', { name: `The secret of ${key}` }).waitFor()
+      assert.equal(await ask(company, key), 401)
     },
   ],
 ]
@@ -190,7 +396,7 @@ describe('many teams', { skip: skipBrowser, concurrency: false }, () => {
     await Promise.all([browser?.close(), company?.close()])
   })
 
-  for (const [question, answer] of ANSWERS)
+  const answered = ([question, answer]: Answer) =>
     test(question, (t) =>
       withDashboard(browser, { url: company.gateway.url, token: ADMIN }, async ({ page, open, shot }) => {
         await open()
@@ -202,6 +408,7 @@ describe('many teams', { skip: skipBrowser, concurrency: false }, () => {
         assert.ok(count() <= MOST, `${count()} actions`)
       }),
     )
+  for (const one of ANSWERS) void answered(one)
 
   // biome-ignore lint/suspicious/noExplicitAny: answers of every shape
   const read = async (path: string): Promise<any> => {
@@ -241,4 +448,6 @@ describe('many teams', { skip: skipBrowser, concurrency: false }, () => {
       assert.ok(Math.abs(share - (shares.get(name) ?? 0)) < 0.01, `${name}: ${share}`)
     }
   })
+
+  for (const one of CHANGES) void answered(one)
 })

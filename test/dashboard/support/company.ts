@@ -158,7 +158,9 @@ const storeAccounts = async (folder: string, requests: readonly MadeRequest[], a
     const budgets: Budget[] = []
     for (const plan of BUDGETS) {
       const draft = budgetOf(plan, ids, at)
-      const nano = Math.max(1e7, Math.ceil(fullest(draft, ids, requests) / plan.share))
+      // Amounts are whole cents: one that is to be spent is rounded down.
+      const round = plan.share >= 1 ? Math.floor : Math.ceil
+      const nano = 1e7 * Math.max(1, round(fullest(draft, ids, requests) / plan.share / 1e7))
       const { name, per, period, mode, appliesTo } = draft
       const amount = (nano / 1e9).toFixed(2)
       const { id } = await create('budget', { name, per, period, mode, appliesTo, amount })

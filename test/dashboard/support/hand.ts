@@ -44,7 +44,7 @@ export const handOf = (page: Page): { readonly hand: Hand; readonly count: () =>
 /** As the dashboard writes an amount of nano-dollars. */
 export const dollars = (nano = 0): string =>
   nano >= 1e9 ? `$${(nano / 1e9).toFixed(2)}` : `$${(nano / 1e9).toPrecision(2).replace(/(?<=\.\d\d)0+$/, '')}`
-export const button = (page: Page, name: string | RegExp): Locator =>
+export const button = (page: Page | Locator, name: string | RegExp): Locator =>
   page.getByRole('button', { name, exact: typeof name === 'string' }).first()
 export const toPage = ({ page, click }: Hand, name: string) =>
   click(page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name, exact: true }))

@@ -112,9 +112,17 @@ class Caller {
     return this.#known
   }
 
+  /** The text that the gateway accepted at its start. */
+  async #version(): Promise<string> {
+    const { text } = await this.send('GET', '/config/history', bearer(ADMIN))
+    const [version] = z.object({ data: z.array(z.object({ id: z.string() })).min(1) }).parse(JSON.parse(text)).data
+    return version?.id ?? ''
+  }
+
   async #target(kind: string, n: string) {
     if (kind === 'providers') return { id: 'demo', rev: 0 }
     if (kind === 'people') return { id: UNKNOWN_PERSON, rev: 1 }
+    if (kind === 'config') return { id: await this.#version(), rev: 0 }
     if (kind === 'requests') return { id: (await this.#request()).id, rev: 0 }
     if (kind === 'sessions') return { id: await this.#session(), rev: 0 }
     const make = TARGETS[kind]

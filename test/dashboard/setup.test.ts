@@ -176,9 +176,14 @@ describe('the set-up parts of Configuration', { skip: skipBrowser }, () => {
       await dialog.getByText(`${CALLS} attempts would cost $0.012 more than the ledger has.`).waitFor()
       await dialog.getByRole('button', { name: 'Write adjustments' }).click()
       await page.getByText('1 adjustment written, $0.012 together.').waitFor()
-      const { data: written } = await admin('GET', '/usage/adjustments')
+      const adjusted: { readonly data: readonly { readonly amount: string; readonly reason: string }[] } = await admin(
+        'GET',
+        '/usage/adjustments',
+      )
+      // The test of alerts changed what a budget has spent.
+      const written = adjusted.data.filter(({ reason }) => reason !== 'test')
       assert.deepEqual(
-        written.map(({ amount }: { readonly amount: string }) => amount),
+        written.map(({ amount }) => amount),
         ['0.012000000'],
       )
       await row.getByText('input $2, output $10').waitFor()

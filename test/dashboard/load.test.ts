@@ -54,7 +54,7 @@ describe('a visit', { skip: skipBrowser }, () => {
   /** Pages whose file has been loaded. */
   const pagesIn = (files: readonly Loaded[]): readonly string[] =>
     PAGES.map(([name]) => name).filter((name) =>
-      files.some((file) => new RegExp(`^/dashboard/assets/${name}-[\\w-]{8}\\.js$`).test(file.name)),
+      files.some((file) => new RegExp(`^/dashboard/assets/${name}-[\\w-]{6}\\.js$`).test(file.name)),
     )
 
   test('paints the frame with three files, whatever the others take', (t) =>

@@ -3,6 +3,7 @@
 import { useRef } from 'preact/hooks'
 import { valuesOf, withParam } from '../address.ts'
 import { late } from '../parts/late.tsx'
+import { rangeText } from '../parts/range.tsx'
 import { PageHead } from '../parts/states.tsx'
 import { current, go } from '../store.ts'
 import { en } from '../words/en.ts'
@@ -24,7 +25,9 @@ export const Page = () => {
     go(['q', 'sort', 'state'].reduce((place, one) => withParam(place, one, []), withParam(current.value, 'show', name)))
   return (
     <div class="stack teams">
-      <PageHead title={en.pages.teams} />
+      <PageHead title={en.pages.teams}>
+        <p class="printed">{rangeText()}</p>
+      </PageHead>
       <fieldset class="segments">
         <legend class="sr-only">{words.tabs.label}</legend>
         <button type="button" aria-pressed={!isEndUsers} onClick={() => show([])}>

@@ -186,9 +186,11 @@ export const loadTexts = (
   return { ok: false, problems, launch: loaded.launch, warnings }
 }
 
-/** `hash`: of the texts that it was made from. */
-/** `text`: that of the file; null: there is none. */
-export type LoadedTexts = Loaded & { readonly hash: string; readonly text: string | null }
+/**
+ * `hash`: of the texts that it was made from. `text`: that of the file; null: there is none. A function, since it may have secrets,
+ * which no log may write.
+ */
+export type LoadedTexts = Loaded & { readonly hash: string; readonly text: () => string | null }
 
 /** The same, refused if a claim does not hold and `prove.onFailure` is `refuse`. */
 export const withClaims = async (
@@ -206,5 +208,5 @@ export const withClaims = async (
 /** The whole configuration, or all of its problems. */
 export const loadConfig = async (sources: ConfigSources): Promise<LoadedTexts> => {
   const read = await readTexts(sources)
-  return { ...(await withClaims(loadTexts(read, sources), sources)), hash: hashOf(read), text: read.file?.text ?? null }
+  return { ...(await withClaims(loadTexts(read, sources), sources)), hash: hashOf(read), text: () => read.file?.text ?? null }
 }

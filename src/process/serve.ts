@@ -93,7 +93,7 @@ const start = async (options: StartOptions): Promise<void> => {
   await joinFleet(runtime)
   void startAlerts(runtime)
   void startExport(runtime)
-  void rememberConfig(runtime, loaded.text)
+  void rememberConfig(runtime, loaded.text())
   void runtime.ledger.openEarlier()
   process.on('uncaughtException', (error) => runtime.gateway.emit({ event: 'error', error }))
   process.on('unhandledRejection', (error) => runtime.gateway.emit({ event: 'error', error }))

@@ -219,7 +219,7 @@ export const USAGE_PARAMETERS = z
       ...bounds(from, to),
       by,
       bucket,
-      sort,
+      ...(sort && { sort }),
       tz: tz ?? null,
       limit,
       after: after ?? null,

@@ -208,5 +208,9 @@ export const withClaims = async (
 /** The whole configuration, or all of its problems. */
 export const loadConfig = async (sources: ConfigSources): Promise<LoadedTexts> => {
   const read = await readTexts(sources)
-  return { ...(await withClaims(loadTexts(read, sources), sources)), hash: hashOf(read), text: () => read.file?.text ?? null }
+  return {
+    ...(await withClaims(loadTexts(read, sources), sources)),
+    hash: hashOf(read),
+    text: () => read.file?.text ?? null,
+  }
 }

@@ -10,6 +10,7 @@ import { missingTeam } from '../policy/accounts/directory.ts'
 import { personClient } from '../policy/accounts/person-client.ts'
 import type { PassStore } from '../storage/pass/pass-store.ts'
 import { sharedDatabase } from '../storage/sql/shared-database.ts'
+import { openReader } from './admin-parts.ts'
 import type { Runtime } from './runtime.ts'
 
 type BatchBooking = NonNullable<Gateway['batches']> & { readonly stop: () => void }
@@ -115,5 +116,4 @@ const openPassStore = ({ current }: Pick<Runtime, 'current'>, { date }: World): 
   }
 }
 
-const readerOf = async ({ gateway, ...parts }: PassedParts) =>
-  (await import('./admin-parts.ts')).openReader({ ...parts, gateway: gateway() })
+const readerOf = ({ gateway, ...parts }: PassedParts) => openReader({ ...parts, gateway: gateway() })

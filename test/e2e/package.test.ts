@@ -133,7 +133,8 @@ test('is the same, byte for byte, when it is built again', async () => {
 })
 
 /** More than this needs a reason: `tar tvf` on the package and `npm run build` show what is large. */
-const LIMITS = { packed: 1_600_000, installed: 25_000_000 } as const
+// 1.61 MB since the dashboard has pages for teams and set-up, and routes have shadows.
+const LIMITS = { packed: 1_700_000, installed: 25_000_000 } as const
 
 test('is small, packed and installed', () => {
   const sizes = {

@@ -12,6 +12,7 @@ import type { StreamStep } from '../../core/protocol.ts'
 import type { Settings } from '../../core/settings.ts'
 import type { Sink } from '../../core/stage.ts'
 import type { Candidate } from '../../core/target.ts'
+import { addCounts } from '../../policy/accounts/summed-usage.ts'
 import { InputCount, type OutputSample, type TokenUsage, usageOf } from '../accounts/token-usage.ts'
 import { Cancellation } from '../call/cancellation.ts'
 import type { Routed } from '../routing/router.ts'
@@ -136,7 +137,7 @@ export class ContinuedFlow implements AnswerStream {
   }
   usage(): Usage | null {
     const now = this.#current.answerStream.usage()
-    return now && this.#before ? sum(this.#before.usage, now) : now
+    return now && this.#before ? addCounts(this.#before.usage, now) : now
   }
   output(): OutputSample {
     const now = this.#current.answerStream.output()
@@ -150,7 +151,7 @@ export class ContinuedFlow implements AnswerStream {
   /** Tokens of both parts. */
   used(): TokenUsage {
     const now = usageOf(this.#current.answerStream, this.#inputCount)
-    return this.#before ? { usage: sum(this.#before.usage, now.usage), estimated: true } : now
+    return this.#before ? { usage: addCounts(this.#before.usage, now.usage), estimated: true } : now
   }
   resume(): void {
     if (!this.#routing) this.#current.answerStream.resume()
@@ -281,7 +282,7 @@ class SecondPart implements Sink<readonly StreamStep[]> {
         this.#textOpen = false
         return [event]
       case 'usage':
-        return [{ type: 'usage', usage: sum(this.#before, event.usage) }]
+        return [{ type: 'usage', usage: addCounts(this.#before, event.usage) }]
       case 'finish': {
         const closed: readonly ChatEvent[] = this.#textOpen ? [{ type: 'close' }] : []
         this.#textOpen = false
@@ -304,31 +305,5 @@ class SecondPart implements Sink<readonly StreamStep[]> {
     this.#space = at === text.length ? space.slice(at) : ''
     if (at === 0) return [event]
     return at === text.length ? [] : [{ type: 'delta', text: text.slice(at) }]
-  }
-}
-
-const PARTS = [
-  'cacheRead',
-  'cacheWrite',
-  'cacheWrite1h',
-  'reasoning',
-  'audioInput',
-  'imageInput',
-  'videoInput',
-  'audioOutput',
-  'imageOutput',
-  'videoOutput',
-] as const
-
-/**
- * Tokens of both parts. What each upstream reported about its part alone is omitted: its usage object, cost, service tier
- * and tool calls.
- */
-const sum = (first: Usage, second: Usage): Usage => {
-  const parts = PARTS.filter((name) => first[name] !== undefined || second[name] !== undefined)
-  return {
-    input: first.input + second.input,
-    output: first.output + second.output,
-    ...Object.fromEntries(parts.map((name) => [name, (first[name] ?? 0) + (second[name] ?? 0)])),
   }
 }

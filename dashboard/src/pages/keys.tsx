@@ -33,9 +33,9 @@ import {
   setBlocked,
 } from '../parts/key-dialogs.tsx'
 import { KeySheet } from '../parts/key-sheet.tsx'
-import { Menu } from '../parts/menu.tsx'
 import { Middle } from '../parts/middle.tsx'
 import { rangeText } from '../parts/range.tsx'
+import { OfflineNote, RowMenu } from '../parts/row-menu.tsx'
 import { SecretDialog } from '../parts/secret-dialog.tsx'
 import { Amount, Empty, Failed, Loading, PageHead, Time, Unknown } from '../parts/states.tsx'
 import { type Column, Table } from '../parts/table.tsx'
@@ -386,42 +386,18 @@ const Bulk = ({ data, ticked, revoke }: BulkProps) => {
 
 type RowActionsProps = Pick<ViewProps, 'run'> & { readonly keyRecord: KeyRecord }
 
-const RowActions = ({ keyRecord: key, run }: RowActionsProps) => {
-  const actions = actionsOf(key)
-  const isOffline = offlineSince.value !== null
-  return (
-    <Menu className="icon keys-more" label="⋯" name={`${en.actions.more}: ${key.name}`}>
-      {(close) => (
-        <div class="rows">
-          <button
-            type="button"
-            onClick={() => {
-              close()
-              goToDetails(key.id)
-            }}
-          >
-            {keysWords.actions.details}
-          </button>
-          {actions.map((action) => (
-            <button
-              key={action}
-              type="button"
-              class={action === 'revoke' ? 'bad' : undefined}
-              disabled={isOffline}
-              onClick={() => {
-                close()
-                run(action, key)
-              }}
-            >
-              {keysWords.actions[action]}
-            </button>
-          ))}
-          {isOffline && <p class="warn small">{en.states.offlineWrite}</p>}
-        </div>
-      )}
-    </Menu>
-  )
-}
+const RowActions = ({ keyRecord: key, run }: RowActionsProps) => (
+  <RowMenu
+    id={key.id}
+    name={key.name}
+    actions={actionsOf(key)}
+    textOf={(action) => keysWords.actions[action]}
+    bad="revoke"
+    run={(action) => run(action, key)}
+  >
+    <OfflineNote />
+  </RowMenu>
+)
 
 const columnsOf = (
   data: KeysData,

@@ -2,12 +2,12 @@
 import { hasRole, offlineSince } from '../api.ts'
 import { age, day, moment, money, percent } from '../format.ts'
 import { type BudgetForecast, type BudgetRecord, budgetShare, isSpent } from '../key-records.ts'
-import { goToDetails, now } from '../store.ts'
+import { now } from '../store.ts'
 import { budgetWords as text } from '../words/budgets.ts'
 import { en } from '../words/en.ts'
 import { keysWords } from '../words/keys.ts'
 import { type KeysData, teamName } from './key-cells.tsx'
-import { Menu } from './menu.tsx'
+import { RowMenu } from './row-menu.tsx'
 import { SpentBar } from './spent-bar.tsx'
 import { Time, Unknown } from './states.tsx'
 
@@ -75,33 +75,15 @@ export const BudgetButtons = ({ budget, data, open }: Omit<BudgetProps, 'forecas
 export const BudgetMenu = ({ budget, data, open }: Omit<BudgetProps, 'forecast'>) => {
   const locked = lockedText(data, budget)
   return (
-    <Menu className="icon keys-more" label="⋯" name={`${en.actions.more}: ${budget.name}`}>
-      {(close) => {
-        const run = (act: () => void) => () => {
-          close()
-          act()
-        }
-        return (
-          <div class="rows">
-            <button type="button" onClick={run(() => goToDetails(budget.id))}>
-              {keysWords.actions.details}
-            </button>
-            {locked !== null && <p class="dim small">{locked}</p>}
-            {locked === null &&
-              actionsOf(budget).map((what) => (
-                <button
-                  key={what}
-                  type="button"
-                  disabled={offlineSince.value !== null}
-                  onClick={run(() => open(what, budget.id))}
-                >
-                  {actionText(what)}
-                </button>
-              ))}
-          </div>
-        )
-      }}
-    </Menu>
+    <RowMenu
+      id={budget.id}
+      name={budget.name}
+      actions={locked === null ? actionsOf(budget) : []}
+      textOf={actionText}
+      run={(what) => open(what, budget.id)}
+    >
+      {locked !== null && <p class="dim small">{locked}</p>}
+    </RowMenu>
   )
 }
 

@@ -159,14 +159,7 @@ const columnsOf = ({ data, forecasts, open }: BudgetListProps): readonly Column<
       head: head.spent,
       sort: 'share',
       width: '17rem',
-      cell: (budget) => (
-        <span class="keys-budget">
-          <BudgetBar budget={budget} />
-          <span class="num">
-            <Share budget={budget} /> · <SpentText budget={budget} data={data} />
-          </span>
-        </span>
-      ),
+      cell: (budget) => <SpentOf budget={budget} data={data} />,
     },
     { id: 'period', head: head.period, width: '12rem', drop: 1, cell: (budget) => <Period budget={budget} /> },
     {
@@ -189,6 +182,15 @@ const columnsOf = ({ data, forecasts, open }: BudgetListProps): readonly Column<
     },
   ]
 }
+
+const SpentOf = ({ budget, data }: { readonly budget: BudgetRecord; readonly data: KeysData }) => (
+  <span class="keys-budget">
+    <BudgetBar budget={budget} />
+    <span class="num">
+      <Share budget={budget} /> · <SpentText budget={budget} data={data} />
+    </span>
+  </span>
+)
 
 const BudgetTable = (props: BudgetListProps) => {
   const { data, forecasts, open } = props
@@ -215,12 +217,7 @@ const BudgetTable = (props: BudgetListProps) => {
                   <strong>{budget.name}</strong>
                   <BudgetMenu budget={budget} data={data} open={open} />
                 </div>
-                <span class="keys-budget">
-                  <BudgetBar budget={budget} />
-                  <span class="num">
-                    <Share budget={budget} /> · <SpentText budget={budget} data={data} />
-                  </span>
-                </span>
+                <SpentOf budget={budget} data={data} />
                 <p class="dim small">{scopeText(data, budget)}</p>
                 <p class="dim small">
                   <Period budget={budget} />

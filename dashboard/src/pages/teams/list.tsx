@@ -1,13 +1,13 @@
 /** All teams in a table. */
 import { useSignal } from '@preact/signals'
 import { placePath, valuesOf, withParam } from '../../address.ts'
-import { hasRole, offlineSince, session } from '../../api.ts'
+import { hasRole, session } from '../../api.ts'
 import { count, money } from '../../format.ts'
 import { ConflictDialog, changeBlocked } from '../../parts/changing.tsx'
 import { Filters } from '../../parts/filters.tsx'
 import { limitsText } from '../../parts/key-cells.tsx'
-import { Menu } from '../../parts/menu.tsx'
 import { Middle } from '../../parts/middle.tsx'
+import { OfflineNote, RowMenu } from '../../parts/row-menu.tsx'
 import { Sparkline } from '../../parts/sparkline.tsx'
 import { Empty, Failed, Loading } from '../../parts/states.tsx'
 import { type Column, Table } from '../../parts/table.tsx'
@@ -190,35 +190,15 @@ type TeamRowProps = { readonly row: TeamRow; readonly run: TeamRun }
 
 const Actions = ({ row: { id, name, team }, run }: TeamRowProps) =>
   team && (
-    <Menu className="icon keys-more" label="⋯" name={`${en.actions.more}: ${name}`}>
-      {(close) => (
-        <div class="rows">
-          <button
-            type="button"
-            onClick={() => {
-              close()
-              goToDetails(id)
-            }}
-          >
-            {words.actions.details}
-          </button>
-          {actionsOf(team).map((action) => (
-            <button
-              key={action}
-              type="button"
-              disabled={offlineSince.value !== null}
-              onClick={() => {
-                close()
-                run(action, team)
-              }}
-            >
-              {words.actions[action]}
-            </button>
-          ))}
-          {offlineSince.value !== null && <p class="warn small">{en.states.offlineWrite}</p>}
-        </div>
-      )}
-    </Menu>
+    <RowMenu
+      id={id}
+      name={name}
+      actions={actionsOf(team)}
+      textOf={(action) => words.actions[action]}
+      run={(action) => run(action, team)}
+    >
+      <OfflineNote />
+    </RowMenu>
   )
 
 const Card = ({ row, run }: TeamRowProps) => {

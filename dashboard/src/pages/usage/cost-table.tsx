@@ -2,9 +2,10 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { placePath, toPage, valuesOf, withParam } from '../../address.ts'
-import { read, useResource } from '../../api.ts'
+import { useResource } from '../../api.ts'
 import { addDollars, compact, count, money, percent, shareOf } from '../../format.ts'
-import { type BudgetRecord, type Listed, type ListedCounter, type OwnBudget, ownBudgets } from '../../key-records.ts'
+import { type OwnBudget, ownBudgets } from '../../key-records.ts'
+import { readBudgets } from '../../own-budgets.ts'
 import { Middle } from '../../parts/middle.tsx'
 import { Sparkline } from '../../parts/sparkline.tsx'
 import { SpentBar } from '../../parts/spent-bar.tsx'
@@ -33,23 +34,11 @@ const LAG = 60_000
 /** Whether the range ends now. */
 export const endsNow = (): boolean => current.value.to === null || currentRange().to >= now.value - LAG
 
-/** Budgets with a counter for each owner of which the counters are read. */
-const WITH_COUNTERS = 10
-
 /** What is spent of the budgets of one key or team, by its ID. Empty for a range that does not end now. */
 const useBudgets = (group: UsageGroup): ReadonlyMap<string, OwnBudget> => {
   const isPresent = endsNow()
-  const found = useResource(
-    isPresent && (group === 'key' || group === 'team') ? `usage budgets ${group}` : null,
-    async () => {
-      const { data } = await read<Listed<BudgetRecord>>('/budgets', { limit: 200 })
-      const each = data.filter(({ per }) => per === group).slice(0, WITH_COUNTERS)
-      const counters = await Promise.all(
-        each.map(({ id }) => read<Listed<ListedCounter>>(`/budgets/${id}/counters`, { limit: 200 })),
-      )
-      return { data, counters: Object.fromEntries(each.map(({ id }, at) => [id, counters[at]?.data ?? []])) }
-    },
-  )
+  const owner = group === 'key' || group === 'team' ? group : null
+  const found = useResource(isPresent && owner ? `usage budgets ${owner}` : null, () => readBudgets(owner ?? 'key'))
   return found.value && isPresent ? ownBudgets(found.value, group) : new Map()
 }
 

@@ -8,16 +8,17 @@ import { join } from 'node:path'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 
-/** Schemas, with the file that has their migrations, and the table that gets a column. */
+/** Schemas, with the file and the name of their description, and the table that gets a column. */
 export const MIGRATED = [
-  { schema: 'headgate_control', file: 'records/store/storage.ts', table: 'record' },
-  { schema: 'headgate_responses', file: 'storage/responses/shared-schema.ts', table: 'response' },
-  { schema: 'headgate_usage', file: 'usage/columns/usage-schema.ts', table: 'request' },
+  { schema: 'headgate_control', file: 'records/store/storage.ts', name: 'SHARED_CONTROL', table: 'record' },
+  {
+    schema: 'headgate_responses',
+    file: 'storage/responses/shared-schema.ts',
+    name: 'SHARED_RESPONSES',
+    table: 'response',
+  },
+  { schema: 'headgate_usage', file: 'usage/columns/usage-schema.ts', name: 'SHARED_USAGE', table: 'request' },
 ] as const
-
-/** The last list of a file. */
-const MIGRATIONS =
-  /(?<=migrations: )(?:\[[^\]]+\]|[A-Z_]+)(?=, oldestReader: \d+ \})(?!, oldestReader[\s\S]*oldestReader)/
 
 /** Writes it into a folder. Returns its program. */
 export const nextVersion = (folder: string): string => {
@@ -25,14 +26,14 @@ export const nextVersion = (folder: string): string => {
   for (const part of ['bin', 'src', 'package.json'])
     cpSync(join(ROOT, part), join(folder, part), { recursive: true, filter: (path) => !path.endsWith('.test.ts') })
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
-  for (const { file, table } of MIGRATED) {
+  for (const { file, name, table } of MIGRATED) {
     const path = join(folder, 'src', file)
     const text = readFileSync(path, 'utf8')
-    assert.match(text, MIGRATIONS, file)
+    assert.ok(text.includes(`export const ${name}: SharedSchema = {`), `${file} has no ${name}`)
     const added = `() => ['ALTER TABLE ${table} ADD COLUMN next_version TEXT']`
     writeFileSync(
       path,
-      text.replace(MIGRATIONS, (list) => `[...${list}, ${added}]`),
+      `${text}\nObject.assign(${name}.versions, { migrations: [...${name}.versions.migrations, ${added}] })\n`,
     )
   }
   return join(folder, 'bin', 'headgate.mjs')

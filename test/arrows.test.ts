@@ -40,6 +40,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'policy/accounts': [],
   'policy/alerts': [],
   'policy/claude': [],
+  'policy/drill': [],
   'policy/egress': ['policy/accounts'],
   'policy/guards': ['policy/accounts'],
   'policy/health': ['policy/retry'],

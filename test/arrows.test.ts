@@ -173,6 +173,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'news',
     'records/store',
     'storage/files',
+    'storage/pass',
     'storage/responses',
     'storage/sql',
     'storage/thread',

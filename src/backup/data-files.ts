@@ -2,6 +2,7 @@
 import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { CONTROL_MIGRATIONS } from '../records/store/schema.ts'
+import { PASS_FILE, PASS_SCHEMA } from '../storage/pass/pass-schema.ts'
 import { schemaVersionOf } from '../storage/sql/sqlite/schema-version.ts'
 import { USAGE_SCHEMA } from '../usage/columns/usage-schema.ts'
 
@@ -17,7 +18,7 @@ export const DATABASES: readonly {
   { file: 'control.db', newest: CONTROL_MIGRATIONS.length, isShared: true },
   { file: 'usage.db', newest: USAGE_SCHEMA.migrations.length, isShared: true },
   { file: 'responses.db', newest: null, isShared: false },
-  { file: 'pass.db', newest: null, isShared: true },
+  { file: PASS_FILE, newest: PASS_SCHEMA.migrations.length, isShared: true },
 ]
 
 /** What an archive of a gateway with DATABASE_URL lacks. */

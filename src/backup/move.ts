@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { CONTROL_FILE } from '../records/store/read-accounts.ts'
 import { CONTROL_SCHEMA, SHARED_CONTROL } from '../records/store/storage.ts'
+import { PASS_FILE, PASS_SCHEMA, SHARED_PASS } from '../storage/pass/pass-schema.ts'
 import type { SqlValue } from '../storage/sql/database.ts'
 import { readableVersion, type SchemaVersions } from '../storage/sql/migrate.ts'
 import { PostgresPool } from '../storage/sql/postgres/pool.ts'
@@ -93,15 +94,42 @@ const USAGE: readonly TableMove[] = [
   },
 ]
 
+/** A later booking, or an earlier owner, is not undone. */
+const PASS: readonly TableMove[] = [
+  { table: 'pass_object', key: ['instance', 'id'] },
+  { table: 'pass_batch', key: ['instance', 'id'] },
+]
+
 type FileMove = {
   readonly file: string
   readonly versions: SchemaVersions
   readonly schema: string
   readonly tables: readonly TableMove[]
+  /** Queries of which each finds a row if the schema in Postgres is in use. */
+  readonly used: readonly string[]
 }
 const FILES: readonly FileMove[] = [
-  { file: CONTROL_FILE, versions: CONTROL_SCHEMA, schema: SHARED_CONTROL.name, tables: CONTROL },
-  { file: USAGE_FILE, versions: USAGE_SCHEMA, schema: SHARED_USAGE.name, tables: USAGE },
+  {
+    file: CONTROL_FILE,
+    versions: CONTROL_SCHEMA,
+    schema: SHARED_CONTROL.name,
+    tables: CONTROL,
+    used: ["SELECT 1 FROM record WHERE id <> 'team_default' LIMIT 1", 'SELECT 1 FROM audit LIMIT 1'],
+  },
+  {
+    file: USAGE_FILE,
+    versions: USAGE_SCHEMA,
+    schema: SHARED_USAGE.name,
+    tables: USAGE,
+    used: ['SELECT 1 FROM request LIMIT 1', 'SELECT 1 FROM usage_day LIMIT 1'],
+  },
+  {
+    file: PASS_FILE,
+    versions: PASS_SCHEMA,
+    schema: SHARED_PASS.name,
+    tables: PASS,
+    used: ['SELECT 1 FROM pass_object LIMIT 1', 'SELECT 1 FROM pass_batch LIMIT 1'],
+  },
 ]
 
 /** Rows in a transaction, and rows that are compared at once. */
@@ -202,20 +230,15 @@ const checkJournal = (source: DatabaseSync, journal: string): void => {
 }
 
 const checkTarget = async (
-  { file, schema }: FileMove,
+  { file, schema, used }: FileMove,
   source: DatabaseSync,
   target: PostgresPool,
   resume: boolean,
 ): Promise<void> => {
-  const has = async (query: string) => (await target.query(query)).rows.length > 0
   if (!resume) {
-    const isUsed =
-      file === CONTROL_FILE
-        ? (await has("SELECT 1 FROM record WHERE id <> 'team_default' LIMIT 1")) ||
-          (await has('SELECT 1 FROM audit LIMIT 1'))
-        : (await has('SELECT 1 FROM request LIMIT 1')) || (await has('SELECT 1 FROM usage_day LIMIT 1'))
-    if (isUsed)
-      throw new MoveError(`The schema ${schema} is not empty. Pass --resume to continue a move that was interrupted.`)
+    for (const query of used)
+      if ((await target.query(query)).rows.length > 0)
+        throw new MoveError(`The schema ${schema} is not empty. Pass --resume to continue a move that was interrupted.`)
     return
   }
   if (file !== CONTROL_FILE) return

@@ -2,6 +2,7 @@
 import { SHARED_LIMITS } from '../limits/postgres-schema.ts'
 import { SHARED_NEWS } from '../news/news-schema.ts'
 import { SHARED_CONTROL } from '../records/store/storage.ts'
+import { SHARED_PASS } from '../storage/pass/pass-schema.ts'
 import { SHARED_RESPONSES } from '../storage/responses/shared-schema.ts'
 import { PostgresPool } from '../storage/sql/postgres/pool.ts'
 import { PostgresError } from '../storage/sql/postgres/postgres-error.ts'
@@ -21,6 +22,10 @@ const SCHEMAS: readonly (SharedSchema & { readonly rows: string | null })[] = [
   { ...SHARED_LIMITS, rows: null },
   { ...SHARED_NEWS, rows: null },
   { ...SHARED_RESPONSES, rows: "SELECT 'response' AS name, count(*) AS rows FROM response" },
+  {
+    ...SHARED_PASS,
+    rows: "SELECT 'object' AS name, count(*) AS rows FROM pass_object UNION ALL SELECT 'batch', count(*) FROM pass_batch",
+  },
 ]
 
 /** `version` null: the schema does not exist. `rows`: by kind of record; empty if they are not counted. */

@@ -13,6 +13,7 @@ import { until } from '../support/upstream.ts'
 import { type BatchVendor, startBatchVendor } from './support/batch-vendor.ts'
 import { type Started, start } from './support/process.ts'
 import { checkStoredUsage, type StoredRequest, spentOfBudgets, storedUsage } from './support/stored-usage.ts'
+import { verb } from './support/verb.ts'
 
 const KEYS = { ann: 'sk-ann-0123456789abcdef00', poor: 'sk-poor-0123456789abcdef00' }
 type Name = keyof typeof KEYS
@@ -249,5 +250,49 @@ test(`three gateways on Postgres, of which one is killed: ${COUNT} batches are b
     vendor.close()
     await postgres?.remove()
     for (const folder of folders) await rm(folder, { recursive: true, force: true })
+  }
+})
+
+test('a batch that was made before `headgate db move` is booked after it', {
+  skip: skipPostgres,
+}, async () => {
+  const vendor = await startBatchVendor()
+  const folder = await mkdtemp(join(tmpdir(), 'headgate-batches-'))
+  const files = { 'headgate.yaml': configOf(vendor.url, MINUTE) }
+  let postgres: PostgresServer | null = null
+  const started: Started[] = []
+  const open = async (env: { DATABASE_URL?: string }): Promise<Started> => {
+    const gateway = await start({ env: { ...env, DATA_DIR: folder }, files })
+    started.push(gateway)
+    return gateway
+  }
+  const call = ({ url }: Started, path: string, body?: string) =>
+    fetch(url + path, {
+      method: body === undefined ? 'GET' : 'POST',
+      headers: { authorization: `Bearer ${KEYS.ann}`, 'content-type': 'application/json' },
+      ...(body !== undefined && { body }),
+    })
+  try {
+    postgres = await startPostgres()
+    const { url } = postgres
+    const before = await open({})
+    const { id } = JSON.parse(await (await call(before, '/openai/v1/batches', '{}')).text())
+    assert.equal(await before.stop(), 0)
+    const moved = await verb(['db', 'move', '--json'], { cwd: folder, env: { DATA_DIR: folder, DATABASE_URL: url } })
+    assert.equal(moved.code, 0, moved.stdout + moved.stderr)
+    const after = await open({ DATABASE_URL: url })
+    vendor.ends(id, 'completed', 3)
+    assert.equal((await call(after, `/openai/v1/batches/${id}`)).status, 200)
+    const rows = () => storedUsage(url).requests.filter((row) => 'asked' in row && row.asked === 'batch')
+    await until('it is booked', () => rows().length > 0)
+    assert.deepEqual(
+      rows().map(({ cost }) => cost),
+      [3 * ANSWER],
+    )
+  } finally {
+    await Promise.allSettled(started.map((one) => one.stop()))
+    vendor.close()
+    await postgres?.remove()
+    await rm(folder, { recursive: true, force: true })
   }
 })

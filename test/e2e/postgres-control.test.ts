@@ -234,8 +234,8 @@ describe('keys in Postgres', { skip: skipPostgres, concurrency: false }, () => {
     assert.equal(await statusOf(late, 'x'.repeat(30)), 503)
     const env = { DATABASE_URL: url, PORT: '1' }
     for (const before of [
-      [null, null, null, null, null],
-      [5, 3, 1, 1, 1],
+      [null, null, null, null, null, null],
+      [5, 3, 1, 1, 1, 2],
     ]) {
       const migrated = await verb(['db', 'migrate', '--json'], { cwd: newFolder(), env })
       assert.equal(migrated.code, 0, migrated.stdout + migrated.stderr)
@@ -247,6 +247,7 @@ describe('keys in Postgres', { skip: skipPostgres, concurrency: false }, () => {
           ['headgate_limits', before[2]],
           ['headgate_news', before[3]],
           ['headgate_responses', before[4]],
+          ['headgate_pass', before[5]],
         ],
       )
     }

@@ -5,9 +5,9 @@ import { DatabaseSync } from 'node:sqlite'
 import type { ClaimedBatch, PassBatch } from '../../core/pass-batches.ts'
 import { makeFolder } from '../files/folder.ts'
 import { watchMoved } from '../files/opened-files.ts'
-import { type Migration, migrateSchema } from '../sql/migrate.ts'
+import { migrateSchema } from '../sql/migrate.ts'
 import { SHARED_CONNECTIONS } from '../sql/postgres/connections.ts'
-import { openShared, type SharedSchema } from '../sql/postgres/shared-schema.ts'
+import { openShared } from '../sql/postgres/shared-schema.ts'
 import { PostgresStore } from '../sql/postgres/store.ts'
 import type { SharedDatabase } from '../sql/shared-database.ts'
 import { SqliteStore } from '../sql/sqlite/store.ts'
@@ -17,35 +17,13 @@ import {
   type AddedBatch,
   type AskedBatch,
   addBatch,
-  BATCHES,
-  type BatchTables,
   claimBatch,
   type DueBatches,
   dueBatches,
   type EndedBatch,
   endBatch,
 } from './batch-rows.ts'
-
-/** Times are ms since 1970. */
-type PassTables = {
-  readonly pass_object: {
-    readonly instance: string
-    readonly id: string
-    readonly team: string
-    readonly key: string
-    readonly at: number
-  }
-} & BatchTables
-
-const first: Migration = ({ integer, text, inKey }) => [
-  `CREATE TABLE pass_object (instance ${text} NOT NULL, id ${text} NOT NULL, team ${text} NOT NULL, key ${text} NOT NULL,
-    at ${integer} NOT NULL, PRIMARY KEY (instance, id)) ${inKey}`,
-  'CREATE INDEX pass_object_at ON pass_object (at)',
-]
-
-const PASS_FILE = 'pass.db'
-const PASS_SCHEMA = { file: PASS_FILE, migrations: [first, BATCHES], oldestReader: 1 }
-const SHARED_PASS: SharedSchema = { name: 'headgate_pass', versions: PASS_SCHEMA }
+import { PASS_FILE, type PassTables, SHARED_PASS } from './pass-schema.ts'
 
 /** Rows, and ms for which one is kept. */
 export type PassLimits = { readonly rows: number; readonly age: number }

@@ -36,7 +36,9 @@ test('docs: npm scripts named in a page exist', () => {
 })
 
 test('docs: filters of `npm test` named in a page match a test file', () => {
-  const files = globSync(['{src,packages}/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts'], { cwd: root })
+  const files = globSync(['{src,packages,suite}/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts'], {
+    cwd: root,
+  })
   for (const page of pages)
     for (const filter of matches(read(page), /npm test -- ([a-z][\w./-]*)/g))
       assert.ok(

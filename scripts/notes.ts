@@ -6,7 +6,7 @@ import { execFileSync } from 'node:child_process'
 
 const CHANGELOG = 'CHANGELOG.md'
 const REASON = /^no-note: \S/m
-const isProgram = (file: string): boolean => /^(?:src|packages)\//.test(file) && !/\.test\.ts$/.test(file)
+const isProgram = (file: string): boolean => /^(?:src|packages|suite)\//.test(file) && !/\.test\.ts$/.test(file)
 
 /** The commits after `base` that lack a line, each as its short hash and subject. */
 export const withoutNote = (folder: string, base: string): readonly string[] => {

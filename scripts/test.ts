@@ -82,7 +82,7 @@ const checks = Object.entries(CHECKS).filter(([name]) =>
   positionals.length === 0 ? lane.checks : positionals.includes(name),
 )
 const everyFile = globSync(
-  ['{src,packages}/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts', 'tools/*/**/*.test.ts'],
+  ['{src,packages,suite}/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts', 'tools/*/**/*.test.ts'],
   {
     cwd: root,
   },

@@ -51,7 +51,7 @@ const importsOf = (file: string): readonly Import[] =>
     .filter(({ path }) => path.startsWith('.'))
     .map(({ isType, path }) => ({ isType, to: relative(root, join(root, dirname(file), path)).replaceAll(sep, '/') }))
 
-const files = globSync('{dashboard,packages,tools,bench}/**/*.{ts,tsx,mjs}', {
+const files = globSync('{dashboard,packages,suite,tools,bench}/**/*.{ts,tsx,mjs}', {
   cwd: root,
   exclude: ['**/node_modules/**'],
 })
@@ -94,13 +94,22 @@ for (const file of files.filter((one) => one.startsWith('packages/')))
       )
   })
 
+/** The fault suite judges gateways, this one among them: it imports nothing of it. */
+for (const file of files.filter((one) => one.startsWith('suite/')))
+  test(`arrows: ${file}`, () => {
+    for (const { to } of imports.get(file) ?? []) {
+      assert.ok(to.startsWith('suite/'), `${file} imports ${to}: the suite imports nothing of the gateway`)
+      assert.notEqual(file, 'suite/faults.ts', `${file} imports ${to}: the vocabulary imports nothing`)
+    }
+  })
+
 test('arrows: what a package needs has the version of the repository', () => {
   const manifest = (path: string) => JSON.parse(readFileSync(join(root, path, 'package.json'), 'utf8'))
-  const { dependencies } = manifest('.')
-  for (const folder of globSync('packages/*', { cwd: root })) {
+  const { dependencies, devDependencies } = manifest('.')
+  for (const folder of [...globSync('packages/*', { cwd: root }), 'suite']) {
     const needed: Readonly<Record<string, string>> = manifest(folder).dependencies ?? {}
     for (const [name, version] of Object.entries(needed))
-      assert.equal(version, dependencies[name], `${folder}: ${name}`)
+      assert.equal(version, dependencies[name] ?? devDependencies[name], `${folder}: ${name}`)
   }
 })
 
@@ -109,7 +118,7 @@ test('arrows: every room of the dashboard is listed, and every program beside it
   assert.deepEqual([...rooms].sort(), Object.keys(DASHBOARD).sort())
   const programs = new Set(
     files
-      .filter((file) => !/^(?:dashboard|packages)\//.test(file))
+      .filter((file) => !/^(?:dashboard|packages|suite)\//.test(file))
       .map((file) => (file.startsWith('bench/') ? 'bench' : file.split('/').slice(0, 2).join('/'))),
   )
   assert.deepEqual(

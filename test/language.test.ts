@@ -29,7 +29,7 @@ const QUOTED: readonly (readonly [file: string, fragment: string])[] = []
 
 const files = globSync(
   [
-    '{src,packages,test,scripts,tools,bench,dashboard,docs,examples,bin,.ci,.github}/**/*.{ts,tsx,css,html,mjs,md,yml,yaml}',
+    '{src,packages,suite,test,scripts,tools,bench,dashboard,docs,examples,bin,.ci,.github}/**/*.{ts,tsx,css,html,mjs,md,yml,yaml}',
     '*.md',
     '.ci/*',
   ],

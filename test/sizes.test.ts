@@ -15,7 +15,7 @@ const SMALL_FILE = 25
 type Size = { readonly lines: number; readonly members: number }
 
 const sources = new Map(
-  globSync(['{src,packages,tools,bench}/**/*.{ts,mjs}', 'dashboard/src/**/*.{ts,tsx}'], { cwd: root })
+  globSync(['{src,packages,suite,tools,bench}/**/*.{ts,mjs}', 'dashboard/src/**/*.{ts,tsx}'], { cwd: root })
     .filter((file) => !file.includes('.test.') && !file.includes('node_modules/'))
     .toSorted()
     .map((file) => [file, readFileSync(join(root, file), 'utf8')]),

@@ -16,7 +16,7 @@ const programOf = (file: string): string => file.split('/', /^(?:tools|packages)
 
 type Place = { readonly place: string; readonly isExported: boolean }
 const declarations = new Map<string, Map<string, Place[]>>()
-const files = globSync('{src,packages,dashboard,tools,bench}/**/*.{ts,tsx}', {
+const files = globSync('{src,packages,suite,dashboard,tools,bench}/**/*.{ts,tsx}', {
   cwd: root,
   exclude: ['**/node_modules/**'],
 })

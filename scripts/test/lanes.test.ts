@@ -7,7 +7,7 @@ import { ALONE, divide, isolationOf, LANES, longestFirst } from './lanes.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 const files = globSync(
-  ['{src,packages}/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts', 'tools/*/**/*.test.ts'],
+  ['{src,packages,suite}/**/*.test.ts', 'test/**/*.test.ts', 'scripts/**/*.test.ts', 'tools/*/**/*.test.ts'],
   {
     cwd: root,
   },

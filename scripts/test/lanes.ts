@@ -18,6 +18,7 @@ const startsWith =
 const isQuick = startsWith(
   'src/',
   'packages/',
+  'suite/faults',
   'scripts/',
   'test/arrows',
   'test/language',

@@ -178,6 +178,7 @@ const demonstration = (providers: Texts['providers']): Pick<Config, 'instances' 
     keys: keyless(name),
     models: [],
     speaks,
+    forwardHeaders: ['x-headgate-fault'],
     variables: {},
   }
   const chain: Route = {

@@ -27,22 +27,35 @@ const manualTimers = () => {
   return { later, run, waiting }
 }
 
-type DemoReply = { status: number; type: string; pieces: string[]; ended: boolean; waited: number; text: string }
+type DemoReply = {
+  status: number
+  type: string
+  pieces: string[]
+  ended: boolean
+  failed: string
+  waited: number
+  text: string
+}
 
-type DemoRequest = { readonly body: unknown; readonly path?: string; readonly method?: 'GET' | 'POST' }
+type DemoRequest = {
+  readonly body: unknown
+  readonly path?: string
+  readonly method?: 'GET' | 'POST'
+  readonly headers?: Readonly<Record<string, string>>
+}
 
 const ask = (
   dial: ReturnType<typeof demoDial>,
   clock: ReturnType<typeof manualTimers>,
-  { body, path = '/chat/completions', method = 'POST' }: DemoRequest,
+  { body, path = '/chat/completions', method = 'POST', headers = {} }: DemoRequest,
 ) => {
-  const reply: DemoReply = { status: 0, type: '', pieces: [], ended: false, waited: 0, text: '' }
+  const reply: DemoReply = { status: 0, type: '', pieces: [], ended: false, failed: '', waited: 0, text: '' }
   const decoder = new TextDecoder()
   dial(
     {
       method,
       url: `demo:/v1${path}`,
-      headers: {},
+      headers,
       connectTimeout: 0,
       body: typeof body === 'string' ? body : JSON.stringify(body),
     },
@@ -59,7 +72,7 @@ const ask = (
         reply.ended = true
       },
       onFailure(failure) {
-        throw new Error(failure.message)
+        reply.failed = failure.kind
       },
     },
   )
@@ -360,4 +373,38 @@ test('demo: each choice has a different tool call ID', () => {
   const body = parse(given().ask({ model: 'tools', messages: [question], tools: [weather], n: 3 }).text)
   const ids = list(body.choices).map((choice) => object(list(object(object(choice)?.message)?.tool_calls)[0])?.id)
   assert.equal(new Set(ids).size, 3)
+})
+
+const faulty = (demo: ReturnType<typeof given>, fault: string, stream = true) =>
+  ask(demo.dial, demo.clock, {
+    body: { model: 'echo', stream, messages: [{ role: 'user', content: 'hello' }] },
+    headers: { 'x-headgate-fault': fault },
+  })
+
+test('demo: a fault of the request breaks the response', () => {
+  const demo = given()
+  const whole = faulty(demo, 'cut@1#2')
+  assert.ok(whole.ended && whole.text.endsWith('data: [DONE]\n\n'))
+  const cut = faulty(demo, 'cut@3')
+  assert.deepEqual([cut.pieces.length, cut.failed, cut.ended], [3, 'reset', false])
+  assert.ok(whole.text.startsWith(cut.text.slice(0, 20)))
+  assert.deepEqual(faulty(demo, 'reset'), { ...cut, status: 0, type: '', pieces: [], text: '', waited: 0 })
+  const silent = faulty(demo, 'silence')
+  assert.deepEqual([silent.status, silent.failed, silent.ended], [0, '', false])
+  assert.equal(faulty(demo, 'status=429;retry-after=2').status, 429)
+  assert.equal(faulty(demo, 'stall@2=5000').waited, whole.waited + 5_000)
+  assert.equal(faulty(demo, 'slow=700').waited, whole.waited + 700)
+  assert.equal(faulty(demo, 'cut@40', false).failed, 'reset')
+})
+
+test('demo: a fault of the first attempt is over at the second', () => {
+  const demo = given()
+  const statuses = [1, 2, 3, 4].map(() => faulty(demo, 'status=503#1').status)
+  assert.deepEqual(statuses, [503, 200, 503, 200])
+})
+
+test('demo: an invalid fault is a 400 that names the nearest', () => {
+  const { status, text } = faulty(given(), 'cutt@4')
+  assert.equal(status, 400)
+  assert.match(text, /Unknown fault .*cutt@4.* Did you mean cut\?/)
 })

@@ -1,8 +1,11 @@
 /**
  * The upstream of the built-in `demo` provider: chat completions and embeddings without a model or a network. Its responses
- * take the same path as any upstream's. Each text states that no model was called.
+ * take the same path as any upstream's. Each text states that no model was called. The header `x-headgate-fault` breaks a
+ * response.
  */
+import { applyFault, FaultCounter, type FaultyResponse, parseFaults } from '../../suite/faults.ts'
 import { type OutgoingBody, textOf, wholeBody } from '../core/encoded-text.ts'
+import { fail } from '../core/failure.ts'
 import { isObject, type Json, type JsonObject, list, number, object, text } from '../core/json.ts'
 import type { Dial, OngoingCall, UpstreamCall, UpstreamListener, World } from '../core/world.ts'
 import { schemaSample } from './schema-sample.ts'
@@ -23,6 +26,8 @@ const HOW_TO =
 /** Maximum characters of the prompt that are repeated. */
 const MAX_ECHO = 200
 const MAX_CHOICES = 128
+/** The header of clients that names a fault. */
+const FAULT_HEADER = 'x-headgate-fault'
 
 const realLater: World['later'] = (ms, run) => {
   const timer = setTimeout(run, ms)
@@ -39,14 +44,25 @@ export const demoDial = (options: DemoOptions = {}): Dial => {
   const pace = options.pace ?? { piece: 15, slowPiece: 120, slowStart: 2_000 }
   let calls = 0
   let flaky = 0
+  const counter = new FaultCounter()
 
   return (call, listener) => {
     calls++
     const response = respond(call, `chatcmpl-demo-${calls}`, Math.floor(date() / 1000), () => ++flaky % 3 === 0)
     const slow = response.model === 'slow'
     const delays = { first: slow ? pace.slowStart : 0, piece: slow ? pace.slowPiece : pace.piece }
-    return play(response, listener, later, delays)
+    return play(broken(call, timed(response, delays), counter), listener, later)
   }
+}
+
+/** The response with the fault that the request names for this attempt. */
+const broken = (call: UpstreamCall, response: FaultyResponse, counter: FaultCounter): FaultyResponse => {
+  const requested = call.headers[FAULT_HEADER]
+  if (requested === undefined) return response
+  const parsed = parseFaults(requested)
+  if (!parsed.ok) return timed(invalidRequest(parsed.problem), { first: 0, piece: 0 })
+  const fault = counter.next(`${requested} ${call.url} ${textOf(wholeBody(call.body ?? ''))}`, parsed.faults)
+  return fault ? applyFault(fault, response) : response
 }
 
 type DemoResponse = {
@@ -338,21 +354,30 @@ const chunks = (answer: Completion, wantsUsage: boolean): string[] => {
 /** ms before the header block, and between pieces. */
 type Delays = { readonly first: number; readonly piece: number }
 
+const timed = ({ status, type, pieces }: DemoResponse, delays: Delays): FaultyResponse => ({
+  head: { after: delays.first, status, headers: { 'content-type': type } },
+  pieces: pieces.map((data, index) => ({ after: index === 0 ? 0 : delays.piece, data })),
+  end: 'complete',
+})
+
 /** Emits a response with delays: headers, pieces, end. Pauses while the listener requests it. */
-const play = (
-  response: DemoResponse,
-  listener: UpstreamListener,
-  later: World['later'],
-  delays: Delays,
-): OngoingCall => {
+const play = (response: FaultyResponse, listener: UpstreamListener, later: World['later']): OngoingCall => {
   const encoder = new TextEncoder()
+  const { head, pieces, end } = response
   let at = 0
   let live = true
   let paused = false
   /** The time of the next piece has passed during a pause. */
   let due = false
+  let cancel = () => {}
   const next = (ms: number) => {
     cancel = later(ms, step)
+  }
+  const finish = () => {
+    if (end === 'open') return
+    live = false
+    if (end === 'complete') listener.onEnd()
+    else listener.onFailure(fail('reset', '[demo] The connection was closed.'))
   }
   const step = () => {
     if (!live) return
@@ -360,19 +385,25 @@ const play = (
       due = true
       return
     }
-    const piece = response.pieces[at]
+    const piece = pieces[at]
     if (piece === undefined) {
-      live = false
-      listener.onEnd()
+      finish()
       return
     }
     at++
-    paused = !listener.onBody(encoder.encode(piece))
-    if (live) next(at < response.pieces.length ? delays.piece : 0)
+    paused = !listener.onBody(typeof piece.data === 'string' ? encoder.encode(piece.data) : piece.data)
+    if (live) next(pieces[at]?.after ?? 0)
   }
-  let cancel = later(delays.first, () => {
-    listener.onHeaders(response.status, headersOf(response))
-    if (live) step()
+  cancel = later(head?.after ?? 0, () => {
+    if (!head) {
+      finish()
+      return
+    }
+    listener.onHeaders(head.status, (name) => head.headers[name])
+    if (!live) return
+    const first = pieces[0]?.after ?? 0
+    if (first === 0) step()
+    else next(first)
   })
   return {
     abort() {
@@ -387,8 +418,3 @@ const play = (
     },
   }
 }
-
-const headersOf =
-  ({ type }: DemoResponse) =>
-  (name: string): string | undefined =>
-    name === 'content-type' ? type : undefined

@@ -110,7 +110,7 @@ describe('a clone', () => {
   const clone = mkdtempSync(join(tmpdir(), 'headgate-clone-'))
   after(() => rmSync(clone, { recursive: true, force: true }))
   before(() => {
-    for (const part of ['bin', 'src', 'data', 'package.json'])
+    for (const part of ['bin', 'src', 'suite', 'data', 'package.json'])
       cpSync(join(ROOT, part), join(clone, part), { recursive: true })
     mkdirSync(join(clone, 'dashboard'))
     for (const part of [

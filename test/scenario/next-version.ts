@@ -23,7 +23,7 @@ export const MIGRATED = [
 /** Writes it into a folder. Returns its program. */
 export const nextVersion = (folder: string): string => {
   mkdirSync(folder, { recursive: true })
-  for (const part of ['bin', 'src', 'package.json'])
+  for (const part of ['bin', 'src', 'suite', 'package.json'])
     cpSync(join(ROOT, part), join(folder, part), { recursive: true, filter: (path) => !path.endsWith('.test.ts') })
   symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'))
   for (const { file, name, table } of MIGRATED) {

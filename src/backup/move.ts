@@ -12,7 +12,13 @@ import type { SqlValue } from '../storage/sql/database.ts'
 import { readableVersion, type SchemaVersions } from '../storage/sql/migrate.ts'
 import { PostgresPool } from '../storage/sql/postgres/pool.ts'
 import { Partitions } from '../usage/columns/partitions.ts'
-import { DAY_USAGE_KEY, HOUR_USAGE_KEY, SHARED_USAGE, USAGE_SCHEMA } from '../usage/columns/usage-schema.ts'
+import {
+  DAY_USAGE_KEY,
+  HOUR_USAGE_KEY,
+  SHAPE_DAY_KEY,
+  SHARED_USAGE,
+  USAGE_SCHEMA,
+} from '../usage/columns/usage-schema.ts'
 import { USAGE_FILE } from '../usage/journal/file.ts'
 import { nodeName, storedNames } from '../usage/journal/node-name.ts'
 import { listSegments } from '../usage/journal/segment-files.ts'
@@ -71,6 +77,7 @@ const USAGE: readonly TableMove[] = [
   { table: 'usage_day', key: DAY_USAGE_KEY, amount: 'cost' },
   { table: 'usage_hour', key: HOUR_USAGE_KEY, amount: 'cost' },
   { table: 'session', key: ['id'], amount: 'cost' },
+  { table: 'shape_day', key: SHAPE_DAY_KEY },
   { table: 'budget_sum', key: ['counter', 'period_start'], amount: 'spent', replaces: true },
   {
     table: 'process_sum',

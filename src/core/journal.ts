@@ -6,7 +6,7 @@ import type { UsageSource } from './accounts.ts'
 import type { Incident } from './incident.ts'
 import type { PriceSource } from './price-source.ts'
 
-export type JournalRecord = AttemptOpened | AttemptClosed | RequestEnded | IncidentNoted | SpanNoted
+export type JournalRecord = AttemptOpened | AttemptClosed | RequestEnded | IncidentNoted | SpanNoted | ShapeNoted
 
 /** Identifies a request within its process. */
 type CallNumber = { readonly call: number }
@@ -161,6 +161,21 @@ export type RequestEnded = CallNumber & {
 
 /** Written when an incident begins, changes and ends. A later record replaces an earlier one with the same ID. */
 export type IncidentNoted = { readonly type: 'incident'; readonly at: number; readonly incident: Incident }
+
+/**
+ * The shape of a request of a route (`policy/drill/shape.ts`), written for a sample of them. It names no request, key, team or
+ * person. `access`: the class of clients with the same access and data policy. `provider`: that answered; null: none.
+ */
+export type ShapeNoted = {
+  readonly type: 'shape'
+  readonly at: number
+  readonly route: string
+  readonly access: string
+  readonly provider: string | null
+  readonly shape: string
+  /** The number of requests for which it stands. */
+  readonly weight: number
+}
 
 /**
  * What spans state beside the ledger's row, written with telemetry only and before the end of its request. `attempt`: null: of

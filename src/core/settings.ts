@@ -422,6 +422,18 @@ export const settingsSchema = z.strictObject({
         ),
     })
     .prefault({}),
+  drill: z
+    .strictObject({
+      shapes: z
+        .boolean()
+        .default(false)
+        .describe(
+          'count what requests of routes need (tools, schemas, sizes; no texts), so that a drill can name the fallbacks that would refuse them',
+        ),
+      days: z.int().min(1).max(30).default(7).describe('days whose requests a drill considers'),
+      depth: z.int().min(1).max(4).default(2).describe('targets that a drill shows after one that fails'),
+    })
+    .prefault({}),
   export: z
     .strictObject({
       s3: z

@@ -8,7 +8,13 @@ import {
   NO_TOKENS,
   type RequestEnded,
 } from '../../src/core/journal.ts'
-import { decodeLine, encodeIncident, type JournalLine, RecordEncoder } from '../../src/usage/journal/journal-record.ts'
+import {
+  decodeLine,
+  encodeIncident,
+  encodeShape,
+  type JournalLine,
+  RecordEncoder,
+} from '../../src/usage/journal/journal-record.ts'
 
 /** 2026-11-22, 10:00 UTC. */
 export const NOON = 1_795_341_600_000
@@ -117,6 +123,9 @@ export const journalLines = (
         break
       case 'incident':
         lines.push(encodeIncident(record))
+        break
+      case 'shape':
+        lines.push(encodeShape(record))
     }
   return [...lines, ...encoder.takeHeld()]
 }
@@ -141,7 +150,7 @@ export const decodedLines = (records: readonly JournalRecord[], encoder?: Record
 export const eventsOf = (
   line: JournalLine,
 ): readonly { readonly type: JournalRecord['type']; readonly call: number }[] => {
-  if (line.type === 'incident' || line.type === 'span') return []
+  if (line.type === 'incident' || line.type === 'span' || line.type === 'shape') return []
   const { call } = line
   if (line.type === 'opened') return [{ type: 'attempt_opened', call }]
   if (line.type === 'closed') return [{ type: 'attempt_closed', call }]

@@ -11,6 +11,7 @@ import type { Authority } from './authority.ts'
 import type { BudgetCounters } from './budget-counters.ts'
 import type { LimitCounters } from './limit-counters.ts'
 import type { SessionIds } from './session-ids.ts'
+import type { ShapeSamples } from './shape-samples.ts'
 
 /** Settings of accounts. */
 export type AccountRules = {
@@ -58,4 +59,5 @@ export type AccountsState = {
   readonly authority: Authority
   /** Streams whose reservation may have to be extended. */
   readonly streams: SharedTimer<TimerClient>
+  readonly shapes: ShapeSamples
 }

@@ -33,6 +33,7 @@ import { type RefusedCall, RefusedCalls } from './refused-calls.ts'
 import { RequestAccount } from './request-account.ts'
 import { type ReservationRules, Reservations } from './reservations.ts'
 import { SessionIds, type SessionLetters } from './session-ids.ts'
+import { ShapeSamples } from './shape-samples.ts'
 
 export type AccountsOptions = Pick<
   AccountsState,
@@ -69,6 +70,7 @@ export class Accounts {
       budgets: new BudgetCounters(budgets, { servesUnknown: () => options.rules().whenUnknown === 'serve' }),
       history: new AnswerHistory(),
       streams: new SharedTimer(),
+      shapes: new ShapeSamples(),
     }
     this.#refused = new RefusedCalls(options)
   }
@@ -92,6 +94,7 @@ export class Accounts {
       session: null,
       agent: null,
       isOver: false,
+      shaped: null,
       span: this.#spanOf(ids.id, trace, headers),
       asked: NOTHING,
     }

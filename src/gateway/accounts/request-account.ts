@@ -6,6 +6,7 @@ import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { formatDollars, type Nano } from '../../core/money.ts'
+import type { RequestStyle } from '../../core/request-styles.ts'
 import { fullest, type SpendStanding } from '../../core/spend-standing.ts'
 import type { Target } from '../../core/target.ts'
 import type { EndedEvent, Trace } from '../../core/trace.ts'
@@ -21,6 +22,7 @@ import { type CallDemand, endUsersOf } from './demand.ts'
 import { blockOf } from './end-user-block.ts'
 import { endedRecord } from './journal-records.ts'
 import { type OpenCall, planAttempt } from './open-attempt.ts'
+import type { ShapedRequest } from './shape-samples.ts'
 import { askedFacts, requestSpan } from './span-facts.ts'
 
 /** What names the session and the end user of a call. `request`: of a chat call, whose session may be guessed. */
@@ -108,6 +110,11 @@ export class RequestAccount {
     if (this.#call.span) this.#call.asked = askedFacts(settings)
   }
 
+  /** Notes the shape of the request when the call ends. */
+  noteShape(shaped: ShapedRequest): void {
+    this.#call.shaped = shaped
+  }
+
   /** The answer of a call that shares it would have cost this much. */
   save(cost: Nano): void {
     this.#saved = cost
@@ -145,6 +152,12 @@ export class RequestAccount {
     const about = { at: this.#state.world.date(), rules: this.#state.rules(), saved: this.#saved }
     if (this.#call.span) journal.append(requestSpan(this.#call, about.at))
     journal.append(endedRecord(this.#call, this.#call.demand, trace, about))
+    const { shaped, style, client, demand } = this.#call
+    const { at } = about
+    // Only calls in a client format have one.
+    const of = { style: style as RequestStyle, client, demand, trace, at }
+    const shape = shaped && this.#state.shapes.note({ ...of, shaped })
+    if (shape) journal.append(shape)
   }
 
   /** The call is over, whether or not it has ended as it should. */

@@ -140,6 +140,7 @@ const planTurn = (
   const body = hasStoredTurns ? null : received.body
   recorder.account.describe(textDemand({ request: inbound.request, members: inbound.body, body, plan }))
   recorder.account.describeSpan(inbound.request.settings)
+  if (config.settings.drill.shapes && isCommonRoute(config, plan)) recorder.account.noteShape(inbound)
   const planned = { ...call, responseWriter, config, plan, request, inbound, sent: inbound, turn, conversation }
   const guards = guardsOf(planned, parsed, responseWriter !== call.responseWriter)
   const hidden = refusedBy(guards, request)
@@ -148,6 +149,12 @@ const planTurn = (
     return null
   }
   return guards.length === 0 ? { ...planned, guards } : guarded({ ...planned, guards })
+}
+
+/** A route of the file: those of teams are not drilled. */
+const isCommonRoute = ({ routes }: Config, { route }: Plan): boolean => {
+  const found = route === undefined ? undefined : routes.get(route)
+  return found !== undefined && found.team === undefined
 }
 
 /** Probabilities of tokens have the text of an answer again, which guards that read it would have to change too. */

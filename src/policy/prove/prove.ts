@@ -120,7 +120,7 @@ const selectorProblem = ({ sources, directory }: ProofInput, { selector }: Claim
 }
 
 /** Clients that may reach the same, and one of them by name. */
-type ClientClass = Principal & { count: number }
+type AccessClass = Principal & { count: number }
 
 /** A target in a draft, and the instances that are tried before it. */
 type Reachable = { readonly candidate: Candidate; readonly after: readonly string[] }
@@ -164,12 +164,12 @@ class Walk {
   }
 
   /** The clients that the claim is about, in classes. */
-  #classes(): readonly ClientClass[] {
+  #classes(): readonly AccessClass[] {
     const { team, key } = this.#claim.selector
     const ids = new Set(
       [...this.#input.directory.keys.values()].filter((one) => key === one.id || key === one.name).map(({ id }) => id),
     )
-    const classes = new Map<string, ClientClass>()
+    const classes = new Map<string, AccessClass>()
     for (const principal of principalsIn(this.#input)) {
       const { client } = principal
       if (team !== undefined && team !== client.team.id && team !== client.team.name) continue
@@ -223,7 +223,7 @@ class Walk {
     return suspects
   }
 
-  *#walk(one: ClientClass, suspects: ReadonlyMap<DraftMaker, Suspects>): Steps<void> {
+  *#walk(one: AccessClass, suspects: ReadonlyMap<DraftMaker, Suspects>): Steps<void> {
     const { client } = one
     const sources = this.#sourcesOf(client)
     const { selector } = this.#claim

@@ -23,6 +23,7 @@ import {
   type OpenCallRow,
   type ProcessSumRow,
   type SessionRow,
+  type ShapeDayRow,
 } from '../columns/usage-schema.ts'
 import {
   type ClosedLine,
@@ -36,6 +37,7 @@ import {
   type Spends,
 } from '../journal/journal-record.ts'
 import { BatchSessions } from './batch-sessions.ts'
+import { BatchShapes } from './batch-shapes.ts'
 import { BatchTotals, sumsOf } from './batch-totals.ts'
 
 export type FoldOptions = {
@@ -62,6 +64,7 @@ export type LedgerBatch = {
   readonly sums: readonly ProcessSumRow[]
   readonly incidents: readonly IncidentRow[]
   readonly sessions: readonly SessionRow[]
+  readonly shapes: readonly ShapeDayRow[]
   /** Processes that have ended: what they had under way ends with them. */
   readonly ended: readonly string[]
 }
@@ -87,6 +90,7 @@ export class LedgerFold {
   readonly #options: FoldOptions
   readonly #totals: BatchTotals
   readonly #sessions = new BatchSessions()
+  readonly #shapes: BatchShapes
   /** By process and number. */
   readonly #calls = new Map<string, Map<number, FoldedCall>>()
   #counts = { requests: 0, attempts: 0 }
@@ -102,6 +106,7 @@ export class LedgerFold {
   constructor(options: FoldOptions) {
     this.#options = options
     this.#totals = new BatchTotals(options.dayOf)
+    this.#shapes = new BatchShapes(options.dayOf)
   }
 
   /** Adds a call from the database. */
@@ -134,6 +139,9 @@ export class LedgerFold {
         return
       case 'span':
         this.#options.addSpan?.(line)
+        return
+      case 'shape':
+        this.#shapes.add(line)
         return
       default:
         throw new Error(`unknown record ${JSON.stringify(line satisfies never)}`)
@@ -175,6 +183,7 @@ export class LedgerFold {
       ),
       incidents: [...this.#incidents.values()],
       sessions: this.#sessions.take(),
+      shapes: this.#shapes.take(),
       ended: [...this.#ended],
     }
     this.#counts = { requests: 0, attempts: 0 }

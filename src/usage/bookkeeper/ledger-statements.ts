@@ -14,6 +14,7 @@ import {
   type OpenCallRow,
   REQUEST_COLUMNS,
   SESSION_COLUMNS,
+  SHAPE_DAY_KEY,
   type UsageTables,
 } from '../columns/usage-schema.ts'
 import type { LedgerBatch } from './fold.ts'
@@ -74,6 +75,10 @@ export const prepareStatements = (database: DatabaseSync) => ({
     `${insertInto('incident', INCIDENT_COLUMNS)} ON CONFLICT (id) DO UPDATE SET began = excluded.began,
       ended = excluded.ended, ended_by = excluded.ended_by, details = excluded.details`,
   ),
+  addShapes: database.prepare(
+    `${insertInto('shape_day', [...SHAPE_DAY_KEY, 'weight'])} ON CONFLICT (${SHAPE_DAY_KEY.join(', ')})
+      DO UPDATE SET ${added('shape_day', ['weight'])}`,
+  ),
   addSessions: database.prepare(`${insertInto('session', SESSION_COLUMNS)} ${ADD_SESSIONS}`),
   endIncidents: database.prepare(
     "UPDATE incident SET ended = max(began, ?), ended_by = 'restart' WHERE process = ? AND ended IS NULL",
@@ -116,6 +121,10 @@ export const writeBatch = (
   runAll(
     statements.addSessions,
     batch.sessions.map((row) => valuesOf(SESSION_COLUMNS, row)),
+  )
+  runAll(
+    statements.addShapes,
+    batch.shapes.map((row) => valuesOf([...SHAPE_DAY_KEY, 'weight'], row)),
   )
   runAll(
     statements.endIncidents,

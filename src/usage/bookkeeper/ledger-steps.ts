@@ -30,6 +30,8 @@ const DELETED = 2_000
 const INCIDENTS = 10_000
 /** Days after its last request for which a session is kept, and the most of them. */
 const SESSIONS = { days: 30, most: 1_000_000 }
+/** Days for which shapes of requests are kept. */
+const SHAPE_DAYS = 30
 /**
  * ms after its start from which a process deletes what earlier ones of its gateway have spent. Before that, shared counters may still
  * need their parts: such a process has stated less than it has spent, until its lease lapses, after an hour.
@@ -162,6 +164,8 @@ export function* sweepTotals({ keepHours }: UsageLimits, now: number): LedgerSte
       (SELECT last FROM session ORDER BY last DESC LIMIT 1 OFFSET ${SESSIONS.most}) ORDER BY last LIMIT ${DELETED})`,
     now - SESSIONS.days * DAY,
   )
+  const firstDay = new Date(now - SHAPE_DAYS * DAY).toISOString().slice(0, 10)
+  yield* statement('DELETE FROM shape_day WHERE day < $1', firstDay)
   const { changes } = yield* statement(
     'DELETE FROM usage_hour WHERE hour = (SELECT hour FROM usage_hour WHERE hour < $1 ORDER BY hour LIMIT 1)',
     until,

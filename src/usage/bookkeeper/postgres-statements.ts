@@ -13,6 +13,7 @@ import {
   type JournalRow,
   REQUEST_COLUMNS,
   SESSION_COLUMNS,
+  SHAPE_DAY_KEY,
   type UsageTables,
 } from '../columns/usage-schema.ts'
 import type { RecordValues } from '../journal/journal-record.ts'
@@ -119,6 +120,7 @@ export class BatchStatements {
       this.#add('process_sum', ['process', ...SUM_KEY], ['spent'], sums),
       this.#add('usage_day', DAY_USAGE_KEY, COUNT_COLUMNS, batch.days),
       this.#insert('session', SESSION_COLUMNS, batch.sessions, ADD_SESSIONS),
+      this.#add('shape_day', SHAPE_DAY_KEY, ['weight'], batch.shapes),
       this.#add('usage_hour', HOUR_USAGE_KEY, COUNT_COLUMNS, batch.hours),
       this.#add('budget_sum', SUM_KEY, ['spent'], sums),
     ].filter((one) => one !== null)

@@ -22,6 +22,7 @@ export type UsageTables = {
   readonly journal: JournalRow
   readonly incident: IncidentRow
   readonly session: SessionRow
+  readonly shape_day: ShapeDayRow
 }
 
 /** What the record of a request's end states. */
@@ -392,6 +393,18 @@ export type SessionCounts = Pick<
   'requests' | 'attempts' | 'input' | 'output' | 'cache_read' | 'cache_write' | 'cost'
 > & { readonly failed: number }
 
+/** How often requests of a route had a shape on a day, by the provider that answered; empty: none. For the fallback drill. */
+export type ShapeDayRow = {
+  readonly day: string
+  readonly route: string
+  /** The class of clients with the same access and data policy (`policy/drill/access-class.ts`). */
+  readonly access: string
+  readonly provider: string
+  readonly shape: string
+  readonly weight: number
+}
+export const SHAPE_DAY_KEY = ['day', 'route', 'access', 'provider', 'shape'] as const
+
 export const SESSION_COUNTS = columnsOf<SessionCounts>()([
   'requests',
   'failed',
@@ -535,8 +548,14 @@ const withUnits =
 const withServerErrors: Migration = ({ integer }) =>
   ['usage_day', 'usage_hour'].map((table) => `ALTER TABLE ${table} ADD COLUMN server_error ${integer}`)
 
-/** Reports read the column of version 3. */
-const READ = 3
+/** Version 4: the shapes of requests. */
+const withShapes: Migration = ({ text, integer, inKey }) => [
+  `CREATE TABLE shape_day (${SHAPE_DAY_KEY.map((name) => `${name} ${text} NOT NULL`).join(', ')}, weight ${integer} NOT NULL,
+    PRIMARY KEY (${SHAPE_DAY_KEY.join(', ')})) ${inKey}`,
+]
+
+/** Reports read the table of version 4. */
+const READ = 4
 
 export const USAGE_SCHEMA: SchemaVersions = {
   file: USAGE_FILE,
@@ -544,6 +563,7 @@ export const USAGE_SCHEMA: SchemaVersions = {
     (types) => [requestTable(types, types.inKey), ...tablesOf(types), attemptView(false, FIRST_LISTED)],
     withUnits(false),
     withServerErrors,
+    withShapes,
   ],
   oldestReader: 1,
   read: READ,
@@ -560,7 +580,7 @@ export const SHARED_USAGE: SharedSchema = {
   name: 'headgate_usage',
   versions: {
     file: USAGE_FILE,
-    migrations: [sharedTables, withUnits(true), withServerErrors],
+    migrations: [sharedTables, withUnits(true), withServerErrors, withShapes],
     oldestReader: 1,
     read: READ,
   },

@@ -6,6 +6,7 @@
  * - `c`: an attempt has ended, and its request goes on.
  * - `i`: an incident.
  * - `s`: what spans of a request state beside its row; only with telemetry.
+ * - `h`: the shape of a request; only with `drill.shapes`.
  */
 import { BoundedMap } from '../../core/bounded-map.ts'
 import type { Incident } from '../../core/incident.ts'
@@ -18,13 +19,14 @@ import {
   NO_TOKENS,
   parseCharge,
   type RequestEnded,
+  type ShapeNoted,
   type SpanFacts,
   type SpanNoted,
 } from '../../core/journal.ts'
 import { MAX_COST } from '../../core/money.ts'
 import { chargedCost } from '../../policy/accounts/charge.ts'
 
-const [OPENED, CLOSED, ENDED, INCIDENT, SPAN] = ['o', 'c', 'e', 'i', 's'] as const
+const [OPENED, CLOSED, ENDED, INCIDENT, SPAN, SHAPE] = ['o', 'c', 'e', 'i', 's', 'h'] as const
 
 /** Maximum characters of a text of `tags` and of `decision`. A record then takes less than 32 KB. */
 const MAX_TEXT = 512
@@ -163,6 +165,9 @@ export const encodeIncident = ({ at, incident }: IncidentNoted): string =>
 export const encodeSpan = ({ at, request, attempt, facts }: SpanNoted): string =>
   `${JSON.stringify([SPAN, at, request, attempt, facts])}\n`
 
+export const encodeShape = ({ at, route, access, provider, shape, weight }: ShapeNoted): string =>
+  `${JSON.stringify([SHAPE, at, truncated(route), truncated(access), optional(provider), truncated(shape), weight])}\n`
+
 const truncated = (text: string, most = MAX_TEXT): string => (text.length > most ? text.slice(0, most) : text)
 const optional = (text: string | null, most?: number): string | null => (text === null ? null : truncated(text, most))
 
@@ -280,7 +285,7 @@ const endedList = (record: RequestEnded) => [
 // ── Decoding ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** A decoded line. `text`: the line without its newline. `at`: ms since 1970. */
-export type JournalLine = OpenedLine | ClosedLine | EndedLine | IncidentNoted | SpanNoted
+export type JournalLine = OpenedLine | ClosedLine | EndedLine | IncidentNoted | SpanNoted | ShapeNoted
 
 export type OpenedLine = {
   readonly type: 'opened'
@@ -347,6 +352,8 @@ const decodedLine = (text: string, value: unknown): JournalLine => {
       return decodeIncident(items.slice(1))
     case SPAN:
       return decodeSpan(items)
+    case SHAPE:
+      return decodeShape(items)
     default:
       throw new TypeError('unknown type of record')
   }
@@ -466,6 +473,16 @@ const decodeSpan = ([, at, request, attempt, facts]: readonly unknown[]): SpanNo
     facts: facts as SpanFacts,
   }
 }
+
+const decodeShape = ([, at, route, access, provider, shape, weight]: readonly unknown[]): ShapeNoted => ({
+  type: 'shape',
+  at: integer(at),
+  route: string(route),
+  access: string(access),
+  provider: optionalText(provider),
+  shape: string(shape),
+  weight: integer(weight),
+})
 
 /**
  * Kinds of values, one letter each: `t` a text, `i` an integer, `a` an amount, `d` a time; in capitals, or null. An unknown

@@ -11,9 +11,10 @@ import type {
   JournalRecord,
   JournalResult,
   RequestEnded,
+  ShapeNoted,
   SpanNoted,
 } from '../../core/journal.ts'
-import { encodeIncident, encodeSpan, RecordEncoder } from './journal-record.ts'
+import { encodeIncident, encodeShape, encodeSpan, RecordEncoder } from './journal-record.ts'
 import { type Appended, SegmentWriter, type SegmentWriterOptions } from './segment-writer.ts'
 
 export type JournalOptions = Pick<SegmentWriterOptions, 'folder' | 'process' | 'spoolBytes'> & {
@@ -225,8 +226,9 @@ export class JournalWriter implements Journal {
   }
 }
 
-const lineOf = (record: RequestEnded | IncidentNoted | SpanNoted, encoder: RecordEncoder): string => {
+const lineOf = (record: RequestEnded | IncidentNoted | SpanNoted | ShapeNoted, encoder: RecordEncoder): string => {
   if (record.type === 'request_ended') return encoder.end(record)
+  if (record.type === 'shape') return encodeShape(record)
   return record.type === 'span' ? encodeSpan(record) : encodeIncident(record)
 }
 

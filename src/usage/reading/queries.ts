@@ -5,6 +5,7 @@
 import type { StoredVerdict } from '../../core/guard-verdict.ts'
 import type { NodeIncident } from '../../core/incident.ts'
 import type { RoutingDecision } from '../../core/journal.ts'
+import type { ShapeDayRow } from '../columns/usage-schema.ts'
 
 export type TimeRange = { readonly from: number; readonly to: number }
 
@@ -678,6 +679,13 @@ export type GuardHit = Pick<StoredVerdict, 'guard' | 'phase' | 'action'> & {
 }
 export type GuardHits = Searched & { readonly data: readonly GuardHit[] }
 
+// ── Drill ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+export type DrillShapesQuery = TimeRange
+
+/** How many requests of a route had a shape, by class of clients. `weight`: an estimate from a sample. */
+export type DrillShape = Pick<ShapeDayRow, 'route' | 'access' | 'shape' | 'weight'>
+
 // ── All queries ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 type Reads = {
@@ -699,6 +707,7 @@ type Reads = {
   readonly export: readonly [ExportQuery, ExportPage]
   readonly adjustments: readonly [AdjustmentsQuery, ListPage<AdjustmentEntry>]
   readonly incidents: readonly [IncidentsQuery, readonly NodeIncident[]]
+  readonly drill_shapes: readonly [DrillShapesQuery, readonly DrillShape[]]
 }
 export type ReadName = keyof Reads
 export type ReadQuery<Name extends ReadName = ReadName> = Reads[Name][0]

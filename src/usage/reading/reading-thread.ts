@@ -4,6 +4,7 @@ import { PostgresError } from '../../storage/sql/postgres/postgres-error.ts'
 import { activityOf, runningOf } from './activity.ts'
 import { adjustmentsPage } from './adjustment-list.ts'
 import { BucketMemory } from './bucket-memory.ts'
+import { drillShapes } from './drill-shapes.ts'
 import { endUserReport } from './end-user-report.ts'
 import { exportPage } from './export-rows.ts'
 import { forecastsOf } from './forecast.ts'
@@ -97,6 +98,8 @@ const run = (reads: LedgerReads, { name, query }: NamedQuery): Promise<ReadResul
       return adjustmentsPage(reads, query)
     case 'incidents':
       return incidentsOf(reads, query)
+    case 'drill_shapes':
+      return drillShapes(reads, query)
     case 'export':
       return exportPage(reads, query)
     default:

@@ -9,6 +9,8 @@ import type {
   AdjustmentEntry,
   AdjustmentsQuery,
   CursorValues,
+  DrillShape,
+  DrillShapesQuery,
   EndUserReport,
   EndUsersQuery,
   ExportQuery,
@@ -174,6 +176,11 @@ export class UsageReader {
   /** After those of this gateway that are recorded so far were stored. */
   incidents(query: IncidentsQuery): Promise<Outcome<readonly NodeIncident[]>> {
     return this.#readFresh('incidents', query)
+  }
+
+  /** What requests of routes needed, the most frequent first. */
+  drillShapes(query: DrillShapesQuery): Promise<Outcome<readonly DrillShape[]>> {
+    return this.#readFresh('drill_shapes', query)
   }
 
   /** Each part is read when the caller needs it, so that memory stays flat however slowly it is consumed. */

@@ -1,0 +1,41 @@
+/** The shapes of requests of routes, from the sums of days. */
+import { sql } from 'kysely'
+import { daysIn } from '../bookkeeper/zone-days.ts'
+import { OTHER } from '../columns/usage-schema.ts'
+import type { LedgerReads } from './ledger-source.ts'
+import type { DrillShape, DrillShapesQuery } from './queries.ts'
+
+/** Shapes of an answer, of all routes and of one, the most frequent. Further ones are counted as `OTHER`. */
+const MOST = { all: 5_000, route: 200 }
+
+export const drillShapes = async (
+  { db, timezone }: LedgerReads,
+  { from, to }: DrillShapesQuery,
+): Promise<readonly DrillShape[]> => {
+  const dayOf = daysIn(timezone)
+  const rows = await db
+    .selectFrom('shape_day')
+    .where('day', '>=', dayOf(from))
+    .where('day', '<=', dayOf(to))
+    .groupBy(['route', 'access', 'shape'])
+    .select(['route', 'access', 'shape', sql<number>`sum(weight)`.as('weight')])
+    .orderBy('weight', 'desc')
+    .orderBy('shape')
+    .execute()
+  return bounded(rows.map((row) => ({ ...row, weight: Number(row.weight) })))
+}
+
+const bounded = (rows: readonly DrillShape[]): readonly DrillShape[] => {
+  const ofRoutes = new Map<string, number>()
+  const kept = new Map<string, DrillShape>()
+  for (const row of rows) {
+    const { route, access } = row
+    const count = ofRoutes.get(route) ?? 0
+    const isKept = count < MOST.route && kept.size < MOST.all
+    if (isKept) ofRoutes.set(route, count + 1)
+    const shape = isKept ? row.shape : OTHER
+    const name = JSON.stringify([route, access, shape])
+    kept.set(name, { route, access, shape, weight: row.weight + (kept.get(name)?.weight ?? 0) })
+  }
+  return [...kept.values()]
+}

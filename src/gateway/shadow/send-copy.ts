@@ -1,11 +1,7 @@
 /** Sends one copy of a request to the target of its shadow, reads the answer, and compares the two. */
-import { type Client, FULL_ACCESS, NO_LIMITS, type Team } from '../../core/accounts.ts'
-import type { ChatEvent } from '../../core/chat.ts'
-import { NO_REQUIRE } from '../../core/data-policy.ts'
-import type { Failure } from '../../core/failure.ts'
+import type { Client, Team } from '../../core/accounts.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
-import type { IncomingRequest, ResponseWriter } from '../../core/http-exchange.ts'
-import type { StreamStep } from '../../core/protocol.ts'
+import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { timeLetters } from '../../core/request-time.ts'
 import type { Route } from '../../core/route.ts'
 import type { LeftOut, ShadowPair, ShadowSide } from '../../core/shadow.ts'
@@ -13,24 +9,14 @@ import type { Candidate } from '../../core/target.ts'
 import { BREAKPOINTS_HEADER, type TargetOverride } from '../../core/target-override.ts'
 import type { Trace } from '../../core/trace.ts'
 import { summaryOf } from '../../core/trace-summary.ts'
-import { clientOf } from '../../policy/accounts/client.ts'
-import { statusOf } from '../../policy/reply/final-error.ts'
 import { ComparedAnswer, copyConfig, SHADOW_TAG, SHADOW_TEAM, shadowName } from '../../policy/routing/shadow.ts'
 import { chatShape } from '../../policy/routing/when.ts'
-import { textDemand } from '../accounts/demand.ts'
-import { InputCount, usageOf } from '../accounts/token-usage.ts'
-import { type RunningCall, runCall } from '../call/call-lifecycle.ts'
-import type { ActiveCalls, Cancellation } from '../call/cancellation.ts'
+import type { ActiveCalls } from '../call/cancellation.ts'
 import { randomLetters } from '../call/ids.ts'
-import { endPermit } from '../call/settled-answer.ts'
-import { chatAttempts } from '../chat/chat-call.ts'
+import { ownClient, runOwnCall } from '../chat/own-call.ts'
 import type { ChatDeps, PlannedCall } from '../chat/plan-call.ts'
 import type { UpstreamHealth } from '../health/upstream-health.ts'
 import { planFor } from '../routing/planner.ts'
-import { routeContextOf } from '../routing/route-context.ts'
-import { route as routeTo } from '../routing/router.ts'
-import type { AnswerStream } from '../upstream/attempt.ts'
-import type { InboundRequest } from '../upstream/outbound-request.ts'
 
 /** ms for a whole copy. */
 const LONGEST = 300_000
@@ -87,27 +73,20 @@ export const sendCopy = async (deps: CopyDeps, copied: CopiedRequest): Promise<C
   const plan = { ...planned.value, candidates: [candidate] }
   const copy = receivedCopy(deps, copied)
   if (await gateway.accounts.refusal(copy, STYLE, { members: {}, plan })) return { leftOut: 'budget' }
-  let ended: Trace = []
-  const own: ChatDeps = {
-    ...gateway,
-    health,
-    activeCalls,
-    emit: (event) => {
-      if (event.event === 'request') ended = event.trace
-      else if (event.event === 'error' || event.event === 'policy_breach') gateway.emit(event)
-    },
-    bodies: { open: (received) => (call.recorder.bodies === null ? null : (gateway.bodies?.open(received) ?? null)) },
-  }
   const compared = new ComparedAnswer()
-  await runCall({ gateway: own, protocol, style: STYLE, received: copy, responseWriter: NOWHERE }, (running) =>
-    serve(own, running, {
-      client: copy.client,
-      plan,
-      config,
+  const bodies = {
+    open: (received: IncomingRequest) =>
+      call.recorder.bodies === null ? null : (gateway.bodies?.open(received) ?? null),
+  }
+  const ended = await runOwnCall(
+    { gateway, health, activeCalls, bodies },
+    {
+      ...{ protocol, style: STYLE, received: copy, plan, config },
       keysOf: () => keys,
       sent: { ...call.sent, headers: copy.headers },
-      compared,
-    }),
+      within: LONGEST,
+      onEvents: (events) => compared.push(events),
+    },
   )
   const other = sideOf(ended, compared.facts)
   if (other.provider === null) return { leftOut: OWN_LIMITS.has(other.failure ?? '') ? 'budget' : 'unavailable' }
@@ -163,83 +142,8 @@ const KEPT: ReadonlySet<string> = new Set([
   BREAKPOINTS_HEADER,
 ])
 
-const shadowClient = (team: Team, { name }: Route, logBodies: boolean): Client => {
-  const key = {
-    id: '',
-    name: SHADOW_TEAM,
-    access: FULL_ACCESS,
-    limits: NO_LIMITS,
-    require: NO_REQUIRE,
-    defaultRoute: null,
-    cache: null,
-    logBodies,
-    requireSession: false,
-    loops: 'off' as const,
-    tags: { [SHADOW_TAG]: shadowName(name) },
-  }
-  return clientOf(key, team)
-}
-
-type CopyCall = Pick<Parameters<typeof routeContextOf>[0], 'client' | 'plan' | 'config' | 'keysOf'> & {
-  readonly sent: InboundRequest
-  readonly compared: ComparedAnswer
-}
-
-const serve = async (gateway: ChatDeps, running: RunningCall, copy: CopyCall): Promise<void> => {
-  const { recorder, cancellation } = running
-  const { sent, config, compared, plan } = copy
-  const { request } = sent
-  recorder.received({ model: request.model, stream: request.stream, members: {}, headers: NO_HEADERS })
-  const { service_tier = null, speed = null, inference_geo = null } = sent.body
-  const members = { service_tier, speed, inference_geo }
-  recorder.account.describe(textDemand({ request, members, body: sent.source, plan }))
-  gateway.activeCalls.startDeadline(gateway.world, cancellation, LONGEST)
-  const attempts = chatAttempts(gateway, { inbound: sent, settings: config.settings, bodies: recorder.bodies })
-  const routed = await routeTo(gateway, routeContextOf({ ...copy, running }), attempts)
-  if (!routed.ok) {
-    cancellation.clearDeadline()
-    return recorder.end('refused', statusOf(routed.failure), routed.failure)
-  }
-  const { answerStream, permit } = routed
-  try {
-    recorder.answeredBy(routed)
-    const failure = await readInto(answerStream, compared, cancellation)
-    endPermit(permit, failure, recorder.id)
-    recorder.used(usageOf(answerStream, new InputCount(request)))
-    if (failure) recorder.end('interrupted', statusOf(failure), failure)
-    else recorder.end('answered', 200)
-  } finally {
-    cancellation.clearDeadline()
-    answerStream.abort()
-    permit.release()
-  }
-}
-
-/** Reads an answer to its end. Null: it is complete. */
-const readInto = (
-  answerStream: AnswerStream,
-  compared: ComparedAnswer,
-  cancellation: Cancellation,
-): Promise<Failure | null> =>
-  new Promise((resolve) => {
-    let found: Failure | null = null
-    cancellation.onCancel((reason) => answerStream.failWith(reason))
-    answerStream.pipeTo({
-      push(steps: readonly StreamStep[]) {
-        for (const { events } of steps) {
-          compared.push(events)
-          found ??= failureIn(events)
-        }
-        return true
-      },
-      end: (failure?: Failure) => resolve(failure ?? found),
-    })
-  })
-
-const failureIn = (events: readonly ChatEvent[]): Failure | null => {
-  const event = events.find(({ type }) => type === 'failure')
-  return event?.type === 'failure' ? event.failure : null
-}
+const shadowClient = (team: Team, { name }: Route, logBodies: boolean): Client =>
+  ownClient(team, { name: SHADOW_TEAM, tags: { [SHADOW_TAG]: shadowName(name) }, logBodies })
 
 const sideOf = (trace: Trace, facts: Pick<ShadowSide, 'tools' | 'characters' | 'finish'>): ShadowSide => {
   const { provider, upstreamModel, status, outcome, failure, usage, ...summary } = summaryOf(trace)
@@ -256,16 +160,4 @@ const sideOf = (trace: Trace, facts: Pick<ShadowSide, 'tools' | 'characters' | '
     cost: summary.isPriceAssumed ? null : (summary.cost ?? null),
     ...facts,
   }
-}
-
-const NO_HEADERS: HeaderLookup = () => undefined
-
-/** No client receives it. */
-const NOWHERE: ResponseWriter = {
-  writeHead() {},
-  write: () => true,
-  end() {},
-  abort() {},
-  onDrain() {},
-  onDisconnect() {},
 }

@@ -13,13 +13,20 @@ const CALL = new RegExp(`^${VERSION}${OWNER}/models/(.+):(${METHODS})/?$`, 's')
 const SHORT_CALL = new RegExp(`^/v1(?:beta1?|alpha)/(?!(?:models|projects|publishers)/)(.+/.+):(${METHODS})/?$`, 's')
 const LIST = new RegExp(`^(${VERSION})${OWNER}/models(/[^:]+?)?/?$`, 's')
 
+/** Collections that are not served, as newer SDKs ask for them. OpenAI has some of the names below `/v1` too. */
+const COLLECTION =
+  /^\/v1(?=\/(?:files|batches|cachedContents|fileSearchStores|interactions|operations|tunedModels)(?:\/|$))/
+
 /** Where the routes of this API are. */
-const BASE = '/v1beta/models'
+const VERSIONED = '/v1beta'
+const BASE = `${VERSIONED}/models`
 
 /** The path as the table of routes has it. Any other path is returned unchanged. */
 export const googlePath = (path: string, query: string, headers: HeaderLookup): string => {
   if (!path.includes('/models')) {
-    const short = path.startsWith('/v1') ? SHORT_CALL.exec(path) : null
+    if (!path.startsWith('/v1')) return path
+    if (COLLECTION.test(path)) return isOfGoogle(query, headers) ? path.replace(COLLECTION, VERSIONED) : path
+    const short = SHORT_CALL.exec(path)
     return short ? `${BASE}/${short[1]}:${short[2]}` : path
   }
   const call = CALL.exec(path)

@@ -15,6 +15,7 @@ const unserved = [
   ],
   ['/v1/conversations/', /previous_response_id/],
   ['/v1/conversations/conv_123/items', /^unknown_url: .*previous_response_id/],
+  ['/upload/v1/files', /^unknown_url: .*passThrough/],
   ['/v1/conversation', /does not exist/],
   ['/v1/conversationsx', /does not exist/],
 ] as const

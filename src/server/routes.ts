@@ -373,7 +373,7 @@ const INSTEAD: readonly NotServed[] = [
       'Of Bedrock, Claude is served at /model/NAME/invoke, /model/NAME/invoke-with-response-stream and /model/NAME/count-tokens.',
     protocol: 'openai-chat',
   },
-  ...['/v1beta', '/v1alpha', '/v1beta1'].map(
+  ...['/v1beta', '/v1alpha', '/v1beta1', '/upload'].map(
     (path): NotServed => ({ path, remedy: GEMINI_REMEDY, protocol: 'gemini' }),
   ),
 ]

@@ -262,9 +262,14 @@ describe('gemini: paths, keys and lists', () => {
     })
 
   test('what is not served says so in Google’s form', async () => {
-    const response = await call('/v1beta/interactions', {})
-    const error = object((await jsonOf(response)).error) ?? {}
-    assert.deepEqual([response.status, error.status], [404, 'NOT_FOUND'])
-    assert.match(String(error.message), /interactions/)
+    for (const path of ['/v1beta/interactions', '/v1/interactions', '/v1/files', '/v1/batches/1', '/upload/v1/files']) {
+      const response = await call(path, {})
+      const error = object((await jsonOf(response)).error) ?? {}
+      assert.deepEqual([response.status, error.status], [404, 'NOT_FOUND'], path)
+      assert.match(String(error.message), /passThrough/)
+    }
+    // OpenAI has files at this path.
+    const other = await fetch(`${kinds.gateway.url}/v1/files`)
+    assert.equal(object((await jsonOf(other)).error)?.code, 'unknown_url')
   })
 })

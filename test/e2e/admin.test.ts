@@ -456,7 +456,7 @@ auth: { jwt: [{ name: cluster, issuer: "http://127.0.0.1:9", audience: [headgate
   test('a session gives access by its cookie, and writes with its CSRF value', async () => {
     const begun = await fetch(`${gateway.url}/admin/api/v1/session`, {
       method: 'POST',
-      headers: { 'content-type': 'application/json', origin: gateway.url },
+      headers: { 'content-type': 'application/json', origin: new URL(gateway.url).origin },
       body: JSON.stringify({ token: ADMIN }),
     })
     assert.equal(begun.status, 201)

@@ -16,7 +16,7 @@ import { confirmCode, submit } from '../support/device-flow.ts'
 import { type IdentityProviderFixture, startIdentityProvider } from '../support/identity-provider.ts'
 import { freePorts } from '../support/ports.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
-import { type Started, start } from './support/process.ts'
+import { BELOW, type Started, start } from './support/process.ts'
 
 const ADMIN = 'break-glass-token-of-the-operator'
 const hasTools = () =>
@@ -81,7 +81,7 @@ describe('Claude Code at the gateway', { skip, concurrency: false }, () => {
 
   before(async () => {
     const [port = 0, own = 0] = await freePorts(2)
-    url = `http://127.0.0.1:${port}`
+    url = `http://127.0.0.1:${port}${BELOW}`
     upstream = await startUpstream((request) =>
       request.method === 'GET'
         ? { do: 'answer', status: 404, body: { error: { message: 'no list' } } }

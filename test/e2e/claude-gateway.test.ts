@@ -11,7 +11,7 @@ import { gzipSync } from 'node:zlib'
 import { beginDevice, signInProgram } from '../support/device-flow.ts'
 import { type IdentityProviderFixture, startIdentityProvider } from '../support/identity-provider.ts'
 import { freePorts } from '../support/ports.ts'
-import { post, type Started, start } from './support/process.ts'
+import { BELOW, post, type Started, start } from './support/process.ts'
 import { verb } from './support/verb.ts'
 
 const ADMIN = 'break-glass-token-of-the-operator'
@@ -72,7 +72,7 @@ describe('the gateway protocol of Claude Code', { concurrency: false }, () => {
   let token = ''
   before(async () => {
     const [port = 0, own = 0] = await freePorts(2)
-    url = `http://127.0.0.1:${port}`
+    url = `http://127.0.0.1:${port}${BELOW}`
     receiver = await startReceiver()
     corp = await startIdentityProvider(url, own)
     gateway = await start({

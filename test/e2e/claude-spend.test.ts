@@ -6,7 +6,7 @@ import { signInProgram } from '../support/device-flow.ts'
 import { type IdentityProviderFixture, startIdentityProvider } from '../support/identity-provider.ts'
 import { freePorts } from '../support/ports.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
-import { post, type Started, start } from './support/process.ts'
+import { BELOW, post, type Started, start } from './support/process.ts'
 
 const KEY = 'key-of-a-program-0123456789'
 const ADMIN = 'break-glass-token-of-the-operator'
@@ -45,7 +45,7 @@ describe('spending of people in Claude Code', { concurrency: false }, () => {
     )
   before(async () => {
     const [port = 0, own = 0] = await freePorts(2)
-    url = `http://127.0.0.1:${port}`
+    url = `http://127.0.0.1:${port}${BELOW}`
     upstream = await startUpstream((request) => answerWith(request, { text: 'x', input: 100, output: 100 }))
     corp = await startIdentityProvider(url, own)
     gateway = await start({

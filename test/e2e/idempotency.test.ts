@@ -8,7 +8,7 @@ import { after, before, describe, test } from 'node:test'
 import OpenAI from 'openai'
 import { answerBody, answerWith, piecesOf } from '../support/answers.ts'
 import { type Act, type Upstream, type UpstreamRequest, until as waitUntil } from '../support/upstream.ts'
-import type { Started } from './support/process.ts'
+import { BELOW, type Started } from './support/process.ts'
 import { callsOf, type RawClient, rawClient, rawRequest, sleep, stage } from './support/stage.ts'
 
 const TEXT = 'one two three four five six seven eight nine ten'
@@ -420,7 +420,7 @@ const droppingRoad = async (gateway: Pick<Started, 'url'>) => {
   after(close)
   return {
     // Its address is that of a TCP port.
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}${BELOW}`,
     drop,
     connections: () => connections,
     [Symbol.asyncDispose]: close,

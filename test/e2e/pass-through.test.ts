@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Started, start } from './support/process.ts'
+import { BELOW, type Started, start } from './support/process.ts'
 import { verb } from './support/verb.ts'
 
 const KEY = 'sk-client-0123456789abcdef'
@@ -168,7 +168,7 @@ budgets: { small: { amount: "1", period: day, mode: hard, appliesTo: { keys: [po
     }
     const stated = connect(Number(new URL(gateway.url).port), '127.0.0.1')
     stated.write(
-      `POST /openai/v1/files HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${KEY}\r\ncontent-length: ${201 * MEGABYTE}\r\n\r\n`,
+      `POST ${BELOW}/openai/v1/files HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${KEY}\r\ncontent-length: ${201 * MEGABYTE}\r\n\r\n`,
     )
     const [head] = await once(stated.setEncoding('latin1'), 'data')
     stated.destroy()
@@ -186,7 +186,7 @@ budgets: { small: { amount: "1", period: day, mode: hard, appliesTo: { keys: [po
     })
     const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')
     socket.write(
-      `POST /openai/v1/files HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${KEY}\r\ncontent-type: text/plain\r\ncontent-length: 1000000\r\n\r\nabc`,
+      `POST ${BELOW}/openai/v1/files HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${KEY}\r\ncontent-type: text/plain\r\ncontent-length: 1000000\r\n\r\nabc`,
     )
     await sleep(300)
     socket.destroy()

@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { selfSigned } from '../support/certificate.ts'
 import { accepts, freePorts } from '../support/ports.ts'
-import { run, type StartOptions, start } from './support/process.ts'
+import { BELOW, run, type StartOptions, start } from './support/process.ts'
 
 const KEY = 'key-0123456789abcdef0123456789abcdef'
 const certificate = selfSigned()
@@ -36,7 +36,7 @@ const gatewayFor = (ips: string, more: Readonly<Record<string, string>> = {}): S
 })
 
 const BODY = JSON.stringify({ model: 'demo/echo', messages: [{ role: 'user', content: 'hello' }] })
-const REQUEST = `POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${KEY}\r\ncontent-type: application/json\r\ncontent-length: ${BODY.length}\r\nconnection: close\r\n\r\n${BODY}`
+const REQUEST = `POST ${BELOW}/v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${KEY}\r\ncontent-type: application/json\r\ncontent-length: ${BODY.length}\r\nconnection: close\r\n\r\n${BODY}`
 
 type Sent = { readonly text: string; readonly ms: number }
 
@@ -95,7 +95,7 @@ test('PROXY protocol: the stated address is that of the client', async () => {
 test('PROXY protocol: no client and no proxy of this machine is a local operator', async () => {
   await using gateway = await start({ env: { PROXY_PROTOCOL: 'required', TRUSTED_PROXIES: '127.0.0.1' } })
   const { port } = new URL(gateway.url)
-  const admin = 'GET /admin/api/v1/keys HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n'
+  const admin = `GET ${BELOW}/admin/api/v1/keys HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n`
   for (const head of [
     LOCAL,
     'PROXY UNKNOWN\r\n',

@@ -5,11 +5,11 @@ import { skipBrowser, startBrowser } from '../dashboard/support/chromium.ts'
 import { beginDevice, pollDevice } from '../support/device-flow.ts'
 import { startIdentityProvider } from '../support/identity-provider.ts'
 import { freePorts } from '../support/ports.ts'
-import { start } from './support/process.ts'
+import { BELOW, start } from './support/process.ts'
 
 test('a browser confirms the code of a program', { skip: skipBrowser }, async () => {
   const [port = 0, own = 0] = await freePorts(2)
-  const url = `http://127.0.0.1:${port}`
+  const url = `http://127.0.0.1:${port}${BELOW}`
   await using corp = await startIdentityProvider(url, own)
   corp.people.set('ann', { email: 'ann@corp.example', groups: ['ai-admins'] })
   corp.signedIn = 'ann'

@@ -17,7 +17,7 @@ import {
 import { type IdentityProviderFixture, startIdentityProvider, TestBrowser } from '../support/identity-provider.ts'
 import { freePorts } from '../support/ports.ts'
 import { skipPostgres, startPostgres } from '../support/postgres.ts'
-import { post, type Started, start } from './support/process.ts'
+import { BELOW, post, type Started, start } from './support/process.ts'
 import { verb } from './support/verb.ts'
 
 const ADMIN = 'break-glass-token-of-the-operator'
@@ -48,7 +48,7 @@ describe('programs sign in', { concurrency: false }, () => {
   let url = ''
   before(async () => {
     const [port = 0, own = 0] = await freePorts(2)
-    url = `http://127.0.0.1:${port}`
+    url = `http://127.0.0.1:${port}${BELOW}`
     corp = await startIdentityProvider(url, own)
     gateway = await start({
       env: { PORT: String(port), AUTH_ADMIN: ADMIN },
@@ -264,7 +264,7 @@ describe('programs sign in', { concurrency: false }, () => {
 describe('programs sign in with three gateways', { skip: skipPostgres, concurrency: false }, () => {
   test('a code of one is confirmed at another, and its token is refreshed at the third', async () => {
     const [first = 0, second = 0, third = 0, own = 0] = await freePorts(4)
-    const [url, other, last] = [first, second, third].map((port) => `http://127.0.0.1:${port}`) as [
+    const [url, other, last] = [first, second, third].map((port) => `http://127.0.0.1:${port}${BELOW}`) as [
       string,
       string,
       string,

@@ -11,7 +11,7 @@ import {
 } from '../support/identity-provider.ts'
 import { freePorts } from '../support/ports.ts'
 import { skipPostgres, startPostgres } from '../support/postgres.ts'
-import { type Started, start } from './support/process.ts'
+import { BELOW, type Started, start } from './support/process.ts'
 
 const ADMIN = 'break-glass-token-of-the-operator'
 const SSO_SECRET = 'sso-secret-canary-0123456789-0123456789'
@@ -32,9 +32,6 @@ teams: { search: {} }
 // biome-ignore lint/suspicious/noExplicitAny: answers of every shape
 type Body = any
 
-/** The suite also runs below a path. */
-const BASE = process.env.BASE_PATH ?? ''
-
 describe('single sign-on', { concurrency: false }, () => {
   let gateway: Started
   let corp: IdentityProviderFixture
@@ -42,7 +39,7 @@ describe('single sign-on', { concurrency: false }, () => {
   let url = ''
   before(async () => {
     const [port = 0, first = 0, second = 0] = await freePorts(3)
-    url = `http://127.0.0.1:${port}${BASE}`
+    url = `http://127.0.0.1:${port}${BELOW}`
     corp = await startIdentityProvider(url, first)
     partners = await startIdentityProvider(url, second)
     const files = { 'headgate.yaml': fileFor(url, [corp, partners]) }
@@ -247,7 +244,7 @@ describe('single sign-on', { concurrency: false }, () => {
 
   test('another name of the gateway leads to the public one first', async () => {
     const { port } = new URL(url)
-    const response = await fetch(`http://localhost:${port}${BASE}/admin/api/v1/login?provider=corp`, {
+    const response = await fetch(`http://localhost:${port}${BELOW}/admin/api/v1/login?provider=corp`, {
       redirect: 'manual',
     })
     assert.equal(response.status, 302)
@@ -275,8 +272,8 @@ describe('single sign-on', { concurrency: false }, () => {
 describe('single sign-on with two gateways', { skip: skipPostgres, concurrency: false }, () => {
   test('a sign-in begins at one, ends at the other, and the session is valid at both', async () => {
     const [first = 0, second = 0, own = 0] = await freePorts(3)
-    const url = `http://127.0.0.1:${first}${BASE}`
-    const other = `http://127.0.0.1:${second}${BASE}`
+    const url = `http://127.0.0.1:${first}${BELOW}`
+    const other = `http://127.0.0.1:${second}${BELOW}`
     await using idp = await startIdentityProvider(url, own)
     const postgres = await startPostgres()
     const files = { 'headgate.yaml': fileFor(url, [idp, idp]) }

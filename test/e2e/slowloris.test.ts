@@ -7,6 +7,7 @@ import { startServer } from '../../src/server/server.ts'
 import { answerWith } from '../support/answers.ts'
 import { defaultSettings } from '../support/settings.ts'
 import { gauge, settles, skipWithoutProc, socketsOf } from './support/gauges.ts'
+import { BELOW } from './support/process.ts'
 import { sendChat, sleep, stage } from './support/stage.ts'
 
 type Drip = { readonly socket: Socket; closed(): boolean; text(): string }
@@ -40,7 +41,7 @@ const drip = async (port: number, first: string, rest: string): Promise<Drip> =>
   return { socket, closed: () => closed, text: () => text }
 }
 
-const HEAD = 'POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n'
+const HEAD = `POST ${BELOW}/v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n`
 const many = process.env.HEADGATE_CI === '1' ? 2_000 : 500
 
 describe('slowloris', () => {

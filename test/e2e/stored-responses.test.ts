@@ -21,7 +21,7 @@ import {
   type UpstreamRequest,
   until,
 } from '../support/upstream.ts'
-import { type Started, start } from './support/process.ts'
+import { BELOW, type Started, start } from './support/process.ts'
 import { skipPython, testPython } from './support/python.ts'
 import { callsOf, eventsIn, rawClient, sleep } from './support/stage.ts'
 
@@ -644,7 +644,10 @@ describe('replay as a stream', () => {
     const made = await client.responses.create({ model: 'm', input: 'a', background: true })
     await polled(client, made.id)
     const path = `/v1/responses/${made.id}?stream=true`
-    const slow = await rawClient(gateway.url, `GET ${path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n`)
+    const slow = await rawClient(
+      gateway.url,
+      `GET ${BELOW}${path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n`,
+    )
     slow.socket.pause()
     await sleep(300)
     slow.socket.resume()

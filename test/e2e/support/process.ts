@@ -52,6 +52,9 @@ const speakers = {
   ...(HTTP_SERVER !== undefined && { HTTP_SERVER }),
 }
 
+/** The base path of the suite, for tests that write targets themselves; usually empty. */
+export const BELOW = BASE_PATH ?? ''
+
 /** Environment for tests of a default start, whatever HTTP stack the suite uses. */
 export const USUAL = { HTTP_CLIENT: 'own', HTTP_SERVER: 'own' } as const
 

@@ -2,7 +2,7 @@
 import { connect, type Socket } from 'node:net'
 import { after } from 'node:test'
 import { type Script, startUpstream, type Upstream } from '../../support/upstream.ts'
-import { type Started, start } from './process.ts'
+import { BELOW, type Started, start } from './process.ts'
 
 export type Style = 'chat' | 'responses'
 export const STYLES: readonly Style[] = ['chat', 'responses']
@@ -214,7 +214,7 @@ export const rawClient = async (url: string, bytes: string | Uint8Array, allowHa
 /** A request as bytes. */
 export const rawRequest = (path: string, body: string, headers: Readonly<Record<string, string>> = {}): string => {
   const lines = Object.entries({ host: 'localhost', 'content-length': String(Buffer.byteLength(body)), ...headers })
-  return `POST ${path} HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${body}`
+  return `POST ${BELOW}${path} HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${body}`
 }
 
 // ── Gateway status ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,5 +1,6 @@
 /** Finds the gateway of a command, sends requests to it and reads the answers. */
 import type { z } from 'zod'
+import type { Env } from '../config/env.ts'
 import { parseJson } from '../core/json.ts'
 import { urlOf } from '../observe/banner.ts'
 import type { Shown } from '../records/entities/shown.ts'
@@ -10,6 +11,7 @@ import { isAlive } from '../storage/files/process-alive.ts'
 import { readAnswer } from './answer.ts'
 import { type Cli, CliError, EXIT } from './cli.ts'
 import { readCredentials } from './credentials.ts'
+import { gatewayFetch } from './gateway-fetch.ts'
 import { type Local, readLocal } from './local.ts'
 import { accessToken } from './signed-in.ts'
 
@@ -54,13 +56,15 @@ const TRIMMED = /(?<!\/)\/+$/
 const givenUrl = ({ options, host: { env } }: Cli): string | null => {
   const given = options.url ?? env.HEADGATE_URL
   if (given === undefined || given === '') return null
-  if (!URL.canParse(given) || !/^https?:$/.test(new URL(given).protocol))
+  // As in HOST.
+  const url = given.startsWith('unix:/') ? `http://${given}` : given
+  if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol))
     throw new CliError(
       EXIT.usage,
-      'The address of the gateway must begin with http:// or https://: --url http://127.0.0.1:3000',
+      'The address of the gateway must begin with http:// or https://, or with unix:/ and the path of its socket: --url http://127.0.0.1:3000',
     )
   // Users paste the base URL of an SDK.
-  return given.replace(TRIMMED, '').replace(/\/v1$/, '')
+  return url.replace(TRIMMED, '').replace(/\/v1$/, '')
 }
 
 /** The running gateway of this folder; null: none, or only a file of one that has ended. */
@@ -84,14 +88,14 @@ const unreachable = (local: Local): CliError => {
  * Without `run.json` (a folder that cannot be written) the configured port is used if a gateway responds there. Another
  * program must not receive a token.
  */
-const atConfiguredPort = async ({ loaded }: Local): Promise<Address | null> => {
+const atConfiguredPort = async (env: Env, { loaded }: Local): Promise<Address | null> => {
   const { port = 0, host } = loaded.launch ?? {}
   // A socket has port 0.
   if (port === 0) return null
   const { basePath, tls } = loaded.ok ? loaded.config.settings : { basePath: '', tls: { cert: [] } }
   const url = urlOf({ host: host ?? '', port, basePath, secure: tls.cert.length > 0 })
   try {
-    const response = await fetch(`${url}/health`, { signal: AbortSignal.timeout(2_000), redirect: 'error' })
+    const response = await gatewayFetch(env, `${url}/health`, { signal: AbortSignal.timeout(2_000), redirect: 'error' })
     return readAnswer(HEALTH, parseJson(await response.text())).ok ? { url, isLocal: true } : null
   } catch {
     return null
@@ -102,7 +106,10 @@ const atConfiguredPort = async ({ loaded }: Local): Promise<Address | null> => {
 export const findGateway = async (cli: Cli, local?: Local): Promise<GatewayClient | null> => {
   const given = givenUrl(cli)
   const here = local ?? (await readLocal(cli.host))
-  const found = given === null ? (runningHere(here) ?? (await atConfiguredPort(here))) : { url: given, isLocal: false }
+  const found =
+    given === null
+      ? (runningHere(here) ?? (await atConfiguredPort(cli.host.env, here)))
+      : { url: given, isLocal: false }
   const last = found ? null : (await readCredentials(cli.host.env)).last
   const target = found ?? (last === null ? null : { url: last, isLocal: false })
   return target && openClient(cli, target, here)
@@ -152,12 +159,9 @@ const openClient = async (
   const token = givenToken ?? signedIn ?? undefined
   const key = givenKey ?? signedIn ?? undefined
   const send = async (path: string, { method = 'GET', body, headers, timeout = TIMEOUT, signal }: Call = {}) => {
-    // The URL of a socket is one of a host named `unix`, too.
-    if (/^https?:\/\/unix:\//.test(url))
-      throw new CliError(EXIT.unreachable, `Commands do not reach the Unix socket ${url}. Pass --url of its proxy.`)
     const limit = AbortSignal.timeout(timeout)
     try {
-      return await fetch((path.startsWith('/health') ? probes : url) + path, {
+      return await gatewayFetch(env, (path.startsWith('/health') ? probes : url) + path, {
         method,
         headers: {
           accept: 'application/json',
@@ -169,7 +173,7 @@ const openClient = async (
         redirect: 'error',
       })
     } catch (error) {
-      if (signal?.aborted) throw error
+      if (signal?.aborted || error instanceof CliError) throw error
       throw new CliError(EXIT.unreachable, `The gateway at ${url} cannot be reached: ${causeOf(error, timeout)}.`)
     }
   }

@@ -15,7 +15,8 @@ Settings come from environment variables, .env or headgate.yaml in the working f
   PORT=4000 OPENAI_API_KEY=… ANTHROPIC_API_KEY=… headgate
 
 Verbs that need a running gateway find the one of this folder, or the one at --url. Their admin token is --token,
-HEADGATE_ADMIN_TOKEN or AUTH_ADMIN.
+HEADGATE_ADMIN_TOKEN or AUTH_ADMIN. HEADGATE_CLIENT_CERT and HEADGATE_CLIENT_KEY are files with the certificate that
+they show a gateway, and its key.
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 configuration invalid, 4 cannot reach the gateway, 5 not permitted,
 6 not found or conflict.

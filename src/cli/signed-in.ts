@@ -4,6 +4,7 @@ import type { Env } from '../config/env.ts'
 import { parseJson } from '../core/json.ts'
 import { CliError, EXIT } from './cli.ts'
 import { readCredentials, type StoredTokens, storeCredential } from './credentials.ts'
+import { gatewayFetch } from './gateway-fetch.ts'
 
 /** ms for which a token must still be valid. */
 const LEFT = 5 * 60_000
@@ -24,20 +25,24 @@ export type OAuthAnswer =
   | { readonly ok: true; readonly body: unknown }
   | { readonly ok: false; readonly status: number; readonly error: string | null; readonly text: string }
 
-/** Sends a form. `timeout`: ms. Throws `CliError` if there is no answer. */
-export const sendForm = async (
-  url: string,
-  path: string,
-  fields: Readonly<Record<string, string>>,
-  timeout = TIMEOUT,
-): Promise<OAuthAnswer> => {
+/** A form for a path of the gateway at `url`. `timeout`: ms. */
+type SentForm = {
+  readonly url: string
+  readonly path: string
+  readonly fields: Readonly<Record<string, string>>
+  readonly timeout?: number
+}
+
+/** Sends a form. Throws `CliError` if there is no answer. */
+export const sendForm = async (env: Env, { url, path, fields, timeout = TIMEOUT }: SentForm): Promise<OAuthAnswer> => {
   const sent = { method: 'POST', body: new URLSearchParams(fields), redirect: 'error' } as const
   let response: Response
   let text: string
   try {
-    response = await fetch(url + path, { ...sent, signal: AbortSignal.timeout(timeout) })
+    response = await gatewayFetch(env, url + path, { ...sent, signal: AbortSignal.timeout(timeout) })
     text = await response.text()
   } catch (error) {
+    if (error instanceof CliError) throw error
     const reason = error instanceof Error ? error.message : 'unknown error'
     throw new CliError(EXIT.unreachable, `The gateway at ${url} cannot be reached: ${reason}.`)
   }
@@ -69,11 +74,12 @@ export const keepTokens = async (env: Env, url: string, body: unknown): Promise<
 }
 
 /** The answer to a refresh. Without any, it is an error of no status. */
-const refreshed = async (url: string, refresh_token: string): Promise<OAuthAnswer> => {
+const refreshed = async (env: Env, url: string, refresh_token: string): Promise<OAuthAnswer> => {
+  const fields = { grant_type: 'refresh_token', refresh_token }
   let text = ''
   for (let tries = 0; tries < REFRESH.tries; tries++)
     try {
-      return await sendForm(url, '/oauth/token', { grant_type: 'refresh_token', refresh_token }, REFRESH.timeout)
+      return await sendForm(env, { url, path: '/oauth/token', fields, timeout: REFRESH.timeout })
     } catch (error) {
       if (!(error instanceof CliError)) throw error
       text = error.message
@@ -87,7 +93,7 @@ export const accessToken = async (env: Env, url: string): Promise<string | null>
   if (!credential) return null
   if (credential.expires_at - Date.now() > LEFT) return credential.access_token
   const { refresh_token } = credential
-  const answer = await refreshed(url, refresh_token)
+  const answer = await refreshed(env, url, refresh_token)
   if (answer.ok) return (await keepTokens(env, url, answer.body)).access_token
   // Another program may have refreshed in the meantime.
   const now = (await readCredentials(env)).gateways[url]

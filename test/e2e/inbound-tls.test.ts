@@ -12,7 +12,7 @@ import type { TLSSocket } from 'node:tls'
 import OpenAI from 'openai'
 import { Agent as Dispatcher, fetch as undiciFetch } from 'undici'
 import { freePorts } from '../support/ports.ts'
-import { run, type Started, start } from './support/process.ts'
+import { BELOW, MAIN, run, type Started, start } from './support/process.ts'
 import { verb } from './support/verb.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'headgate-tls-'))
@@ -54,7 +54,7 @@ type Ask = {
 /** Sends a request with a certificate check against `ca.crt`. `name`: the common name of the server's certificate. */
 const ask = (
   url: string,
-  { servername = 'localhost', path = '/v1/models', cert, agent, body, headers = {} }: Ask = {},
+  { servername = 'localhost', path = `${BELOW}/v1/models`, cert, agent, body, headers = {} }: Ask = {},
 ) =>
   new Promise<Answer>((resolve, reject) => {
     const { port } = new URL(url)
@@ -279,6 +279,25 @@ describe('inbound TLS: client certificates', { concurrency: false }, () => {
       await line(({ event }) => event === 'tls')
       assert.equal((await ask(url, { cert: 'stranger' })).status, 200)
       await assert.rejects(ask(url, { cert: 'client' }))
+    }),
+  )
+
+  test(
+    'require: commands show theirs',
+    withAuth('require', async ({ url }) => {
+      const { port, pathname } = new URL(url)
+      const address = `https://localhost:${port}${pathname}`
+      const command = (certificate: Readonly<Record<string, string>>) => {
+        const env = { PATH: process.env.PATH ?? '', NODE_EXTRA_CA_CERTS: at('ca.crt'), ...certificate }
+        return spawnSync(process.execPath, [MAIN, 'models', '--url', address], { env, cwd: folder, encoding: 'utf8' })
+      }
+      const shown = command({ HEADGATE_CLIENT_CERT: at('client.crt'), HEADGATE_CLIENT_KEY: at('client.key') })
+      assert.equal(shown.status, 0, shown.stderr)
+      assert.match(shown.stdout, /demo\/echo/)
+      assert.equal(command({}).status, 4)
+      assert.match(command({ HEADGATE_CLIENT_CERT: at('client.crt') }).stderr, /HEADGATE_CLIENT_KEY, or neither/)
+      const missing = command({ HEADGATE_CLIENT_CERT: at('none.crt'), HEADGATE_CLIENT_KEY: at('client.key') })
+      assert.match(missing.stderr, /HEADGATE_CLIENT_CERT: ENOENT/)
     }),
   )
 

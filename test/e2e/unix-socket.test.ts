@@ -56,8 +56,6 @@ test('Unix socket: serves curl, with its mode, and is removed at the end', async
   assert.match(stream.text, /data: \[DONE\]/)
   const ready = await gateway.line(({ event }) => event === 'ready')
   assert.equal(ready.url, `http://unix:${path}:`)
-  const status = await verb(['status'], { cwd: gateway.folder })
-  assert.match(status.stderr, /Commands do not reach the Unix socket .*--url/)
   assert.equal(await gateway.stop(), 0)
   await assert.rejects(stat(path), { code: 'ENOENT' })
 })
@@ -76,6 +74,27 @@ test('Unix socket: its peers are no operators of this machine', async () => {
   // What a caller of this machine may do on a port.
   assert.equal((await fetch(`${local.url}/admin/api/v1/teams`)).status, 200)
   assert.equal((await curl(path, 'http://localhost/admin/api/v1/teams')).status, 401)
+})
+
+test('Unix socket: commands reach it, by its folder and by its path', async () => {
+  const path = newPath()
+  const admin = 'admin-token-0123456789abcdef'
+  const gateway = await start(on(path, { env: { AUTH_ADMIN: admin, BASE_PATH: '/below' } }))
+  closers.push(gateway.stop)
+  const env = { HEADGATE_ADMIN_TOKEN: admin }
+  const here = await verb(['status', '--json'], { cwd: gateway.folder, env })
+  assert.deepEqual([here.code, here.json().url], [0, `http://unix:${path}:/below`], here.stderr)
+  const there = await verb(['teams', 'create', 'one', '--json'], { env: { ...env, HEADGATE_URL: gateway.url } })
+  assert.equal(there.code, 0, there.stderr)
+  // A command of another folder has no token.
+  const none = await verb(['teams', 'list'], { env: { HEADGATE_URL: gateway.url } })
+  assert.notEqual(none.code, 0)
+  assert.match(none.stderr, /token/i)
+  const answer = await verb(['try', 'hello'], { cwd: gateway.folder, env: { ...env, HEADGATE_API_KEY: 'any' } })
+  assert.equal(answer.code, 0, answer.stderr)
+  await gateway.stop()
+  const gone = await verb(['health'], { env: { HEADGATE_URL: `unix:${path}` } })
+  assert.match(gone.stderr, new RegExp(`http://unix:${path} cannot be reached: ENOENT`))
 })
 
 test('Unix socket: a left over one is replaced, one in use is not', async () => {

@@ -21,7 +21,7 @@ const DEVICE = z.looseObject({
 const login = async (cli: Cli): Promise<void> => {
   const url = await signInUrl(cli)
   const { env } = cli.host
-  const begun = await sendForm(url, '/oauth/device_authorization', { surface: 'headgate_cli' })
+  const begun = await sendForm(env, { url, path: '/oauth/device_authorization', fields: { surface: 'headgate_cli' } })
   if (!begun.ok)
     throw new CliError(
       EXIT.failed,
@@ -36,7 +36,7 @@ const login = async (cli: Cli): Promise<void> => {
   let pause = interval * 1_000
   while (Date.now() < end) {
     await sleep(pause)
-    const polled = await sendForm(url, '/oauth/token', { grant_type: GRANT, device_code })
+    const polled = await sendForm(env, { url, path: '/oauth/token', fields: { grant_type: GRANT, device_code } })
     if (polled.ok) {
       const { email } = await keepTokens(env, url, polled.body)
       const shown = { object: 'signed_in', url, email }

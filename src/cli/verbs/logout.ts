@@ -11,7 +11,8 @@ export const define: DefineVerb = (command, cli) => {
     const known = (await readCredentials(host.env)).gateways[url]
     if (known) {
       await storeCredential(host.env, url, null)
-      const ended = await sendForm(url, '/oauth/revoke', { token: known.refresh_token }).catch((error: Error) => ({
+      const form = { url, path: '/oauth/revoke', fields: { token: known.refresh_token } }
+      const ended = await sendForm(host.env, form).catch((error: Error) => ({
         ok: false as const,
         text: error.message,
       }))

@@ -5,7 +5,7 @@
 import { createHash } from 'node:crypto'
 import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import { rolldown } from 'rolldown'
+import { rolldown, type TransformOptions } from 'rolldown'
 import { publish } from './publish.ts'
 import { NAV_PAGES } from './src/page-table.ts'
 
@@ -85,6 +85,12 @@ const links = (): string =>
  */
 const SHARED = { groups: [{ name: 'shared', tags: ['$initial' as const], test: /(?<!theme\.ts)$/ }] }
 
+/** Children as arguments: smaller than the automatic runtime, where they are a property and mostly a list. */
+const JSX = {
+  jsx: { runtime: 'classic', pragma: 'createElement', pragmaFrag: 'Fragment' },
+  inject: { createElement: ['preact', 'createElement'], Fragment: ['preact', 'Fragment'] },
+} satisfies TransformOptions
+
 /** Bundles the sources. `minify: false` is for development. */
 export const bundle = async ({ minify = true }: { readonly minify?: boolean } = {}): Promise<Built> => {
   const bundled = await rolldown({
@@ -93,7 +99,7 @@ export const bundle = async ({ minify = true }: { readonly minify?: boolean } = 
     platform: 'browser',
     tsconfig: false,
     plugins: [ownStyles],
-    transform: { target: 'es2022', jsx: { runtime: 'automatic', importSource: 'preact' } },
+    transform: { target: 'es2022', ...JSX },
   })
   const { output } = await bundled.generate({
     format: 'esm',

@@ -5,7 +5,8 @@
 import { createHash } from 'node:crypto'
 import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import { rolldown, type TransformOptions } from 'rolldown'
+import { type Plugin, rolldown, type TransformOptions } from 'rolldown'
+import { inlineWords } from './inline-words.ts'
 import { publish } from './publish.ts'
 import { NAV_PAGES } from './src/page-table.ts'
 
@@ -91,14 +92,22 @@ const JSX = {
   inject: { createElement: ['preact', 'createElement'], Fragment: ['preact', 'Fragment'] },
 } satisfies TransformOptions
 
-/** Bundles the sources. `minify: false` is for development. */
-export const bundle = async ({ minify = true }: { readonly minify?: boolean } = {}): Promise<Built> => {
+/** Bundles the sources. `minify: false` is for development, other words are for tests. */
+export const bundle = async ({
+  minify = true,
+  words = inlineWords(),
+}: {
+  readonly minify?: boolean
+  readonly words?: Plugin
+} = {}): Promise<Built> => {
   const bundled = await rolldown({
     input: { main: join(HERE, 'src', 'main.tsx'), theme: join(HERE, 'src', 'theme.ts') },
     cwd: HERE,
     platform: 'browser',
     tsconfig: false,
-    plugins: [ownStyles],
+    plugins: [words, ownStyles],
+    optimization: { inlineConst: { mode: 'all', pass: 3 } },
+    treeshake: { manualPureFunctions: ['words'] },
     transform: { target: 'es2022', ...JSX },
   })
   const { output } = await bundled.generate({

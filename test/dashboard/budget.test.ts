@@ -6,6 +6,7 @@ import { test } from 'node:test'
 import { gzipSync } from 'node:zlib'
 import { bundle, OWN_STYLES } from '../../dashboard/build.ts'
 import { PAGE_NAMES } from '../../dashboard/src/page-table.ts'
+import type { Words } from '../../dashboard/src/words/words.ts'
 
 const KB = 1_000
 
@@ -71,6 +72,27 @@ test('classes of a style sheet that a page has for itself are used by no other',
         [],
         `${file} uses classes of ${page}.css`,
       )
+    }
+  }
+})
+
+const textsIn = (words: Words): readonly string[] =>
+  Object.values(words).flatMap((word) =>
+    typeof word === 'string' ? [word] : typeof word === 'function' ? [] : textsIn(word),
+  )
+
+test('each text of the words is in a file: none is lost where it is used, and none is left that nothing uses', async () => {
+  const folder = join(import.meta.dirname, '..', '..', 'dashboard', 'src', 'words')
+  const scripts = [...files].flatMap(([name, text]) => (name.endsWith('.js') ? [text] : [])).join('\n')
+  for (const file of globSync('*.ts', { cwd: folder })) {
+    const tables: Record<string, unknown> = await import(join(folder, file))
+    for (const [name, table] of Object.entries(tables)) {
+      if (typeof table !== 'object') continue
+      // Exported objects of these files are tables.
+      const texts = textsIn(table as Words)
+      assert.ok(texts.length > 3, name)
+      const missing = texts.filter((text) => !scripts.includes(text.replaceAll('\n', '\\n')))
+      assert.deepEqual(missing, [], `${file} ${name}`)
     }
   }
 })

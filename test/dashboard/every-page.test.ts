@@ -9,6 +9,7 @@ import { after, before, describe, test } from 'node:test'
 import type { Browser, Page } from 'playwright-core'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
 import { WIDTHS, type WidthName, withDashboard } from './support/dashboard.ts'
+import { withLongerWords } from './support/longer-words.ts'
 import { isRead, misplaced, moved, PAGE_FACTS, PAGES, type Region, regionsOf, unisolated } from './support/pages.ts'
 import { ADMIN, type Populated, startPopulated } from './support/populated.ts'
 
@@ -61,7 +62,7 @@ describe('every page', { skip: skipBrowser, concurrency: false }, () => {
     )
     if (isWritten) writeFileSync(LAYOUT, `{\n${lines.join(',\n')}\n}\n`)
   })
-  const options = (storage = {}) => ({ url: populated.gateway.url, token: ADMIN, storage })
+  const options = () => ({ url: populated.gateway.url, token: ADMIN })
 
   test('a window that becomes narrow has its header, and is not wider than itself, before its parts are drawn for it', () =>
     withDashboard(browser, options(), async ({ page, open, fits }) => {
@@ -129,7 +130,7 @@ describe('every page', { skip: skipBrowser, concurrency: false }, () => {
         await shot(`page-${name}-print`)
 
         await page.emulateMedia({ media: 'screen', colorScheme: 'light' })
-        await page.evaluate(() => localStorage.setItem('pseudo', 'on'))
+        await withLongerWords(page, populated.gateway.url)
         await page.reload()
         await page.locator('main h1').waitFor()
         for (const width of widths) {
@@ -142,7 +143,8 @@ describe('every page', { skip: skipBrowser, concurrency: false }, () => {
       }))
 
   test('the sheet of a request: longer words', () =>
-    withDashboard(browser, options({ pseudo: 'on' }), async ({ page, open }) => {
+    withDashboard(browser, options(), async ({ page, open }) => {
+      await withLongerWords(page, populated.gateway.url)
       await open('/dashboard/requests')
       await page.locator('.outcome').first().click()
       await page.locator('.sheet h2').first().waitFor()

@@ -5,6 +5,7 @@ import type { Browser, Page } from 'playwright-core'
 import { type Started, start } from '../e2e/support/process.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
 import { withDashboard } from './support/dashboard.ts'
+import { withLongerWords } from './support/longer-words.ts'
 
 const LIST = '/dashboard/requests'
 const REQUESTS = 650
@@ -79,7 +80,8 @@ describe('the pages', { skip: skipBrowser }, () => {
     }))
 
   test('are legible with longer texts, at 200 % zoom, and with more space between letters', () =>
-    withDashboard(browser, { url: gateway.url, storage: { pseudo: 'on' } }, async ({ page, open, check, shot }) => {
+    withDashboard(browser, { url: gateway.url }, async ({ page, open, check, shot }) => {
+      await withLongerWords(page, gateway.url)
       for (const width of [1280, 640, 360]) {
         await page.setViewportSize({ width, height: 800 })
         await open(LIST)

@@ -116,6 +116,7 @@ describe('a clone', () => {
     for (const part of [
       'src',
       'build.ts',
+      'inline-words.ts',
       'publish.ts',
       'index.html',
       'package.json',

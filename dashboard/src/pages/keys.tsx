@@ -295,16 +295,25 @@ const KeysView = ({ data, list, ticked, run, dialog }: ViewProps) => {
   const isAdmin = hasRole('admin')
   const [sort = 'name'] = valuesOf(current.value, 'sort')
   const isFiltered = ['q', 'state', 'team', 'tag', 'managed'].some((name) => valuesOf(current.value, name).length > 0)
-  const { filters: text } = keysWords
   const filters = [
     ...(data.teams.length > 1
-      ? [{ name: 'team', label: text.team, options: data.teams.map(({ id, name }) => ({ value: id, label: name })) }]
+      ? [
+          {
+            name: 'team',
+            label: keysWords.filters.team,
+            options: data.teams.map(({ id, name }) => ({ value: id, label: name })),
+          },
+        ]
       : []),
-    { name: 'state', label: text.state, options: STATES.map((value) => ({ value, label: keysWords.states[value] })) },
-    { name: 'tag', label: text.tag, placeholder: keysWords.tagPlaceholder },
+    {
+      name: 'state',
+      label: keysWords.filters.state,
+      options: STATES.map((value) => ({ value, label: keysWords.states[value] })),
+    },
+    { name: 'tag', label: keysWords.filters.tag, placeholder: keysWords.tagPlaceholder },
     {
       name: 'managed',
-      label: text.managed,
+      label: keysWords.filters.managed,
       options: (['api', 'file'] as const).map((value) => ({ value, label: keysWords.managed[value] })),
     },
   ]
@@ -404,15 +413,21 @@ const columnsOf = (
   ticked: Signal<ReadonlySet<string>> | null,
   run: ViewProps['run'],
 ): readonly Column<KeyRecord>[] => {
-  const { head } = keysWords
   const tick: Column<KeyRecord>[] = ticked
-    ? [{ id: 'tick', head: head.tick, width: '60px', cell: (key) => <Tick keyRecord={key} ticked={ticked} /> }]
+    ? [
+        {
+          id: 'tick',
+          head: keysWords.head.tick,
+          width: '60px',
+          cell: (key) => <Tick keyRecord={key} ticked={ticked} />,
+        },
+      ]
     : []
   return [
     ...tick,
     {
       id: 'name',
-      head: head.name,
+      head: keysWords.head.name,
       sort: 'name',
       width: '12rem',
       text: ({ name }) => name,
@@ -426,21 +441,21 @@ const columnsOf = (
     ...factColumns,
     {
       id: 'budget',
-      head: head.budget,
+      head: keysWords.head.budget,
       width: '14rem',
       drop: 1,
       cell: (key) => <BudgetCell keyRecord={key} data={data} />,
     },
     {
       id: 'state',
-      head: head.state,
+      head: keysWords.head.state,
       sort: 'status',
       width: '9rem',
       cell: (key) => <StateCell keyRecord={key} data={data} />,
     },
     {
       id: 'actions',
-      head: head.actions,
+      head: keysWords.head.actions,
       width: '60px',
       align: 'end',
       cell: (key) => <RowActions keyRecord={key} run={run} />,

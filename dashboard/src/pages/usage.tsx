@@ -410,7 +410,6 @@ const EndUsers = () => {
     read<EndUserReport>('/usage/end-users', query),
   )
   const { value, problem } = found
-  const { endUsers: words } = usageWords
   return (
     <details
       class="panel"
@@ -418,21 +417,23 @@ const EndUsers = () => {
         isOpen.value = currentTarget.open
       }}
     >
-      <summary>{words.title}</summary>
+      <summary>{usageWords.endUsers.title}</summary>
       {problem && <Failed problem={problem} retry={found.reload} />}
       {!value && found.isLoading && <Loading />}
-      {value?.data.length === 0 && <p class="dim">{words.none}</p>}
-      {value && !value.is_complete && <p class="dim small">{words.since(minute(Date.parse(value.from)))}</p>}
+      {value?.data.length === 0 && <p class="dim">{usageWords.endUsers.none}</p>}
+      {value && !value.is_complete && (
+        <p class="dim small">{usageWords.endUsers.since(minute(Date.parse(value.from)))}</p>
+      )}
       {value && value.data.length > 0 && (
         <table class="usage-table">
-          <caption class="sr-only">{words.title}</caption>
+          <caption class="sr-only">{usageWords.endUsers.title}</caption>
           <thead>
             <tr>
-              <th scope="col">{words.user}</th>
+              <th scope="col">{usageWords.endUsers.user}</th>
               <th scope="col">{usageWords.head.cost}</th>
               <th scope="col">{usageWords.requests}</th>
-              <th scope="col">{words.failed}</th>
-              <th scope="col">{words.tokens}</th>
+              <th scope="col">{usageWords.endUsers.failed}</th>
+              <th scope="col">{usageWords.endUsers.tokens}</th>
             </tr>
           </thead>
           <tbody>
@@ -447,8 +448,8 @@ const EndUsers = () => {
                   <Amount text={cost} />
                 </td>
                 <td data-label={usageWords.requests}>{count(requests)}</td>
-                <td data-label={words.failed}>{count(failed)}</td>
-                <td data-label={words.tokens}>{[input, output].map(compact).join(' / ')}</td>
+                <td data-label={usageWords.endUsers.failed}>{count(failed)}</td>
+                <td data-label={usageWords.endUsers.tokens}>{[input, output].map(compact).join(' / ')}</td>
               </tr>
             ))}
           </tbody>

@@ -50,7 +50,12 @@ export const lockedText = (data: KeysData, { id, managed }: BudgetRecord): strin
 const actionsOf = ({ per }: BudgetRecord): readonly BudgetAction[] =>
   per === 'all' ? ['edit', 'adjust', 'reset', 'remove'] : ['edit', 'remove']
 
-const actionText = (what: BudgetAction): string => (what === 'edit' ? text.edit : text[what].action)
+const ACTIONS: { readonly [what in BudgetAction]: string } = {
+  edit: text.edit,
+  adjust: text.adjust.action,
+  reset: text.reset.action,
+  remove: text.remove.action,
+}
 
 export const BudgetButtons = ({ budget, data, open }: Omit<BudgetProps, 'forecast'>) => {
   if (lockedText(data, budget) !== null) return null
@@ -64,7 +69,7 @@ export const BudgetButtons = ({ budget, data, open }: Omit<BudgetProps, 'forecas
           disabled={offlineSince.value !== null}
           onClick={() => open(what, budget.id)}
         >
-          {actionText(what)}
+          {ACTIONS[what]}
           <span class="sr-only"> {budget.name}</span>
         </button>
       ))}
@@ -79,7 +84,7 @@ export const BudgetMenu = ({ budget, data, open }: Omit<BudgetProps, 'forecast'>
       id={budget.id}
       name={budget.name}
       actions={locked === null ? actionsOf(budget) : []}
-      textOf={actionText}
+      textOf={(what) => ACTIONS[what]}
       run={(what) => open(what, budget.id)}
     >
       {locked !== null && <p class="dim small">{locked}</p>}

@@ -113,7 +113,6 @@ export const BudgetDialog = ({ data, budget, close, reload }: BudgetDialogProps)
   // A change elsewhere since then is a conflict, not a new start.
   const [opened] = useState(budget)
   const amount = useSignal(opened?.amount ?? '')
-  const { form } = text
   const send = async (fields: FormData) => {
     const body = {
       name: textIn(fields, 'name'),
@@ -142,10 +141,10 @@ export const BudgetDialog = ({ data, budget, close, reload }: BudgetDialogProps)
     amount.value = textIn(fields, 'amount')
   }
   return (
-    <Dialog title={budget ? form.edit(budget.name) : form.create} onClose={close}>
+    <Dialog title={budget ? text.form.edit(budget.name) : text.form.create} onClose={close}>
       <Form send={send} close={close} submit={budget ? keysWords.form.save : keysWords.form.submit} onInput={onInput}>
         <label class="field">
-          {form.name}
+          {text.form.name}
           <input
             name="name"
             required
@@ -157,7 +156,7 @@ export const BudgetDialog = ({ data, budget, close, reload }: BudgetDialogProps)
         </label>
         <div class="fields">
           <label class="field">
-            {form.amount}
+            {text.form.amount}
             <input
               name="amount"
               required
@@ -169,7 +168,7 @@ export const BudgetDialog = ({ data, budget, close, reload }: BudgetDialogProps)
             />
           </label>
           <label class="field">
-            {form.period}
+            {text.form.period}
             <select name="period">
               {PERIODS.map((period) => (
                 <option key={period} value={period} selected={period === (opened?.period ?? 'month')}>
@@ -183,23 +182,23 @@ export const BudgetDialog = ({ data, budget, close, reload }: BudgetDialogProps)
         {!budget && <Counted data={data} />}
         <div class="fields">
           <label class="field">
-            {form.mode}
+            {text.form.mode}
             <select name="mode">
               {MODES.map((mode) => (
                 <option key={mode} value={mode} selected={mode === opened?.mode}>
-                  {form.modes[mode]}
+                  {text.form.modes[mode]}
                 </option>
               ))}
             </select>
           </label>
           <label class="field">
-            {form.alerts}
+            {text.form.alerts}
             <input
               name="alerts"
               pattern="[0-9., ]*"
               defaultValue={(opened?.alerts ?? [50, 80, 100]).join(', ')}
               autocomplete="off"
-              title={form.alertsHint}
+              title={text.form.alertsHint}
             />
           </label>
         </div>

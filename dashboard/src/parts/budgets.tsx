@@ -28,6 +28,8 @@ import { Middle } from './middle.tsx'
 import { Empty } from './states.tsx'
 import { type Column, Table } from './table.tsx'
 
+const { head } = text
+
 /** Budgets that are read, and from which number on they are a table. */
 export const MOST_BUDGETS = 1_000
 const TABLE_FROM = 7
@@ -136,7 +138,6 @@ const Outlook = (props: Pick<BudgetProps, 'budget' | 'forecast'>) =>
   (props.budget.owners?.count ?? 0) > 1 ? <OwnersText budget={props.budget} /> : <Forecast {...props} />
 
 const columnsOf = ({ data, forecasts, open }: BudgetListProps): readonly Column<BudgetRecord>[] => {
-  const { head } = text
   return [
     {
       id: 'name',

@@ -97,26 +97,25 @@ export const ConflictDialog = () => {
   const close = () => {
     conflict.value = null
   }
-  const { conflict: text } = keysWords
   return (
     <Dialog
-      title={text.title}
+      title={keysWords.conflict.title}
       onClose={() => {
         close()
         change.after()
       }}
     >
-      <p>{text.about(change.name)}</p>
+      <p>{keysWords.conflict.about(change.name)}</p>
       {fields.length === 0 ? (
-        <p>{text.same}</p>
+        <p>{keysWords.conflict.same}</p>
       ) : (
         <div class="scroll-x">
           <table class="data-table">
             <thead>
               <tr>
-                <th scope="col">{text.field}</th>
-                <th scope="col">{text.mine}</th>
-                <th scope="col">{text.theirs}</th>
+                <th scope="col">{keysWords.conflict.field}</th>
+                <th scope="col">{keysWords.conflict.mine}</th>
+                <th scope="col">{keysWords.conflict.theirs}</th>
               </tr>
             </thead>
             <tbody>
@@ -141,7 +140,7 @@ export const ConflictDialog = () => {
             change.after()
           }}
         >
-          {text.keep}
+          {keysWords.conflict.keep}
         </button>
         <button
           type="button"
@@ -151,7 +150,7 @@ export const ConflictDialog = () => {
             void attempt(() => changeRecord({ ...change, rev, back: null }))
           }}
         >
-          {text.overwrite}
+          {keysWords.conflict.overwrite}
         </button>
       </div>
     </Dialog>

@@ -221,7 +221,6 @@ export const RotateDialog = ({
   close,
   reload,
 }: DialogEnd & { readonly record: KeyRecord; readonly made: (secret: NewSecret) => void }) => {
-  const words = keysWords.rotate
   const once = useSignal(actKey())
   const send = async (data: FormData) => {
     const body = { overlap: textIn(data, 'overlap') }
@@ -233,15 +232,15 @@ export const RotateDialog = ({
     reload()
   }
   return (
-    <Dialog title={words.title(record.name)} onClose={close}>
-      <Form send={send} close={close} submit={words.submit}>
-        <p>{words.about}</p>
+    <Dialog title={keysWords.rotate.title(record.name)} onClose={close}>
+      <Form send={send} close={close} submit={keysWords.rotate.submit}>
+        <p>{keysWords.rotate.about}</p>
         <label class="field">
-          {words.overlap}
+          {keysWords.rotate.overlap}
           <select name="overlap" data-focus>
             {OVERLAPS.map((overlap) => (
               <option key={overlap} value={overlap}>
-                {words.options[overlap]}
+                {keysWords.rotate.options[overlap]}
               </option>
             ))}
           </select>
@@ -260,13 +259,16 @@ type RecentUse = {
 export const RecentUseLine = ({ id }: { readonly id: string }) => {
   const from = new Date(Math.floor((gatewayNow() - HOUR) / 60_000) * 60_000).toISOString()
   const use = useResource(`use ${id}`, () => read<RecentUse>('/requests', { key: [id], from, count: true, limit: 1 }))
-  const { revoke } = keysWords
   if (use.problem) return <p class="bad">{use.problem.message}</p>
   if (!use.value) return <p class="dim">…</p>
   const { data, count } = use.value
   const [last] = data
-  if (!last || !count) return <p>{revoke.unused}</p>
-  return <p>{revoke.used(revoke.requests(count.value, count.exact), minute(Date.parse(last.received_at)))}</p>
+  if (!last || !count) return <p>{keysWords.revoke.unused}</p>
+  return (
+    <p>
+      {keysWords.revoke.used(keysWords.revoke.requests(count.value, count.exact), minute(Date.parse(last.received_at)))}
+    </p>
+  )
 }
 
 /** Blocks or unblocks a key, with an undo. */
@@ -274,11 +276,10 @@ export const setBlocked = (record: KeyRecord, isBlocked: boolean, reload: () => 
   changeBlocked({ path: `/keys/${record.id}`, name: record.name }, isBlocked, reload)
 
 export const RevokeDialog = ({ record, close, reload }: DialogEnd & { readonly record: KeyRecord }) => {
-  const words = keysWords.revoke
   const typed = useSignal('')
   const send = async () => {
     await write('DELETE', `/keys/${record.id}`, undefined, { rev: record.rev })
-    toast(words.done(record.name))
+    toast(keysWords.revoke.done(record.name))
     close()
     reload()
   }
@@ -286,16 +287,16 @@ export const RevokeDialog = ({ record, close, reload }: DialogEnd & { readonly r
     typed.value = textIn(data, 'typed')
   }
   return (
-    <Dialog title={words.title(record.name)} onClose={close}>
+    <Dialog title={keysWords.revoke.title(record.name)} onClose={close}>
       <Form
         send={send}
         close={close}
-        submit={words.submit}
+        submit={keysWords.revoke.submit}
         danger
         isBlocked={typed.value !== record.name}
         onInput={onInput}
       >
-        <p>{words.about}</p>
+        <p>{keysWords.revoke.about}</p>
         <RecentUseLine id={record.id} />
         {record.status === 'active' && (
           <div>
@@ -307,12 +308,12 @@ export const RevokeDialog = ({ record, close, reload }: DialogEnd & { readonly r
                 void setBlocked(record, true, reload)
               }}
             >
-              {words.block}
+              {keysWords.revoke.block}
             </button>
           </div>
         )}
         <label class="field">
-          {words.type(record.name)}
+          {keysWords.revoke.type(record.name)}
           <input name="typed" data-focus autocomplete="off" spellcheck={false} />
         </label>
       </Form>

@@ -9,7 +9,7 @@ import { providerWords } from '../words/providers.ts'
 import { Dialog } from './dialog.tsx'
 import { Menu } from './menu.tsx'
 
-const words = providerWords.actions
+const { actions: words } = providerWords
 
 /** s */
 const RESTS = [600, 1_800, 3_600, 14_400] as const

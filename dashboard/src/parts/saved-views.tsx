@@ -74,13 +74,12 @@ type EntryProps = {
 
 const Entry = ({ view, isCurrent, close, rename, remove }: EntryProps) => {
   const isRenaming = useSignal(false)
-  const { views } = w
   if (isRenaming.value)
     return (
       <li>
         <NameForm
-          label={views.newName(view.name)}
-          submit={views.rename}
+          label={w.views.newName(view.name)}
+          submit={w.views.rename}
           name={view.name}
           save={(name) => {
             isRenaming.value = false
@@ -97,7 +96,7 @@ const Entry = ({ view, isCurrent, close, rename, remove }: EntryProps) => {
       <button
         type="button"
         class="button quiet small"
-        aria-label={views.linkOf(view.name)}
+        aria-label={w.views.linkOf(view.name)}
         onClick={() => void copyText(location.origin + hrefOf(view))}
       >
         {w.sheet.link}
@@ -105,15 +104,15 @@ const Entry = ({ view, isCurrent, close, rename, remove }: EntryProps) => {
       <button
         type="button"
         class="button quiet small"
-        aria-label={views.renameOf(view.name)}
+        aria-label={w.views.renameOf(view.name)}
         onClick={() => {
           isRenaming.value = true
         }}
       >
-        {views.rename}
+        {w.views.rename}
       </button>
-      <button type="button" class="button quiet small" aria-label={views.removeOf(view.name)} onClick={remove}>
-        {views.remove}
+      <button type="button" class="button quiet small" aria-label={w.views.removeOf(view.name)} onClick={remove}>
+        {w.views.remove}
       </button>
     </li>
   )

@@ -56,7 +56,6 @@ export const budgetWords = words({
   emptyText: 'A budget limits what a key, a team or all clients may spend in a period.',
   resets: (time: string) => `resets ${time}`,
   counters: 'Counters, the fullest first',
-  owner: 'Owner',
   left: 'Left',
   adminOnly: 'It takes the role admin for all teams to change budgets.',
   form: {
@@ -91,7 +90,6 @@ export const budgetWords = words({
     title: (name: string) => `Adjust what ${name} has spent`,
     about: 'The amount is added to what is spent; a negative one is a credit. The ledger keeps it as an adjustment.',
     amount: 'Amount in dollars, such as -25.00',
-    owner: 'Owner',
     reason: 'Reason',
     submit: 'Adjust',
     done: (name: string) => `${name} adjusted`,

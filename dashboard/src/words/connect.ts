@@ -42,7 +42,6 @@ export const connect = words({
     received: 'The client received:',
     others: 'Other clients that have called',
     noOthers: 'No other client has called since the gateway started.',
-    all: 'All clients that have called',
     family: 'Client',
     last: 'Last request',
     outcome: 'Outcome',

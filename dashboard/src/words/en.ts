@@ -142,7 +142,6 @@ export const en = words({
   },
   table: {
     rows: (n: number) => counted(n, 'row'),
-    more: 'Reading more rows',
     width: (head: string) => `Width of ${head}`,
     widthAbout: 'Drag, or use the arrow keys. A double click or Enter fits it to its content again.',
     hidden: (n: number) => (n === 1 ? '1 column is hidden' : `${n} columns are hidden`),
@@ -157,7 +156,6 @@ export const en = words({
   figure: { up: (text: string) => `up ${text}`, down: (text: string) => `down ${text}` },
   chart: {
     time: 'Time',
-    none: 'No data in this range.',
     moveHint: 'Arrow keys move from point to point, with Shift they select; Enter zooms in.',
     total: 'total',
   },

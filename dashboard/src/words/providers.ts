@@ -122,7 +122,6 @@ export const providerWords = words({
     noAnswers: 'No completed answer in this range.',
     key: (key: string) => `key ${key}`,
     inFlight: 'under way',
-    usual: 'all closed and active',
   },
   actions: {
     probe: 'Probe now',

@@ -45,7 +45,6 @@ export const teamsWords = words({
   inFile: 'in headgate.yaml, read only',
   readOnly: 'It takes the role operator for all teams to block a team, and admin to change its limits.',
   back: 'All teams',
-  gone: 'There is no such team.',
   chart: 'Cost per day',
   summary: (total: string, most: string, day: string) => `${total} in all; ${day} cost most with ${most}.`,
   noCost: 'No cost in this range.',

@@ -109,7 +109,6 @@ export const Settings = ({ config }: { readonly config: ShownConfig }) => {
   const onlySet = valuesOf(current.value, ONLY_SET).includes('yes')
   const words = search.toLowerCase().split(/\s+/)
   const shown = settings.filter((one) => (!onlySet || !isDefault(one)) && matches(one, words))
-  const others = texts.others
   return (
     <div class="stack">
       <div class="config-filters">
@@ -139,25 +138,25 @@ export const Settings = ({ config }: { readonly config: ShownConfig }) => {
       ) : (
         <Rows settings={shown} />
       )}
-      {providers.length === 0 && <p class="dim">{others.noProviders}</p>}
+      {providers.length === 0 && <p class="dim">{texts.others.noProviders}</p>}
       {providers.length > 0 && (
         <Others
-          label={others.providers}
-          heads={[others.id, others.kind, others.url, others.keys, others.models]}
+          label={texts.others.providers}
+          heads={[texts.others.id, texts.others.kind, texts.others.url, texts.others.keys, texts.others.models]}
           rows={providers.map(({ id, kind, base_url: url, keys, models, origin }) => [
             id,
             kind,
             url,
-            keys.length === 0 ? others.keyCount(0) : keys.join(', '),
-            models.length === 0 ? others.anyModel : models.join(', '),
+            keys.length === 0 ? texts.others.keyCount(0) : keys.join(', '),
+            models.length === 0 ? texts.others.anyModel : models.join(', '),
             origin,
           ])}
         />
       )}
       {routes.length > 0 && (
         <Others
-          label={others.routes}
-          heads={[others.name, others.targets]}
+          label={texts.others.routes}
+          heads={[texts.others.name, texts.others.targets]}
           rows={routes.map(({ name, targets, origin }) => [
             name,
             targets.map(({ provider, model }) => (model === undefined ? provider : `${provider}/${model}`)).join(', '),
@@ -167,8 +166,8 @@ export const Settings = ({ config }: { readonly config: ShownConfig }) => {
       )}
       {accounts.length > 0 && (
         <Others
-          label={others.accounts}
-          heads={[others.kind, others.name, others.id]}
+          label={texts.others.accounts}
+          heads={[texts.others.kind, texts.others.name, texts.others.id]}
           rows={accounts.map(({ kind, id, name, origin }) => [kind, name, id, origin])}
         />
       )}

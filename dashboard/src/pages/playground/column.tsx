@@ -33,7 +33,8 @@ export const rateOf = ({ answer, firstMs, totalMs }: Run): number | null => {
 const stateText = ({ state, status, answer }: Run): string => {
   if (state === 'running') return answer.text === '' ? texts.running : texts.streaming
   if (state === 'failed') return status === null || status < 400 ? texts.failed : texts.failedStatus(status)
-  return state === 'idle' ? texts.idle : texts[state]
+  if (state === 'idle') return texts.idle
+  return state === 'done' ? texts.done : texts.stopped
 }
 const SHAPES = { idle: '○', running: '◌', done: '✓', failed: '✗', stopped: '■' } as const
 const TONES = { idle: 'dim', running: 'dim', done: 'ok', failed: 'bad', stopped: 'warn' } as const

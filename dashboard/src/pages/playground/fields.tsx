@@ -24,7 +24,7 @@ const TextField = ({ name, rows }: { readonly name: TextName; readonly rows: num
   const described = bad || hint !== null ? `${id}-about` : undefined
   return (
     <div class="field playground-field">
-      <label for={id}>{texts[name]}</label>
+      <label for={id}>{texts.fields[name]}</label>
       <textarea
         id={id}
         rows={rows}
@@ -51,7 +51,7 @@ const NumberField = ({ name }: { readonly name: 'temperature' | 'maxTokens' }) =
   const bad = isWrong(name)
   return (
     <div class="playground-number">
-      <label for={id}>{texts[name]}</label>
+      <label for={id}>{texts.fields[name]}</label>
       <input
         id={id}
         type="text"
@@ -167,19 +167,19 @@ export const Fields = ({ children }: { readonly children: ComponentChild }) => {
         {children}
       </div>
       <div class="playground-folds">
-        <Fold title={texts.system} isUsed={system !== ''}>
+        <Fold title={texts.fields.system} isUsed={system !== ''}>
           <TextField name="system" rows={3} />
         </Fold>
-        <Fold title={texts.tools} isUsed={tools !== ''}>
+        <Fold title={texts.fields.tools} isUsed={tools !== ''}>
           <TextField name="tools" rows={6} />
         </Fold>
-        <Fold title={texts.schema} isUsed={schema !== ''}>
+        <Fold title={texts.fields.schema} isUsed={schema !== ''}>
           <TextField name="schema" rows={6} />
         </Fold>
         <Fold title={texts.image} isUsed={image !== null}>
           <ImageField />
         </Fold>
-        <Fold title={texts.earlier} isUsed={earlier !== ''}>
+        <Fold title={texts.fields.earlier} isUsed={earlier !== ''}>
           <TextField name="earlier" rows={6} />
         </Fold>
       </div>

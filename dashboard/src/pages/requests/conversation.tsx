@@ -51,12 +51,11 @@ const Folded = ({ title, text }: FoldedProps) => (
 type Results = ReturnType<typeof resultsOf>
 
 const ShownPart = ({ part, results }: { readonly part: TurnPart; readonly results: Results }) => {
-  const words = w.conversation
   switch (part.kind) {
     case 'text':
       return <MarkdownText text={part.text} />
     case 'reasoning':
-      return <Folded title={words.reasoning} text={part.text} />
+      return <Folded title={w.conversation.reasoning} text={part.text} />
     case 'media':
       return (
         <p class="turn-media">
@@ -64,12 +63,12 @@ const ShownPart = ({ part, results }: { readonly part: TurnPart; readonly result
         </p>
       )
     case 'other':
-      return <Folded title={words.other(part.name)} text={part.json} />
+      return <Folded title={w.conversation.other(part.name)} text={part.json} />
     case 'call': {
       const result = results.get(part.id)
       return (
         <div class="turn-tool">
-          <Folded title={words.call(part.name)} text={part.json} />
+          <Folded title={w.conversation.call(part.name)} text={part.json} />
           {result && <Result part={result} results={results} />}
         </div>
       )

@@ -79,23 +79,22 @@ const Timeline = ({ request }: { readonly request: ListedRequest }) => {
 // ── Why here ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 const resolvedText = ({ asked, route, decision, attempts }: RequestEntry): string => {
-  const { by } = w.sheet
-  if (decision === null && attempts.length === 0) return by.none
+  if (decision === null && attempts.length === 0) return w.sheet.by.none
   switch (decision?.by) {
     case undefined:
-      return by.unknown
+      return w.sheet.by.unknown
     case null:
-      return by.none
+      return w.sheet.by.none
     case 'route':
-      return by.route(asked, route ?? asked)
+      return w.sheet.by.route(asked, route ?? asked)
     case 'provider':
-      return by.provider(asked)
+      return w.sheet.by.provider(asked)
     case 'listed':
-      return by.listed(asked)
+      return w.sheet.by.listed(asked)
     case 'default':
-      return by.default(asked)
+      return w.sheet.by.default(asked)
     default:
-      return by.other(asked, String(decision?.by))
+      return w.sheet.by.other(asked, String(decision?.by))
   }
 }
 
@@ -250,7 +249,6 @@ const TraceLink = ({ url }: { readonly url: string }) => (
 )
 
 const Facts = ({ request }: { readonly request: RequestEntry & Partial<FoundRequest> }) => {
-  const { facts } = w.sheet
   const {
     key,
     team,
@@ -272,20 +270,20 @@ const Facts = ({ request }: { readonly request: RequestEntry & Partial<FoundRequ
     .map(([name, value]) => `${name}:${value}`)
     .join(' ')
   const rows: readonly (readonly [label: string, value: string | null | undefined, action?: ComponentChild])[] = [
-    [facts.received, fullTime(Date.parse(received_at))],
-    [facts.clientId, client_request_id],
-    [facts.sameClientId, (request.same_client_id ?? []).map(({ id }) => id).join(' ') || null],
-    [facts.client, client],
-    [facts.style, `${style}, ${stream ? facts.streamed : facts.whole}`],
-    [facts.key, key === null ? w.noKey : `${key.name ?? ''} ${key.id}`.trim()],
-    [facts.team, team === null ? null : '', team !== null && <TeamLink {...team} />],
-    [facts.endUser, end_user, end_user !== null && hasRole('operator', 'all') && <BlockUser name={end_user} />],
-    [facts.session, session, session != null && <SessionLinks id={session} />],
-    [facts.agent, agent],
-    [facts.tags, tagText === '' ? null : tagText],
-    [facts.cache, cache],
-    [facts.trace, trace ?? (trace_url == null ? null : ''), trace_url != null && <TraceLink url={trace_url} />],
-    [facts.node, node],
+    [w.sheet.facts.received, fullTime(Date.parse(received_at))],
+    [w.sheet.facts.clientId, client_request_id],
+    [w.sheet.facts.sameClientId, (request.same_client_id ?? []).map(({ id }) => id).join(' ') || null],
+    [w.sheet.facts.client, client],
+    [w.sheet.facts.style, `${style}, ${stream ? w.sheet.facts.streamed : w.sheet.facts.whole}`],
+    [w.sheet.facts.key, key === null ? w.noKey : `${key.name ?? ''} ${key.id}`.trim()],
+    [w.sheet.facts.team, team === null ? null : '', team !== null && <TeamLink {...team} />],
+    [w.sheet.facts.endUser, end_user, end_user !== null && hasRole('operator', 'all') && <BlockUser name={end_user} />],
+    [w.sheet.facts.session, session, session != null && <SessionLinks id={session} />],
+    [w.sheet.facts.agent, agent],
+    [w.sheet.facts.tags, tagText === '' ? null : tagText],
+    [w.sheet.facts.cache, cache],
+    [w.sheet.facts.trace, trace ?? (trace_url == null ? null : ''), trace_url != null && <TraceLink url={trace_url} />],
+    [w.sheet.facts.node, node],
   ]
   return (
     <Section title={w.sheet.details}>

@@ -165,7 +165,7 @@ const NeedFields = ({ needs }: Pick<Form, 'needs'>) => (
             needs.value = currentTarget.checked ? [...others, need] : others
           }}
         />
-        {texts.explain[need]}
+        {texts.explain.need[need]}
       </label>
     ))}
   </fieldset>

@@ -19,6 +19,8 @@ import { actionsOf, BudgetBar, Cost, Failing, ofTeam, Refused, type TeamAction, 
 import { sourcesOf, TREND, useTeams } from './data.ts'
 import { LimitsDialog } from './limits-dialog.tsx'
 
+const { head } = words
+
 const USUAL_SORT = '-spend'
 const STATES = ['active', 'blocked', 'deleted'] as const
 
@@ -113,7 +115,6 @@ const TeamTable = ({ rows, run, left }: TeamTableProps) => (
 )
 
 const columnsOf = (run: TeamRun): readonly Column<TeamRow>[] => {
-  const { head } = words
   return [
     { id: 'name', head: head.name, sort: 'name', text: ({ name }) => name, cell: (row) => <Name row={row} /> },
     { id: 'spend', head: head.spend, sort: 'spend', width: '9.5rem', align: 'end', cell: (row) => <Cost {...row} /> },

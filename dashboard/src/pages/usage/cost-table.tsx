@@ -24,6 +24,8 @@ import {
 import { keysWords } from '../../words/keys.ts'
 import { usageWords } from '../../words/usage.ts'
 
+const { head } = usageWords
+
 /** Rows before the one of all others, and how many more are shown at once. */
 const ROWS = 10
 const MORE = 100
@@ -129,7 +131,6 @@ type CostColumns = {
 }
 
 const Heads = ({ groupName, columns }: { readonly groupName: string; readonly columns: CostColumns }) => {
-  const { head } = usageWords
   return (
     <tr>
       <th scope="col">{groupName}</th>
@@ -186,7 +187,6 @@ type CostRowProps = {
 }
 
 const Row = ({ line: { id, totals, costs }, columns, group, name, children }: CostRowProps) => {
-  const { head } = usageWords
   const budget = columns.budgets?.get(id)
   const isUnknown = totals.unpriced > 0 && totals.cost === '0.000000000'
   const rate = isUnknown ? null : perThousand(totals)

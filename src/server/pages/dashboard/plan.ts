@@ -7,7 +7,9 @@ export const dashboardPlan = (home: string): BuildPlan => {
   return {
     program: join(folder, 'build.ts'),
     needs: join(folder, 'node_modules', 'rolldown'),
-    sources: ['src', 'publish.ts', 'index.html', 'package-lock.json'].map((name) => join(folder, name)),
+    sources: ['src', 'inline-words.ts', 'publish.ts', 'index.html', 'package-lock.json'].map((name) =>
+      join(folder, name),
+    ),
     cache: join(home, '.cache', 'dashboard'),
   }
 }

@@ -1,8 +1,9 @@
 /** Finds API keys, tokens, passwords and private keys. */
 import { type Finder, type FoundSpan, matchesFrom, matchesOf, openTail, runStart, type Search } from './finder.ts'
 
+/** Prefixes that no word has, and those that also begin names, whose keys are long and have digits: as in the rules of gitleaks. */
 const PREFIXED =
-  /(?<![A-Za-z0-9])(?:(?:sk|rk|pk|gsk|csk|xai|pplx|nvapi|hf|r8|fw|tgp|ghp|gho|ghs|github_pat|glpat|sess|ya29|hgk|hga|whsec|xox[abprs])[-_.]|AIza|AKIA|ASIA|eyJ)[A-Za-z0-9_\-.*~+/]{8,}/g
+  /(?<![A-Za-z0-9])(?:(?:(?:sk|rk|pk|gsk|csk|xai|pplx|nvapi|hf|r8|fw|tgp|ghp|gho|ghs|github_pat|glpat|sess|ya29|hgk|hga|whsec|xox[abprs])[-_.]|AIza|AKIA|ASIA|eyJ)[A-Za-z0-9_\-.*~+/]{8,}|(?:gh[ru]_|gl[a-z]{2,5}-|xapp-|npm_|pypi-AgEIcHlwaS5vcmc|SG\.|do[por]_v1_|shp(?:at|ca|pa|ss)_|hv[sbr]\.|dckr_[op]at_|lin_api_|ntn_|figd_|glsa_|sntry[su]_|PMAK-|ATATT3|dapi(?=[\da-f]{20})|AGE-SECRET-KEY-1)(?=[A-Za-z0-9_\-.=]{0,32}\d)[A-Za-z0-9_\-.=]{20,})/g
 const SCHEME = /\b(?:bearer|basic)[\s:='"`\\]{1,8}(?=[A-Za-z0-9_\-.~+/]{8})/gi
 /** A name with a bracket and no quotation mark is a call in a program. */
 const NAMED =
@@ -60,9 +61,9 @@ const privateKeys: Finder = (text, from = 0) => {
 
 // ── A text of which more may follow ────────────────────────────────────────────────────────────────────────────────
 
-const PREFIXED_CHAR = /[A-Za-z0-9_\-.*~+/]/
+const PREFIXED_CHAR = /[A-Za-z0-9_\-.*~+/=]/
 /** Characters of the longest prefix, of the shortest value, and of the one before. */
-const LONGEST_PREFIX = 20
+const LONGEST_PREFIX = 41
 const VALUE_CHAR = /[A-Za-z0-9_\-.*~+/!@#$%^&]/
 const GAP_CHAR = /[\s:='"`(\\]/
 const LONGEST_GAP = 8

@@ -1,5 +1,14 @@
 /** Finds e-mail addresses and phone numbers. */
-import { type FoundSpan, matchesFrom, matchesOf, openTail, runStart, type Search } from './finder.ts'
+import {
+  BESIDE,
+  besideLetters,
+  type FoundSpan,
+  matchesFrom,
+  matchesOf,
+  openTail,
+  runStart,
+  type Search,
+} from './finder.ts'
 
 // ── E-mail ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -9,6 +18,8 @@ const LOCAL_CHAR = /[\p{L}\p{N}._%+'&=~-]/u
 /** Invisible characters do not hide an address. */
 const INVISIBLE = /[\u00ad\u200b-\u200f\u2060\ufeff]/
 const DOMAIN = /[\p{L}\p{N}-]{1,63}(?:\.[\p{L}\p{N}-]{1,63}){1,8}/uy
+/** The last label of a domain, which is no version: `name@1.0.0`. */
+const TOP = /\.[^.]*\p{L}[^.]*$/u
 const MAX_LOCAL = 256
 /** All of the above. Some letters are two units. */
 const EMAIL_CHAR = /[\p{L}\p{N}\p{Cs}._%+'&=~@\\\u00ad\u200b-\u200f\u2060\ufeff-]/u
@@ -27,16 +38,26 @@ const emailsIn = (text: string, from: number): readonly FoundSpan[] => {
   for (const { 0: at, index } of matchesFrom(text, AT, from)) {
     let after = index + at.length
     while (after < index + at.length + 8 && INVISIBLE.test(text[after] ?? '')) after++
-    DOMAIN.lastIndex = after
-    if (!DOMAIN.test(text)) continue
+    const end = domainEnd(text, after)
+    if (end === after) continue
     let start = index
     const first = Math.max(before, index - MAX_LOCAL)
-    while (start > first && isLocal(text[start - 1] ?? '')) start--
+    const isOther = BESIDE.test(text[index - 1] ?? '')
+    while (start > first && isLocal(text[start - 1] ?? '') && (isOther || !BESIDE.test(text[start - 1] ?? ''))) start--
     if (start === index) continue
-    before = DOMAIN.lastIndex
-    spans.push({ start, end: before, kind: 'email' })
+    before = end
+    spans.push({ start, end, kind: 'email' })
   }
   return spans
+}
+
+/** The end of the domain that begins at a position; the position: there is none. Beside a domain of Latin letters a sentence goes on. */
+const domainEnd = (text: string, start: number): number => {
+  DOMAIN.lastIndex = start
+  const [match = ''] = DOMAIN.exec(text) ?? []
+  const other = match.search(BESIDE)
+  const domain = other > 0 ? match.slice(0, other) : match
+  return TOP.test(domain) ? start + domain.length : start
 }
 
 const isLocal = (char: string): boolean => LOCAL_CHAR.test(char) || INVISIBLE.test(char)
@@ -44,19 +65,29 @@ const isLocal = (char: string): boolean => LOCAL_CHAR.test(char) || INVISIBLE.te
 // ── Phone ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** With a country code: +49 30 1234567. */
-const INTERNATIONAL = /(?<![\p{L}\p{N}_+])\+[1-9](?:[ ()./\u00a0-]{0,3}\d){6,14}(?!\d)/gu
+const INTERNATIONAL = besideLetters(/(?<![\p{L}\p{N}_+])\+[1-9](?:[ ()./\u00a0-]{0,3}\d){6,14}(?!\d)/gu)
 /** The same with 00. Parts of a UUID may begin so. */
-const ZEROS = /(?<![\p{L}\p{N}_+-])00[1-9](?:[ ()./\u00a0-]{0,3}\d){6,14}(?![\p{L}\p{N}_-])/gu
+const ZEROS = besideLetters(/(?<![\p{L}\p{N}_+-])00[1-9](?:[ ()./\u00a0-]{0,3}\d){6,14}(?![\p{L}\p{N}_-])/gu)
 /** North America: (555) 123-4567. */
-const AMERICAN = /(?<![\p{L}\p{N}_.+-])\(?[2-9]\d{2}\)?[ .\u00a0-]{1,2}\d{3}[ .\u00a0-]\d{4}(?![\p{L}\p{N}_])/gu
+const AMERICAN = besideLetters(
+  /(?<![\p{L}\p{N}_.+-])\(?[2-9]\d{2}\)?[ .\u00a0-]{1,2}\d{3}[ .\u00a0-]\d{4}(?![\p{L}\p{N}_])/gu,
+)
+/**
+ * In the groups of France, Japan and Korea, the Netherlands, New Zealand, Brazil, Russia: 01 23 45 67 89, 03-1234-5678, 06-12345678,
+ * 09 123 4567, (11) 91234-5678, 8 (495) 123-45-67.
+ */
+const GROUPED = besideLetters(
+  /(?<![\p{L}\p{N}_.,+-])(?:0[1-9](?:[ .\u00a0-]\d{2}){4}|0[1-9]-\d{4}-\d{4}|06[ -]\d{8}|0[1-9] \d{3} \d{4}|\(\d{2}\) ?\d{4,5}-\d{4}|8 ?\(\d{3}\) ?\d{3}-\d{2}-\d{2})(?![\p{L}\p{N}_-])/gu,
+)
 /** With the prefix 0 of many countries: 030 1234567, 0151/12345678. */
-const NATIONAL =
-  /(?<![\p{L}\p{N}_.,+-])\(?0[1-9]\d{1,4}\)?[ /\u00a0-]{1,3}\d{3,9}(?:[ \u00a0-]\d{2,5}){0,3}(?![\p{L}\p{N}_])/gu
+const NATIONAL = besideLetters(
+  /(?<![\p{L}\p{N}_.,+-])\(?0[1-9]\d{1,4}\)?[ /\u00a0-]{1,3}\d{3,9}(?:[ \u00a0-]\d{2,5}){0,3}(?![\p{L}\p{N}_])/gu,
+)
 
 /** Numbers with a country code, and national ones with separators. */
 export const phones: Search = {
   find: (text, from) => PHONES.flatMap((find) => find(text, from)),
-  open: openTail(/(?<![\p{L}\p{N}_])[+(\d][\d+ ()./\u00a0-]{0,65}$/u, 64),
+  open: openTail(besideLetters(/(?<![\p{L}\p{N}_])[+(\d][\d+ ()./\u00a0-]{0,65}$/u), 64),
 }
 
-const PHONES = [INTERNATIONAL, ZEROS, AMERICAN, NATIONAL].map((regex) => matchesOf('phone', regex))
+const PHONES = [INTERNATIONAL, ZEROS, AMERICAN, GROUPED, NATIONAL].map((regex) => matchesOf('phone', regex))

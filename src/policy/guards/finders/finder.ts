@@ -54,3 +54,11 @@ export const runStart = (text: string, char: RegExp, from: number, end = text.le
   while (start > from && char.test(text[start - 1] ?? '')) start--
   return start
 }
+
+/** A letter of a script that is written without spaces, or that adds endings to a number. */
+export const BESIDE =
+  /[\p{scx=Han}\p{scx=Hiragana}\p{scx=Katakana}\p{scx=Hangul}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmer}\p{scx=Myanmar}]/u
+
+/** The expression, which also matches directly beside such letters. Its classes of letters before and after begin with `\p{L}`. */
+export const besideLetters = (regex: RegExp): RegExp =>
+  new RegExp(regex.source.replace(/\(\?(?:<!|!)(?=\[\\p\{L\})/g, `$&(?!${BESIDE.source})`), regex.flags)

@@ -1,7 +1,7 @@
 /** Finds numbers of bank accounts. */
-import { type FoundSpan, matchesFrom, openTail, type Search } from './finder.ts'
+import { besideLetters, type FoundSpan, matchesFrom, openTail, type Search } from './finder.ts'
 
-const IBAN_HEAD = /(?<![\p{L}\p{N}])[a-z]{2}\d{2}(?=[ \u00a0-]?[a-z0-9])/giu
+const IBAN_HEAD = besideLetters(/(?<![\p{L}\p{N}])[a-z]{2}\d{2}(?=[ \u00a0-]?[a-z0-9])/giu)
 /** Characters of a number by country, of the registry of ISO 13616. */
 const LENGTHS: ReadonlyMap<string, number> = new Map(
   [
@@ -24,7 +24,10 @@ export const ibans: Search = {
 
 /** Characters of the longest number with a space after each. */
 const LONGEST = 68
-const openHead = openTail(/(?<![\p{L}\p{N}])[a-z](?:[a-z]\d{0,2})?$|(?<![\p{L}\p{N}])[a-z]{2}\d{2}[ \u00a0]$/iu, 5)
+const openHead = openTail(
+  besideLetters(/(?<![\p{L}\p{N}])[a-z](?:[a-z]\d{0,2})?$|(?<![\p{L}\p{N}])[a-z]{2}\d{2}[ \u00a0]$/iu),
+  5,
+)
 
 const ibansIn = (text: string, from: number): readonly FoundSpan[] => {
   const spans: FoundSpan[] = []

@@ -51,7 +51,7 @@ export const bucketValue = <Value>(
     ? memory.get(`${name} ${JSON.stringify(filter)}`, bucket, now, read)
     : read()
 
-/** Counts of one bucket. Rows outside `range` do not count, unless hourly sums are read. */
+/** Counts of one bucket. Requests outside `range` do not count. */
 export const countOutcomes = (
   reads: LedgerReads,
   bucket: TimeRange,
@@ -67,8 +67,18 @@ const readOutcomes = async (
   filter: RequestFilter,
 ): Promise<BucketCounts> => {
   const sums = usageFilterOf(filter)
-  const isHours = bucket.from % HOUR === 0 && bucket.to % HOUR === 0
-  const rows = sums && isHours ? await fromSums(reads, bucket, sums) : await fromRows(reads, bucket, range, filter)
+  const from = Math.max(bucket.from, range.from)
+  // Nothing was received after now, so that the present hour has its sum too.
+  const to = range.to >= reads.now ? bucket.to : Math.min(bucket.to, range.to)
+  const [first, last] = [Math.ceil(from / HOUR) * HOUR, Math.floor(to / HOUR) * HOUR]
+  const hours = sums && first < last ? { from: first, to: last } : { from: to, to }
+  const rows: OutcomeRow[] = []
+  if (sums && hours.from < hours.to) rows.push(...(await fromSums(reads, hours, sums)))
+  for (const part of [
+    { from, to: hours.from },
+    { from: hours.to, to },
+  ])
+    if (part.from < part.to) rows.push(...(await fromRows(reads, part, filter)))
   const counts = { ...NOTHING }
   for (const { outcome, requests, failed, fell_back, cached, cost, saved } of rows) {
     if (isOutcome(outcome)) counts[outcome] += requests
@@ -172,14 +182,13 @@ const fromSums = async (
 
 const fromRows = (
   { db }: LedgerReads,
-  bucket: TimeRange,
-  range: TimeRange,
+  { from, to }: TimeRange,
   filter: RequestFilter,
 ): Promise<readonly OutcomeRow[]> =>
   db
     .selectFrom('request')
-    .where('received', '>=', Math.max(bucket.from, range.from))
-    .where('received', '<', Math.min(bucket.to, range.to))
+    .where('received', '>=', from)
+    .where('received', '<', to)
     .where(requestCondition(filter))
     .groupBy('outcome')
     .select([

@@ -20,6 +20,7 @@ import {
 } from './queries.ts'
 
 const HOUR = 3_600_000
+const HALF_HOUR = HOUR / 2
 const DAY = 24 * HOUR
 
 const succeeded = <T>(outcome: Outcome<T>): T => {
@@ -596,9 +597,18 @@ onEachEngine((engine) => {
       for (const [from, to] of [
         [NOON - 9 * DAY, NOON + HOUR],
         [NOON - 5 * HOUR - 1_234, NOON - 777],
+        // Begins and ends within an hour that has a sum.
+        [NOON - 5 * DAY - HALF_HOUR, NOON - DAY - HALF_HOUR],
+        [NOON - DAY - HALF_HOUR - 30 * HOUR, NOON - DAY + HALF_HOUR],
       ] as const) {
-        const page = succeeded(await ledger.reader.requests(requests({ from, to, filter, histogram: 60 })))
+        const page = succeeded(await ledger.reader.requests(requests({ from, to, filter, histogram: 60, count: true })))
         const { data, seconds } = page.histogram ?? assert.fail()
+        const all = data.reduce((total, { answered, refused, interrupted, client_gone, unknown }) => {
+          return total + answered + refused + interrupted + client_gone + unknown
+        }, 0)
+        assert.deepEqual(page.count, { value: all, exact: true }, `${JSON.stringify(filter)} ${from} ${to}`)
+        const summary = succeeded(await ledger.reader.summary({ from, to, filter, compare: true }))
+        assert.equal(summary.figures.requests, all)
         assert.ok(data.length <= 60 && data.length >= 9, `${data.length} buckets`)
         assert.ok(
           data.every(

@@ -1,6 +1,7 @@
 /** What an operator should look at, the worst first. Pure. */
 import type { SeenClient } from '../../src/observe/clients-seen.ts'
 import { age, clock, moment, percent } from './format.ts'
+import { type BudgetEnd, type EndsById, placesOf } from './key-records.ts'
 import type { ProviderRow } from './provider-row.ts'
 import { overviewWords as w } from './words/overview.ts'
 import { kindText, providerWords } from './words/providers.ts'
@@ -26,9 +27,6 @@ export type ListedBudget = {
   } | null
 }
 
-/** `exhausted_at` of `/budgets/{id}/forecast`, by budget. */
-export type Forecasts = { readonly [budget: string]: string | null }
-
 /** `since` null: of another gateway, which states neither reason nor time. */
 export type SystemProblem = { readonly component: string; readonly reason: string; readonly since: string | null }
 
@@ -49,8 +47,9 @@ export type Attention = {
   readonly show?: 'budgets'
 }
 
-/** The share of a budget from which it is listed. */
+/** The share of a budget from which it is listed, and ms before its end. */
 const NEAR = 0.8
+const SOON = 86_400_000
 
 /** The spent share of a budget; of one with a counter for each owner, of its fullest. Null: it has no counter, or no amount. */
 export const budgetShare = ({ amount, now, owners }: ListedBudget): number | null => {
@@ -101,17 +100,23 @@ const ofProvider = (row: ProviderRow, now: number): readonly Attention[] => {
   return [...own, ...keys]
 }
 
-/** How many owners besides the fullest have spent 80 % or more; of a budget with one counter, when it will be spent. */
-const budgetDetail = ({ id, owners }: ListedBudget, share: number, forecasts: Forecasts): string => {
-  // The forecast is of all counters together.
-  if (owners && owners.count > 1) return w.budgetOthers(owners.spent + owners.near - 1)
-  const end = forecasts[id]
-  return share >= 1 || !end ? '' : w.budgetEnds(moment(Date.parse(end)))
+/** When the amount that ends first is used up, in ms since 1970; infinite: it lasts, or that is not known. */
+const endOf = (end: BudgetEnd | undefined): number =>
+  end?.forecast.exhausted_at ? Date.parse(end.forecast.exhausted_at) : Number.POSITIVE_INFINITY
+
+/** When it will be spent, of which owner if it has several, and how many others have spent 80 % or more. */
+const budgetDetail = ({ owners }: ListedBudget, isSpent: boolean, end: BudgetEnd | undefined): string => {
+  const at = endOf(end)
+  const several = owners && owners.count > 1
+  const ends = isSpent || at === Number.POSITIVE_INFINITY ? '' : w.budgetEnds(moment(at), several ? end?.of : undefined)
+  const others = several ? owners.spent + owners.near - 1 : 0
+  return [ends, ...(others > 0 ? [w.budgetOthers(others)] : [])].filter((part) => part !== '').join(', ')
 }
 
-const ofBudget = (budget: ListedBudget, { forecasts, names }: AttentionFacts): readonly Attention[] => {
+const ofBudget = (budget: ListedBudget, { ends, names, now }: AttentionFacts): readonly Attention[] => {
   const share = budgetShare(budget)
-  if (share === null || share < NEAR || budget.status === 'disabled') return []
+  const end = ends?.get(budget.id)
+  if (share === null || budget.status === 'disabled' || (share < NEAR && endOf(end) > now + SOON)) return []
   const owner = budget.owners?.fullest?.of
   const isBad = share >= 1 && budget.mode === 'hard'
   return [
@@ -120,7 +125,7 @@ const ofBudget = (budget: ListedBudget, { forecasts, names }: AttentionFacts): r
       group: isBad ? 'spent' : 'warnings',
       tone: isBad ? 'bad' : 'warn',
       text: w.budget(budget.name, percent(share), owner && (names[owner] ?? owner)),
-      detail: budgetDetail(budget, share, forecasts),
+      detail: budgetDetail(budget, share >= 1, end),
       page: 'keys',
       object: budget.id,
       show: 'budgets',
@@ -150,7 +155,7 @@ const ofClient = ({ family, wrong }: SeenClient, now: number): readonly Attentio
 export type AttentionFacts = {
   readonly rows: readonly ProviderRow[]
   readonly budgets: readonly ListedBudget[]
-  readonly forecasts: Forecasts
+  readonly ends: EndsById
   /** Of teams and keys, by ID. */
   readonly names: { readonly [id: string]: string }
   readonly clients: readonly SeenClient[]
@@ -161,6 +166,8 @@ export type AttentionFacts = {
 
 export const attentionOf = (facts: AttentionFacts): readonly Attention[] => {
   const { rows, budgets, clients, problems, now } = facts
+  const places = placesOf(facts.ends)
+  const placeOf = ({ id }: ListedBudget) => places.get(id) ?? places.size
   const all: readonly Attention[] = [
     ...problems.map(
       ({ component, reason, since }): Attention => ({
@@ -175,7 +182,7 @@ export const attentionOf = (facts: AttentionFacts): readonly Attention[] => {
     ),
     ...rows.flatMap((row) => ofProvider(row, now)),
     ...budgets
-      .toSorted((a, b) => (budgetShare(b) ?? 0) - (budgetShare(a) ?? 0))
+      .toSorted((a, b) => placeOf(a) - placeOf(b) || (budgetShare(b) ?? 0) - (budgetShare(a) ?? 0))
       .flatMap((budget) => ofBudget(budget, facts)),
     ...clients.flatMap((client) => ofClient(client, now)),
   ]

@@ -3,13 +3,18 @@ import type { BUDGET_COUNTER, FORECAST } from '../../src/records/entities/budget
 import type { LISTED_KEY } from '../../src/records/entities/key.ts'
 import type { Shown } from '../../src/records/entities/shown.ts'
 import type { TEAM } from '../../src/records/entities/team.ts'
-import type { LISTED_BUDGET } from '../../src/server/answers/budgets.ts'
+import type { BUDGET_ENDS, LISTED_BUDGET } from '../../src/server/answers/budgets.ts'
 import { dollarsOf, nanoOf, shareOf } from './format.ts'
 
 export type KeyRecord = Shown<typeof LISTED_KEY>
 export type TeamRecord = Shown<typeof TEAM>
 export type BudgetRecord = Shown<typeof LISTED_BUDGET>
 export type BudgetForecast = Shown<typeof FORECAST>
+export type BudgetEnds = Shown<typeof BUDGET_ENDS>
+/** The counter of a budget, or of a team, that will be spent first. */
+export type BudgetEnd = BudgetEnds['data'][number]
+/** Ends by budget or team, in the order in which they come; undefined: not read. */
+export type EndsById = ReadonlyMap<string, BudgetEnd> | undefined
 /** A counter of a budget; `of` is the owner, empty for a budget with one counter. */
 export type ListedCounter = Pick<Shown<typeof BUDGET_COUNTER>, 'of' | 'spent' | 'remaining'>
 
@@ -191,11 +196,26 @@ export const fullCounts = (
   return { spent, near: shares.filter((share) => share >= near).length - spent }
 }
 
-/** The budgets by `share` or `name`; descending with `-`. Equally full ones are in the order of their names. */
-export const sortedBudgets = (budgets: readonly BudgetRecord[], by: string): readonly BudgetRecord[] => {
+/** The place of each of the ends, the first is 0. */
+export const placesOf = (ends: EndsById): ReadonlyMap<string, number> =>
+  new Map([...(ends?.keys() ?? [])].map((id, at) => [id, at]))
+
+/**
+ * The budgets by `ends`, `share` or `name`; descending with `-`. Those without an end are last, equally full ones in the order of
+ * their names.
+ */
+export const sortedBudgets = (
+  budgets: readonly BudgetRecord[],
+  by: string,
+  ends?: EndsById,
+): readonly BudgetRecord[] => {
   const sign = by.startsWith('-') ? -1 : 1
   const byName = (a: BudgetRecord, b: BudgetRecord) => a.name.localeCompare(b.name)
-  return by.endsWith('name')
-    ? budgets.toSorted((a, b) => sign * byName(a, b))
-    : budgets.toSorted((a, b) => sign * (budgetShare(a) - budgetShare(b)) || byName(a, b))
+  if (by.endsWith('name')) return budgets.toSorted((a, b) => sign * byName(a, b))
+  const byShare = (a: BudgetRecord, b: BudgetRecord) => budgetShare(a) - budgetShare(b)
+  if (by.endsWith('share')) return budgets.toSorted((a, b) => sign * byShare(a, b) || byName(a, b))
+  const places = placesOf(ends)
+  const last = sign * places.size
+  const placeOf = ({ id }: BudgetRecord) => places.get(id) ?? last
+  return budgets.toSorted((a, b) => sign * (placeOf(a) - placeOf(b)) || byShare(b, a) || byName(a, b))
 }

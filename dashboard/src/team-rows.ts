@@ -3,7 +3,7 @@
 import type { Shown } from '../../src/records/entities/shown.ts'
 import type { TEAM } from '../../src/records/entities/team.ts'
 import { nanoOf, shareOf } from './format.ts'
-import type { OwnBudget } from './key-records.ts'
+import { type BudgetEnd, type EndsById, type OwnBudget, placesOf } from './key-records.ts'
 import type { UsageRow, UsageTotals } from './usage-figures.ts'
 
 /** A team as a list has it, with the number of its keys. */
@@ -20,6 +20,10 @@ export type TeamRow = {
   /** Its cost in the period before; null: it is not known yet. */
   readonly before: string | null
   readonly budget: OwnBudget | null
+  /** Of its own budgets the one that ends first. */
+  readonly end: BudgetEnd | null
+  /** The place of that end among those of all teams. */
+  readonly place: number | null
   /** Its cost on each of the last days. */
   readonly days: readonly number[]
 }
@@ -34,13 +38,15 @@ export type TeamSources = {
   /** The days of the trend, as dates. */
   readonly trendDays: readonly string[]
   readonly budgets: ReadonlyMap<string, OwnBudget>
+  readonly ends: EndsById
   /** The name of the requests without a team. */
   readonly none: string
 }
 
 /** A row for each team, and for each owner of cost that is no team any more. */
 export const teamRows = (sources: TeamSources): readonly TeamRow[] => {
-  const { teams, rows, names, before, trend, trendDays, budgets, none } = sources
+  const { teams, rows, names, before, trend, trendDays, budgets, ends, none } = sources
+  const places = placesOf(ends)
   const known = new Map(teams.map((team) => [team.id, team]))
   const totals = new Map(rows.map((row) => [row.team ?? '', row]))
   const earlier = new Map((before ?? []).map((row) => [row.team ?? '', row.cost]))
@@ -52,6 +58,8 @@ export const teamRows = (sources: TeamSources): readonly TeamRow[] => {
     totals: totals.get(id) ?? null,
     before: before && (earlier.get(id) ?? '0'),
     budget: budgets.get(id) ?? null,
+    end: ends?.get(id) ?? null,
+    place: places.get(id) ?? null,
     days: days.get(id) ?? [],
   }))
 }
@@ -91,6 +99,7 @@ const VALUES: { readonly [by: string]: (row: TeamRow) => number | string | null 
   // Amounts of this size keep their order as numbers.
   spend: ({ totals }) => Number(totals?.cost ?? 0),
   budget: budgetShare,
+  ends: ({ place }) => place,
   requests: ({ totals }) => totals?.requests ?? 0,
   failing: ({ totals }) => failingShare(totals),
   refused: ({ totals }) => refusedShare(totals),

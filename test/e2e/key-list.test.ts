@@ -132,6 +132,43 @@ describe('lists of keys and budgets with what is spent', { concurrency: false },
     assert.deepEqual(counters.names, { [ids.get('a') ?? '']: 'a', [ids.get('b') ?? '']: 'b' })
   })
 
+  test('what ends first is a question of time, not of fullness', async () => {
+    const body = {
+      name: 'slow',
+      amount: '10.00',
+      period: 'total',
+      mode: 'soft',
+      appliesTo: { teams: [ids.get('ads')] },
+    }
+    const { id } = await admin('POST', '/budgets', body)
+    await admin('POST', `/budgets/${id}/adjust`, { amount: '9.90', reason: 'test' })
+    const first = async (query: string) => {
+      const { data, names, left_out } = await admin('GET', `/budget-ends${query}`)
+      assert.equal(left_out, 0)
+      return data.map((one: { name: string; of: string; spent: string }) => [
+        one.name,
+        names[one.of] ?? one.of,
+        one.spent,
+      ])
+    }
+    const teams = ['teams', 'search', '1.500000000']
+    const slow = ['slow', '', '9.900000000']
+    // The key has spent 83 % within minutes, the team 99 % since ever.
+    assert.deepEqual(await first(''), [teams, ['each', 'b', '1.000000000'], slow])
+    assert.deepEqual(await first('?by=team'), [teams, slow])
+    assert.deepEqual(await first('?limit=1'), [teams])
+    const { data } = await admin('GET', '/budget-ends')
+    const ends = data.map(({ forecast }: { forecast: { exhausted_at: string | null } }) => forecast.exhausted_at)
+    assert.equal(ends[0], null)
+    assert.ok(ends[1] < ends[2], ends.join())
+    const own = await admin('GET', '/budget-ends', undefined, looker)
+    assert.deepEqual(
+      own.data.map(({ name, of }: { name: string; of: string }) => [name, of]),
+      [['slow', '']],
+    )
+    await admin('DELETE', `/budgets/${id}?force=true`)
+  })
+
   test('a viewer of a team reads nothing of others', async () => {
     const { data, names } = await admin('GET', '/budgets?sort=name', undefined, looker)
     for (const { owners } of data) assert.deepEqual(owners, { count: 0, spent: 0, near: 0, fullest: null })

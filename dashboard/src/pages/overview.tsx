@@ -5,15 +5,7 @@ import type { SeenClient } from '../../../src/observe/clients-seen.ts'
 import type { Summary } from '../../../src/usage/reading/queries.ts'
 import { placePath, toPage, withParam } from '../address.ts'
 import { type ApiList, type ApiProblem, hasRole, type Resource, read, readAll, useResource } from '../api.ts'
-import {
-  type Attention,
-  attentionOf,
-  budgetShare,
-  type Forecasts,
-  isForAll,
-  type ListedBudget,
-  type SystemProblem,
-} from '../attention.ts'
+import { type Attention, attentionOf, isForAll, type ListedBudget, type SystemProblem } from '../attention.ts'
 import { changeTitle, isMarked, isProbe } from '../change-text.ts'
 import { useFirstRun } from '../first-run-facts.ts'
 import { count, duration, money, percent } from '../format.ts'
@@ -21,6 +13,7 @@ import { bandsOf, type ChartBand, type ListedIncident, useIncidents } from '../i
 import { everyUnlessHeld, useReloadOn } from '../live.ts'
 import type { ChartMark } from '../marks.ts'
 import { notAnswered, outcomeSeries } from '../outcome-series.ts'
+import { useEnds } from '../own-budgets.ts'
 import { ChangeLine } from '../parts/change-line.tsx'
 import { Bars, Lines } from '../parts/chart.tsx'
 import { Figure, type FigureChange } from '../parts/figure.tsx'
@@ -49,7 +42,7 @@ const TIMES = { slow: 30_000, hours: 600_000 }
 /** Lines of the lists. */
 const MOST = { providers: 8, changes: 6, outages: 3 }
 /** Those that are read. An outage has many changes by probes, which the list leaves out. */
-const READ = { changes: 200, budgets: 1_000, forecasts: 5 }
+const READ = { changes: 200, budgets: 1_000 }
 type BudgetList = Awaited<ReturnType<typeof readAll<ListedBudget>>>
 
 /** Few visits show the first steps, and the most spent are below the first screen. */
@@ -366,17 +359,6 @@ type AttentionData = {
   readonly problems: readonly { readonly what: string; readonly problem: ApiProblem }[]
 }
 
-const readForecasts = async (budgets: readonly ListedBudget[]): Promise<Forecasts> => {
-  const near = budgets.filter((budget) => (budgetShare(budget) ?? 0) >= 0.8).slice(0, READ.forecasts)
-  const found = await Promise.all(
-    near.map(async ({ id }) => {
-      const { exhausted_at } = await read<{ readonly exhausted_at: string | null }>(`/budgets/${id}/forecast`)
-      return [id, exhausted_at] as const
-    }),
-  )
-  return Object.fromEntries(found)
-}
-
 const useAttention = (data: ProviderData, budgets: Resource<BudgetList>): AttentionData => {
   const every = everyUnlessHeld(TIMES.slow)
   const isWhole = hasRole('viewer', 'all')
@@ -384,12 +366,11 @@ const useAttention = (data: ProviderData, budgets: Resource<BudgetList>): Attent
   const system = useResource('system', () => read<SystemState>('/system'), { every })
   const gateways = system.value?.gateways ?? []
   const listed = budgets.value?.data ?? []
-  const near = listed.filter((budget) => (budgetShare(budget) ?? 0) >= 0.8).map(({ id }) => id)
-  const forecasts = useResource(near.length === 0 ? null : near.join(), () => readForecasts(listed), { every })
+  const ends = useEnds('budget')
   const lines = attentionOf({
     rows: data.rows ?? [],
     budgets: listed,
-    forecasts: forecasts.value ?? {},
+    ends,
     names: budgets.value?.names ?? {},
     clients: clients.value?.data ?? [],
     problems: [...(system.value?.problems ?? []), ...gateways.slice(1).flatMap(problemsOf)],

@@ -1,15 +1,16 @@
 /** What the row, the card and the details of a budget show of it. */
 import { hasRole, offlineSince } from '../api.ts'
-import { age, day, moment, money, percent } from '../format.ts'
-import { type BudgetForecast, type BudgetRecord, budgetShare, isSpent } from '../key-records.ts'
+import { age, money, percent } from '../format.ts'
+import { type BudgetEnd, type BudgetRecord, budgetShare } from '../key-records.ts'
 import { now } from '../store.ts'
 import { budgetWords as text } from '../words/budgets.ts'
 import { en } from '../words/en.ts'
 import { keysWords } from '../words/keys.ts'
+import { Forecast } from './forecast.tsx'
 import { type KeysData, teamName } from './key-cells.tsx'
 import { RowMenu } from './row-menu.tsx'
 import { SpentBar } from './spent-bar.tsx'
-import { Time, Unknown } from './states.tsx'
+import { Time } from './states.tsx'
 
 /** What is done with a budget in a dialog. */
 export type BudgetAction = 'edit' | 'adjust' | 'reset' | 'remove'
@@ -18,7 +19,8 @@ export type OpenBudget = (what: BudgetAction | 'create', id?: string) => void
 type OfBudget = { readonly budget: BudgetRecord }
 export type BudgetProps = OfBudget & {
   readonly data: KeysData
-  readonly forecast: BudgetForecast | undefined
+  /** Its counter that ends first; undefined: not read, or there is none. */
+  readonly end: BudgetEnd | undefined
   readonly open: OpenBudget
 }
 
@@ -57,7 +59,7 @@ const ACTIONS: { readonly [what in BudgetAction]: string } = {
   remove: text.remove.action,
 }
 
-export const BudgetButtons = ({ budget, data, open }: Omit<BudgetProps, 'forecast'>) => {
+export const BudgetButtons = ({ budget, data, open }: Omit<BudgetProps, 'end'>) => {
   if (lockedText(data, budget) !== null) return null
   return (
     <div class="row">
@@ -77,7 +79,7 @@ export const BudgetButtons = ({ budget, data, open }: Omit<BudgetProps, 'forecas
   )
 }
 
-export const BudgetMenu = ({ budget, data, open }: Omit<BudgetProps, 'forecast'>) => {
+export const BudgetMenu = ({ budget, data, open }: Omit<BudgetProps, 'end'>) => {
   const locked = lockedText(data, budget)
   return (
     <RowMenu
@@ -136,31 +138,19 @@ export const Period = ({ budget: { period, now: figures } }: OfBudget) => (
   </>
 )
 
-const basisText = ({ basis, hours }: BudgetForecast): string =>
-  basis === null ? '' : `, ${basis === 'week' ? text.asInHours(hours ?? WEEK) : text.bases[basis]}`
-const WEEK = 168
-
-export const Forecast = ({ forecast, budget }: Pick<BudgetProps, 'forecast' | 'budget'>) => {
-  if (isSpent(budget)) {
-    const since = forecast?.spent_since ?? null
-    return <span class="bad">{since === null ? text.isSpent : text.spentSince(moment(Date.parse(since)))}</span>
-  }
-  if (!forecast) return <Unknown why={text.noForecast} />
-  const { projected, exhausted_at: at } = forecast
-  const rest = basisText(forecast)
-  if (at !== null)
-    return (
-      <span class="warn">
-        {text.exhausted(moment(Date.parse(at)))}
-        {rest}
-      </span>
-    )
-  if (projected === null) return <Unknown why={text.noForecast} />
-  const { period_end: end } = budget.now
+/** The forecast of a budget; of one with several counters that of the owner whose amount ends first, or how many are spent. */
+export const Outlook = ({ budget, end }: Pick<BudgetProps, 'budget' | 'end'>) => {
+  const { owners, now: figures } = budget
+  const isShared = (owners?.count ?? 0) > 1
+  if (owners?.count === 0 || (isShared && owners?.spent)) return <OwnersText budget={budget} />
   return (
     <>
-      {end === null ? text.projectedTotal(money(projected)) : text.projected(money(projected), day(Date.parse(end)))}
-      {rest}
+      {isShared && end && (
+        <>
+          <bdi>{ownerName(end.of, {})}</bdi>:{' '}
+        </>
+      )}
+      <Forecast end={end} period_end={figures.period_end} />
     </>
   )
 }

@@ -9,8 +9,8 @@ import {
   BudgetBar,
   BudgetButtons,
   type BudgetProps,
-  Forecast,
   lockedText,
+  Outlook,
   OwnersText,
   ownerName,
   Period,
@@ -44,11 +44,11 @@ export const BudgetSheet = (props: BudgetProps) => {
         </dd>
         <dt>{text.head.mode}</dt>
         <dd>{text.mode[budget.mode]}</dd>
-        {!budget.owners && (
+        {!budget.owners?.spent && (
           <>
             <dt>{text.head.forecast}</dt>
             <dd>
-              <Forecast {...props} />
+              <Outlook {...props} />
             </dd>
           </>
         )}

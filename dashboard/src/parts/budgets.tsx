@@ -1,19 +1,20 @@
 /** The list of budgets: cards, or a table once there are more than a few. */
 import { type Signal, useSignal } from '@preact/signals'
 import { valuesOf, withParam } from '../address.ts'
-import { hasRole, offlineSince, readAll, session, useResource } from '../api.ts'
+import { hasRole, offlineSince, session } from '../api.ts'
 import { money } from '../format.ts'
-import { type BudgetForecast, type BudgetRecord, sortedBudgets } from '../key-records.ts'
-import { current, go, goToDetails } from '../store.ts'
+import { type BudgetRecord, type EndsById, sortedBudgets } from '../key-records.ts'
+import { useEnds } from '../own-budgets.ts'
+import { current, go, goToDetails, isNarrow } from '../store.ts'
 import { budgetWords as text } from '../words/budgets.ts'
 import {
   BudgetBar,
   BudgetButtons,
   BudgetMenu,
   type BudgetProps,
-  Forecast,
   lockedText,
   type OpenBudget,
+  Outlook,
   OwnersText,
   Period,
   Share,
@@ -33,26 +34,14 @@ const { head } = text
 /** Budgets that are read, and from which number on they are a table. */
 export const MOST_BUDGETS = 1_000
 const TABLE_FROM = 7
-const EVERY = 60_000
-const FULLEST = '-share'
-
-type ForecastsById = ReadonlyMap<string, BudgetForecast>
-
-/** They need the ledger, so the list does not wait for them. */
-const useForecasts = (): ForecastsById => {
-  const { value } = useResource(
-    'budget forecasts',
-    () => readAll<BudgetRecord>('/budgets', { forecast: true }, MOST_BUDGETS),
-    { every: EVERY },
-  )
-  return new Map(value?.data.flatMap(({ id, forecast }) => (forecast ? [[id, forecast] as const] : [])))
-}
+/** The first one to end is the first. */
+const USUAL_SORT = 'ends'
 
 type Dialog = { readonly what: Parameters<OpenBudget>[0]; readonly id: string }
 
 export const BudgetsView = ({ data }: { readonly data: KeysData }) => {
   const dialog = useSignal<Dialog | null>(null)
-  const forecasts = useForecasts()
+  const ends = useEnds('budget')
   const mayWrite = hasRole('admin', 'all')
   const open: OpenBudget = (what, id = '') => {
     dialog.value = { what, id }
@@ -77,20 +66,20 @@ export const BudgetsView = ({ data }: { readonly data: KeysData }) => {
           <p>{text.emptyText}</p>
         </Empty>
       ) : (
-        <List data={data} forecasts={forecasts} open={open} />
+        <List data={data} ends={ends} open={open} />
       )}
-      {opened && <BudgetSheet budget={opened} data={data} forecast={forecasts.get(opened.id)} open={open} />}
+      {opened && <BudgetSheet budget={opened} data={data} end={ends?.get(opened.id)} open={open} />}
       <Dialogs data={data} dialog={dialog} />
     </>
   )
 }
 
-type BudgetListProps = Pick<BudgetProps, 'data' | 'open'> & { readonly forecasts: ForecastsById }
+type BudgetListProps = Pick<BudgetProps, 'data' | 'open'> & { readonly ends: EndsById }
 
-const Cards = ({ data, forecasts, open }: BudgetListProps) => (
+const Cards = ({ data, ends, open }: BudgetListProps) => (
   <ul class="budget-list" aria-label={text.title}>
-    {sortedBudgets(data.budgets, FULLEST).map((budget) => (
-      <Card key={budget.id} budget={budget} data={data} forecast={forecasts.get(budget.id)} open={open} />
+    {sortedBudgets(data.budgets, USUAL_SORT, ends).map((budget) => (
+      <Card key={budget.id} budget={budget} data={data} end={ends?.get(budget.id)} open={open} />
     ))}
   </ul>
 )
@@ -122,22 +111,16 @@ const Card = (props: BudgetProps) => {
       <p class="dim">
         <Period budget={budget} />
       </p>
-      {!owners && (
-        <p class="dim">
-          {text.head.forecast}: <Forecast {...props} />
-        </p>
-      )}
+      <p class="dim">
+        {text.head.forecast}: <Outlook {...props} />
+      </p>
       {figures.authority === 'degraded' && <p class="warn">{text.degraded}</p>}
       <BudgetButtons {...props} />
     </li>
   )
 }
 
-/** Its forecast; of one with several counters, how many are spent. */
-const Outlook = (props: Pick<BudgetProps, 'budget' | 'forecast'>) =>
-  (props.budget.owners?.count ?? 0) > 1 ? <OwnersText budget={props.budget} /> : <Forecast {...props} />
-
-const columnsOf = ({ data, forecasts, open }: BudgetListProps): readonly Column<BudgetRecord>[] => {
+const columnsOf = ({ data, ends, open }: BudgetListProps): readonly Column<BudgetRecord>[] => {
   return [
     {
       id: 'name',
@@ -166,10 +149,12 @@ const columnsOf = ({ data, forecasts, open }: BudgetListProps): readonly Column<
     {
       id: 'forecast',
       head: head.forecast,
-      width: '12rem',
+      sort: 'ends',
+      startsUp: true,
+      width: '13rem',
       cell: (budget) => (
         <span class="budget-forecast">
-          <Outlook budget={budget} forecast={forecasts.get(budget.id)} />
+          <Outlook budget={budget} end={ends?.get(budget.id)} />
         </span>
       ),
     },
@@ -194,12 +179,12 @@ const SpentOf = ({ budget, data }: { readonly budget: BudgetRecord; readonly dat
 )
 
 const BudgetTable = (props: BudgetListProps) => {
-  const { data, forecasts, open } = props
-  const [sort = FULLEST] = valuesOf(current.value, 'sort')
+  const { data, ends, open } = props
+  const [sort = USUAL_SORT] = valuesOf(current.value, 'sort')
   const [q = ''] = valuesOf(current.value, 'q')
   const matches = (budget: BudgetRecord) =>
     `${budget.name} ${scopeText(data, budget)}`.toLowerCase().includes(q.trim().toLowerCase())
-  const rows = sortedBudgets(data.budgets.filter(matches), sort)
+  const rows = sortedBudgets(data.budgets.filter(matches), sort, ends)
   return (
     <>
       <Filters filters={[]} search={{ name: 'q', placeholder: text.search }} others={['show', 'sort']} />
@@ -222,12 +207,13 @@ const BudgetTable = (props: BudgetListProps) => {
                 <p class="dim small">{scopeText(data, budget)}</p>
                 <p class="dim small">
                   <Period budget={budget} />
-                  {' · '}
-                  <Outlook budget={budget} forecast={forecasts.get(budget.id)} />
+                </p>
+                <p class="small">
+                  <Outlook budget={budget} end={ends?.get(budget.id)} />
                 </p>
               </div>
             )}
-            heights={{ comfortable: 48, compact: 36, card: 148 }}
+            heights={{ comfortable: 48, compact: 36, card: isNarrow.value ? 164 : 136 }}
             cardsBelow="tight"
             open={({ id }) => goToDetails(id)}
             opened={current.value.id}

@@ -22,6 +22,8 @@ export type Column<Row> = {
   readonly drop?: number
   /** The value of `sort=` for this column; absent: it cannot be sorted by. */
   readonly sort?: string
+  /** The first click sorts ascending. */
+  readonly startsUp?: boolean
 }
 
 export type Sorting<Row> = {
@@ -231,7 +233,13 @@ const Head = <Row,>({ column, sort, order, children }: ColumnHeadProps<Row>) => 
   const direction = sort.by === by ? 'ascending' : sort.by === `-${by}` ? 'descending' : 'none'
   return (
     <th scope="col" class={align} aria-sort={direction} style={style}>
-      <button type="button" class="head-button" onClick={() => sort.change(direction === 'descending' ? by : `-${by}`)}>
+      <button
+        type="button"
+        class="head-button"
+        onClick={() =>
+          sort.change((direction === 'none' ? column.startsUp : direction === 'descending') ? by : `-${by}`)
+        }
+      >
         {head}
         <span aria-hidden="true">{direction === 'ascending' ? ' ▲' : direction === 'descending' ? ' ▼' : ''}</span>
       </button>

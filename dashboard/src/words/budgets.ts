@@ -23,9 +23,10 @@ export const budgetWords = words({
     session: 'each session',
   },
   mode: { hard: 'hard limit', soft: 'alerts only' },
-  exhausted: (time: string) => `spent ${time}`,
+  exhausted: (time: string) => `ends about ${time}`,
   projected: (amount: string, end: string) => `${amount} by ${end}`,
   projectedTotal: (amount: string) => amount,
+  lasts: 'lasts its period',
   bases: { present: 'at the present rate', period: 'as in this period' },
   asInHours: (hours: number) =>
     hours >= 168

@@ -50,12 +50,13 @@ export const overviewWords = words({
   outages: 'Outages',
   moreAttention: (n: number) => `${n.toLocaleString()} more`,
   fewer: 'Show fewer',
-  nothing: 'Nothing needs attention: circuits are closed, keys are in use, and budgets are below 80 %.',
+  nothing:
+    'Nothing needs attention: circuits are closed, keys are in use, and budgets are below 80 % and last another day.',
   unreadable: (what: string, why: string) => `${what} could not be read: ${why}`,
   budget: (name: string, share: string, owner?: string) =>
     owner ? `Budget ${name}: ${share} spent by ${owner}` : `Budget ${name}: ${share} spent`,
-  budgetOthers: (n: number) => (n === 0 ? '' : `${n.toLocaleString()} more at 80 % or above`),
-  budgetEnds: (time: string) => `by its forecast spent ${time}`,
+  budgetOthers: (n: number) => `${n.toLocaleString()} more at 80 % or above`,
+  budgetEnds: (time: string, owner?: string) => `${owner ? `that of ${owner} ` : ''}ends about ${time}`,
   provider: (id: string, state: string) => `${id}: ${state}`,
   key: (provider: string, key: string, state: string) => `${provider}: key ${key} ${state}`,
   client: (family: string, status: string) => `${family} was refused${status}`,

@@ -10,6 +10,7 @@ export const teamsWords = words({
     name: 'Team',
     spend: 'Spend',
     budget: 'Own budget, now',
+    ends: 'Budget ends',
     requests: 'Requests',
     failing: 'Failing',
     refused: 'Refused',

@@ -9,6 +9,7 @@ import { activityRows } from './rows/activity.ts'
 import { adjustmentRows } from './rows/adjustments.ts'
 import { alertRows } from './rows/alerts.ts'
 import { auditRows } from './rows/audit.ts'
+import { budgetEndRows } from './rows/budget-ends.ts'
 import { budgetRows } from './rows/budgets.ts'
 import { cacheRows } from './rows/cache.ts'
 import { canaryRows } from './rows/canaries.ts'
@@ -49,6 +50,7 @@ const rows: readonly AdminRow[] = [
   ...accountRows,
   ...priceRows,
   ...budgetRows,
+  ...budgetEndRows,
   ...adjustmentRows,
   ...correctionRows,
   ...usageRows,

@@ -24,6 +24,24 @@ export const BUDGET_LIST = listOf(LISTED_BUDGET).extend({ names })
 
 export const BUDGET_COUNTERS = listOf(BUDGET_COUNTER).extend({ names })
 
+const BUDGET_END = z
+  .strictObject({
+    object: z.literal('budget_end'),
+    budget: z.string(),
+    name: z.string().describe('Of the budget'),
+    of: z.string().describe('The owner of the counter; empty: one counter for all'),
+    team: z.string().nullable().describe('The team whose requests it counts, all of them and no others'),
+    amount: dollars,
+    spent: dollars,
+    forecast: FORECAST,
+  })
+  .meta({ id: 'BudgetEnd' })
+
+export const BUDGET_ENDS = listOf(BUDGET_END).extend({
+  names,
+  left_out: count.describe('Counters without an estimate, the least full ones'),
+})
+
 export const ADJUSTMENT = z
   .strictObject({
     id: z.string(),

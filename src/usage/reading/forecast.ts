@@ -264,13 +264,20 @@ const addCost = <Name>(costs: Map<Name, number>, name: Name, cost: number): void
   costs.set(name, (costs.get(name) ?? 0) + cost)
 }
 
-/** The budgets that count a spender, who mostly spends in many hours. */
+/** The budgets that count a spender, who mostly spends in many hours. Of many budgets few are for a key or a team. */
 const spendersOf = (counted: readonly Counted[]): ((row: Spender) => readonly Counted[]) => {
-  const selected = counted.map((one) => ({ one, counts: selectorOf(one.budget) }))
+  const selected = counted.flatMap((one) => {
+    const { keys, teams } = one.budget
+    const owners = keys?.map((id) => `key ${id}`) ?? teams?.map((id) => `team ${id}`) ?? ['']
+    const counts = selectorOf(one.budget)
+    return [...new Set(owners)].map((owner) => ({ owner, one, counts }))
+  })
+  const byOwner = Map.groupBy(selected, ({ owner }) => owner)
   const known = new Map<string, readonly Counted[]>()
   return (row) => {
     const name = JSON.stringify([row.team, row.key, row.provider, row.model])
-    const found = known.get(name) ?? selected.flatMap(({ one, counts }) => (counts(row) ? [one] : []))
+    const near = [`key ${row.key}`, `team ${row.team}`, ''].flatMap((owner) => byOwner.get(owner) ?? [])
+    const found = known.get(name) ?? near.flatMap(({ one, counts }) => (counts(row) ? [one] : []))
     if (known.size < MOST_KNOWN) known.set(name, found)
     return found
   }

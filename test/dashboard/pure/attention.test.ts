@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { attentionOf, budgetShare, isForAll, type ListedBudget } from '../../../dashboard/src/attention.ts'
+import type { BudgetEnd, EndsById } from '../../../dashboard/src/key-records.ts'
 import { outcomeSeries } from '../../../dashboard/src/outcome-series.ts'
 
 const NOW = Date.parse('2026-11-23T12:00:00Z')
@@ -17,7 +18,17 @@ const budget = (name: string, spent: string, remaining: string | null = '1.00', 
   now: { spent, remaining, period_end: null },
 })
 
-const NOTHING = { rows: [], budgets: [], forecasts: {}, names: {}, clients: [], problems: [], now: NOW }
+/** Ends of budgets at these times, in this order. */
+const endsAt = (times: { readonly [budget: string]: string | null }): EndsById =>
+  new Map(
+    Object.entries(times).map(([id, exhausted_at]) => [
+      id,
+      // The members that are read.
+      { of: 'customer-0001', forecast: { exhausted_at } } as BudgetEnd,
+    ]),
+  )
+
+const NOTHING = { rows: [], budgets: [], ends: undefined, names: {}, clients: [], problems: [], now: NOW }
 
 const client = (minutes: number) => ({
   family: 'curl',
@@ -58,17 +69,31 @@ test('budgets from 80 %, with the time at which they are spent; several counters
   const found = attentionOf({
     ...NOTHING,
     budgets,
-    forecasts: { bud_near: '2026-11-26T14:00:00.000Z', bud_over: null },
+    ends: endsAt({ bud_over: null, bud_near: '2026-11-26T14:00:00.000Z', bud_soft: null }),
   })
   assert.deepEqual(
     found.map(({ group, tone, text }) => [group, tone, text]),
     [
       ['spent', 'bad', 'Budget over: 104% spent'],
-      ['warnings', 'warn', 'Budget soft: 101% spent'],
       ['warnings', 'warn', 'Budget near: 95% spent'],
+      ['warnings', 'warn', 'Budget soft: 101% spent'],
     ],
   )
-  assert.match(found[2]?.detail ?? '', /^by its forecast spent /)
+  assert.match(found[1]?.detail ?? '', /^ends about /)
+})
+
+test('a budget below 80 % is listed if it ends within a day, the first one first', () => {
+  const budgets = [budget('near', '8.50'), budget('fast', '3.00'), budget('later', '7.00'), budget('lasts', '7.90')]
+  const ends = endsAt({
+    bud_fast: iso(NOW + 3_600_000),
+    bud_near: iso(NOW + 7_200_000),
+    bud_later: iso(NOW + 90_000_000),
+    bud_lasts: null,
+  })
+  const names = (more: object) => attentionOf({ ...NOTHING, budgets, ...more }).map(({ object }) => object)
+  assert.deepEqual(names({ ends }), ['bud_fast', 'bud_near'])
+  // Without estimates the fullest are listed.
+  assert.deepEqual(names({}), ['bud_near'])
 })
 
 test('a budget with a counter for each owner is as full as its fullest one, which is named', () => {
@@ -84,17 +109,19 @@ test('a budget with a counter for each owner is as full as its fullest one, whic
     owned('unused', { count: 0, spent: 0, near: 0, fullest: null }),
   ]
   assert.deepEqual(budgets.map(budgetShare), [0.97, 1.2, 0.79, null])
-  const forecasts = { bud_team: '2026-11-26T14:00:00.000Z', bud_users: '2026-11-26T14:00:00.000Z' }
-  const found = attentionOf({ ...NOTHING, budgets, forecasts, names: { team_a: 'search' } })
+  const ends = endsAt({ bud_team: '2026-11-26T14:00:00.000Z', bud_low: '2026-11-23T14:00:00.000Z' })
+  const found = attentionOf({ ...NOTHING, budgets, ends, names: { team_a: 'search' } })
   assert.deepEqual(
     found.map(({ group, text, object, show }) => [group, text, object, show]),
     [
       ['spent', 'Budget users: 120% spent by customer-0042', 'bud_users', 'budgets'],
       ['warnings', 'Budget team: 97% spent by search', 'bud_team', 'budgets'],
+      ['warnings', 'Budget low: 79% spent by customer-0001', 'bud_low', 'budgets'],
     ],
   )
   assert.equal(found[0]?.detail, '2 more at 80 % or above')
-  assert.match(found[1]?.detail ?? '', /^by its forecast spent /)
+  assert.match(found[1]?.detail ?? '', /^ends about /)
+  assert.match(found[2]?.detail ?? '', /^that of customer-0001 ends about /)
 })
 
 test('the worst come first; refused clients only for an hour', () => {

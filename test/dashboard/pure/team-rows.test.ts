@@ -36,6 +36,7 @@ const sources = (members: Partial<TeamSources>): TeamSources => ({
   trend: null,
   trendDays: ['2026-11-21', '2026-11-22'],
   budgets: new Map(),
+  ends: undefined,
   none: 'no team',
   ...members,
 })

@@ -5,10 +5,11 @@ import { money, percent, shareOf } from '../../format.ts'
 import type { OwnBudget } from '../../key-records.ts'
 import type { PageName } from '../../page-table.ts'
 import { Change } from '../../parts/figure.tsx'
+import { Forecast } from '../../parts/forecast.tsx'
 import { SpentBar } from '../../parts/spent-bar.tsx'
 import { Amount, Unknown } from '../../parts/states.tsx'
 import { current } from '../../store.ts'
-import { costChange, failingShare, type ListedTeam, refusedShare } from '../../team-rows.ts'
+import { costChange, failingShare, type ListedTeam, refusedShare, type TeamRow } from '../../team-rows.ts'
 import type { UsageTotals } from '../../usage-figures.ts'
 import { keysWords } from '../../words/keys.ts'
 import { teamsWords as words } from '../../words/teams.ts'
@@ -104,3 +105,13 @@ export const BudgetBar = ({ own: { budget, spent } }: { readonly own: OwnBudget 
     </span>
   )
 }
+
+/** When the own budget of a team will be used up; `–` without one. */
+export const Ends = ({ end }: Pick<TeamRow, 'end'>) =>
+  end ? (
+    <span class="budget-forecast" title={end.name}>
+      <Forecast end={end} />
+    </span>
+  ) : (
+    <span class="dim">–</span>
+  )

@@ -1,7 +1,7 @@
 /** What the pages of teams read. */
 import { readAll, useResource } from '../../api.ts'
 import { ownBudgets } from '../../key-records.ts'
-import { readBudgets } from '../../own-budgets.ts'
+import { readBudgets, useEnds } from '../../own-budgets.ts'
 import { current, currentRange, gatewayNow } from '../../store.ts'
 import type { ListedTeam, TeamSources } from '../../team-rows.ts'
 import { DAY } from '../../usage-figures.ts'
@@ -50,16 +50,17 @@ export const useTeams = () => {
     readReport({ from: first, by: ['team'], bucket: 'day', limit: ROWS }),
   )
   const budgets = useBudgets()
+  const ends = useEnds('team')
   const reload = () => {
     teams.reload()
     budgets.reload()
   }
-  return { teams, report, before, trend, budgets, reload }
+  return { teams, report, before, trend, budgets, ends, reload }
 }
 
 /** The parts of the rows, once the teams and their sums are read. */
 export const sourcesOf = (
-  { teams, report, before, trend, budgets }: ReturnType<typeof useTeams>,
+  { teams, report, before, trend, budgets, ends }: ReturnType<typeof useTeams>,
   none: string,
 ): TeamSources | null =>
   teams.value && report.value
@@ -71,6 +72,7 @@ export const sourcesOf = (
         trend: trend.value?.data ?? null,
         trendDays: trendDays(),
         budgets: budgets.value ? ownBudgets(budgets.value, 'team') : new Map(),
+        ends,
         none,
       }
     : null

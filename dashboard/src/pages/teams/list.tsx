@@ -15,7 +15,7 @@ import { current, go, goToDetails, isNarrow } from '../../store.ts'
 import { type ListedTeam, sortedTeams, type TeamRow, teamRows } from '../../team-rows.ts'
 import { en } from '../../words/en.ts'
 import { teamsWords as words } from '../../words/teams.ts'
-import { actionsOf, BudgetBar, Cost, Failing, ofTeam, Refused, type TeamAction, TeamState } from './cells.tsx'
+import { actionsOf, BudgetBar, Cost, Ends, Failing, ofTeam, Refused, type TeamAction, TeamState } from './cells.tsx'
 import { sourcesOf, TREND, useTeams } from './data.ts'
 import { LimitsDialog } from './limits-dialog.tsx'
 
@@ -102,7 +102,7 @@ const TeamTable = ({ rows, run, left }: TeamTableProps) => (
       rows={rows}
       keyOf={({ id }) => id}
       card={(row) => <Card row={row} run={run} />}
-      heights={{ comfortable: 48, compact: 36, card: isNarrow.value ? 124 : 96 }}
+      heights={{ comfortable: 48, compact: 36, card: isNarrow.value ? 144 : 96 }}
       cardsBelow="tight"
       open={({ id, team }) => team && goToDetails(id)}
       left={left}
@@ -117,13 +117,22 @@ const TeamTable = ({ rows, run, left }: TeamTableProps) => (
 const columnsOf = (run: TeamRun): readonly Column<TeamRow>[] => {
   return [
     { id: 'name', head: head.name, sort: 'name', text: ({ name }) => name, cell: (row) => <Name row={row} /> },
-    { id: 'spend', head: head.spend, sort: 'spend', width: '9.5rem', align: 'end', cell: (row) => <Cost {...row} /> },
+    { id: 'spend', head: head.spend, sort: 'spend', width: '8.75rem', align: 'end', cell: (row) => <Cost {...row} /> },
     {
       id: 'budget',
       head: head.budget,
       sort: 'budget',
-      width: '14.75rem',
+      width: '14.25rem',
       cell: ({ budget }) => (budget ? <BudgetBar own={budget} /> : <span class="dim">–</span>),
+    },
+    {
+      id: 'ends',
+      head: head.ends,
+      sort: 'ends',
+      startsUp: true,
+      width: '11.75rem',
+      drop: 4,
+      cell: Ends,
     },
     {
       id: 'requests',
@@ -203,7 +212,7 @@ const Actions = ({ row: { id, name, team }, run }: TeamRowProps) =>
   )
 
 const Card = ({ row, run }: TeamRowProps) => {
-  const { id, team, totals, budget } = row
+  const { id, team, totals, budget, end } = row
   return (
     <div class="keys-card">
       <div class="card-title">
@@ -223,6 +232,7 @@ const Card = ({ row, run }: TeamRowProps) => {
         <span>
           <Failing totals={totals} /> {words.head.failing.toLowerCase()}
         </span>
+        {end && <Ends end={end} />}
       </p>
       {budget && <BudgetBar own={budget} />}
     </div>

@@ -2,6 +2,7 @@
 import { type ApiList, read, useResource } from '../../api.ts'
 import { clock, day } from '../../format.ts'
 import type { BudgetRecord } from '../../key-records.ts'
+import { useEnds } from '../../own-budgets.ts'
 import { limitsText } from '../../parts/key-cells.tsx'
 import { RequestLink } from '../../parts/request-link.tsx'
 import { Failed, Time } from '../../parts/states.tsx'
@@ -12,7 +13,7 @@ import { budgetWords } from '../../words/budgets.ts'
 import { keysWords } from '../../words/keys.ts'
 import { requests as requestWords } from '../../words/requests.ts'
 import { teamsWords as words } from '../../words/teams.ts'
-import { BudgetBar, ofTeam } from './cells.tsx'
+import { BudgetBar, Ends, ofTeam } from './cells.tsx'
 import { rangeName, rangeQuery, useBudgets } from './data.ts'
 
 /** Routes and requests that are listed. */
@@ -24,6 +25,7 @@ const isFor = ({ appliesTo: { teams }, per }: BudgetRecord, id: string): boolean
 
 export const TeamBudgets = ({ id }: { readonly id: string }) => {
   const { value, problem, reload } = useBudgets()
+  const end = useEnds('team')?.get(id)
   const found = (value?.data ?? [])
     .filter((budget) => isFor(budget, id))
     .map((budget) => {
@@ -40,6 +42,7 @@ export const TeamBudgets = ({ id }: { readonly id: string }) => {
           <li key={own.budget.id}>
             {own.budget.name} <span class="dim">{budgetWords.per[own.budget.per]}</span>
             <BudgetBar own={own} />
+            {end?.budget === own.budget.id && <Ends end={end} />}
           </li>
         ))}
       </ul>

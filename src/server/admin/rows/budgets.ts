@@ -21,7 +21,7 @@ const stored = BUDGET.omit({ now: true })
 type StoredBudget = z.input<typeof stored>
 type ShownBudget = z.input<typeof BUDGET>
 
-const NO_FORECAST: Forecast = {
+export const NO_FORECAST: Forecast = {
   object: 'forecast',
   projected: null,
   exhausted_at: null,
@@ -77,7 +77,7 @@ const countersOf = ({ states }: BudgetFigures, budgetId: string): readonly Budge
   states.filter((state) => state.budget.id === budgetId).toSorted((a, b) => a.remaining - b.remaining)
 
 /** The counters of a budget that an actor may see, the fullest first. `teams`: those of the actor; null: all. */
-const visibleCounters = (
+export const visibleCounters = (
   { control }: AdminDeps,
   figures: BudgetFigures,
   budgetId: string,
@@ -104,7 +104,7 @@ const ownersOf = (
 }
 
 /** The names of teams and keys that an actor may see. IDs of others have none. */
-const namesOf = (
+export const namesOf = (
   { control }: AdminDeps,
   ids: readonly string[],
   visible: readonly string[] | null,
@@ -120,7 +120,7 @@ const namesOf = (
 }
 
 /** The figures of each budget alone, so that the counters of all are not searched for each of many. */
-const figuresById = (figures: BudgetFigures): ((budgetId: string) => BudgetFigures) => {
+export const figuresById = (figures: BudgetFigures): ((budgetId: string) => BudgetFigures) => {
   const states = Map.groupBy(figures.states, ({ budget }) => budget.id)
   return (budgetId) => ({ ...figures, states: states.get(budgetId) ?? [] })
 }
@@ -223,11 +223,10 @@ const withNow = async (
   return good({ ...found.value, body: { ...body, now } })
 }
 
+type Selecting = { readonly appliesTo?: StoredBudget['appliesTo'] | Budget['appliesTo'] }
+
 /** The teams whose requests a budget counts; null: all teams. */
-const teamsOfBudget = (
-  { control }: AdminDeps,
-  { appliesTo }: { readonly appliesTo?: StoredBudget['appliesTo'] | Budget['appliesTo'] },
-): readonly string[] | null => {
+const teamsOfBudget = ({ control }: AdminDeps, { appliesTo }: Selecting): readonly string[] | null => {
   const { teams: named = null, keys = null } = appliesTo ?? {}
   if (named === null && keys === null) return null
   const directory = control.directory()
@@ -235,7 +234,7 @@ const teamsOfBudget = (
 }
 
 /** Whether a budget counts something of these teams; null: all teams. */
-const concerns = (deps: AdminDeps, one: StoredBudget, teams: readonly string[] | null): boolean => {
+export const concerns = (deps: AdminDeps, one: Selecting, teams: readonly string[] | null): boolean => {
   const counted = teamsOfBudget(deps, one)
   return teams === null || counted === null || counted.some((team) => teams.includes(team))
 }

@@ -87,6 +87,14 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'gateway/routing',
     'gateway/sharing',
   ],
+  'gateway/drill': [
+    'gateway/accounts',
+    'gateway/call',
+    'gateway/chat',
+    'gateway/health',
+    'gateway/routing',
+    'gateway/upstream',
+  ],
   'gateway/handlers': [
     'gateway/accounts',
     'gateway/call',

@@ -32,7 +32,7 @@ import { claudeFrom } from './claude.ts'
 import type { FileContent } from './file-content.ts'
 import { NamedAccounts, oneOf, SECTIONS } from './named-accounts.ts'
 import { type Problem, quote } from './problem.ts'
-import { withShadowAccounts } from './shadow-accounts.ts'
+import { withDrillAccounts, withShadowAccounts } from './shadow-accounts.ts'
 import { signInFrom } from './sso.ts'
 import { readTokenRules } from './token-rules.ts'
 
@@ -41,6 +41,8 @@ export type AccountSources = {
   readonly content: FileContent
   readonly placeOf: PlaceInFile
   readonly auth: Pick<Settings['auth'], 'keys' | 'admin' | 'pepper'>
+  /** Undefined: the settings are not valid. */
+  readonly drill: Settings['drill'] | undefined
   /** IDs of the configured providers. */
   readonly providers: readonly string[]
   /** The records of the database, whose teams and keys the file may name; null: unknown, so names are not checked. */
@@ -68,7 +70,7 @@ class AccountsReader {
   readonly #secrets: AccountSecrets
 
   constructor(given: AccountSources) {
-    const sources = { ...given, content: withShadowAccounts(given.content) }
+    const sources = { ...given, content: withDrillAccounts(withShadowAccounts(given.content), given.drill) }
     this.#sources = sources
     this.#report = new AccountReport(sources.placeOf)
     this.#names = new NamedAccounts(this.#report, sources.stored)

@@ -268,6 +268,7 @@ const routeEntry = ({
   onRetired,
   canary,
   shadow,
+  drill,
 }: Route): YamlSection => ({
   strategy,
   stickiness,
@@ -283,6 +284,7 @@ const routeEntry = ({
     budget: shadow.budget,
     perMinute: shadow.perMinute,
   },
+  drill,
 })
 
 const targetEntry = ({ provider, model, weight, when, override }: RouteTarget): unknown => {

@@ -7,6 +7,7 @@ import { nearest } from '../core/nearest.ts'
 import type { Instance, Providers } from '../core/provider.ts'
 import type { Route, RouteTarget } from '../core/route.ts'
 import { type Settings, settingsSchema } from '../core/settings.ts'
+import { hasLiveChecks } from '../policy/drill/live-rules.ts'
 import { keyless } from '../records/entities/ids.ts'
 import { type RouteEntry, routeFrom } from '../records/entities/route.ts'
 import { adminTokenProblem } from './admin-token.ts'
@@ -290,8 +291,10 @@ const secretsOfService = ({ url, headers, ...service }: GuardService): readonly 
 ]
 
 /** The database is read only for these sections. */
-const hasAccounts = ({ teams, keys, budgets, routes }: FileContent): boolean =>
-  teams.size + keys.size + budgets.size > 0 || routes.values().some(({ shadow }) => shadow !== undefined)
+const hasAccounts = ({ teams, keys, budgets, routes }: FileContent, settings: Settings): boolean =>
+  teams.size + keys.size + budgets.size > 0 ||
+  routes.values().some(({ shadow }) => shadow !== undefined) ||
+  hasLiveChecks({ settings, routes })
 
 const noAccounts = (): AccountRecords => NO_ACCOUNTS
 
@@ -304,6 +307,11 @@ const UNREACHED_SIGN_IN =
 const NO_BREAK_GLASS =
   'sso is set without auth.admin (AUTH_ADMIN): if the identity provider is down, no one can sign in. Set AUTH_ADMIN, and keep the token in a safe'
 
+const LIVE_WITHOUT_LEDGER = {
+  what: 'drill.live',
+  found: 'live checks without usage.ledger, in which they are counted',
+  allowed: 'usage.ledger: true, or no route with live checks',
+}
 const NO_SHARED_CACHE =
   'cache.shared (CACHE_SHARED) is true without redis.url: each process keeps its own answers. Set redis.url (REDIS_URL), or remove cache.shared'
 
@@ -383,12 +391,17 @@ export const configure = ({
     content,
     placeOf,
     auth: merged.data?.auth ?? { keys: [] },
+    drill: merged.data?.drill,
     providers: upstreams.instances.map(({ id }) => id),
     stored:
-      merged.data && !areNamesIncomplete(problems) && hasAccounts(content) ? (stored ?? noAccounts)(merged.data) : null,
+      merged.data && !areNamesIncomplete(problems) && hasAccounts(content, merged.data)
+        ? (stored ?? noAccounts)(merged.data)
+        : null,
   })
   problems.push(...(accounts?.problems ?? []))
   warnings.push(...(accounts?.warnings ?? []).map(mask))
+  if (merged.data && !merged.data.usage.ledger && hasLiveChecks({ settings: merged.data, routes: content.routes }))
+    problems.push({ where: placeOf(['drill', 'live']).value || 'drill.live', ...LIVE_WITHOUT_LEDGER })
   if (problems.length > 0 || launch === undefined || !merged.success || !egress)
     return { ok: false, problems: tidy(problems, mask), launch, warnings }
 

@@ -85,6 +85,7 @@ const routeText = ({
   onRetired,
   canary,
   shadow,
+  drill,
 }: Route): string =>
   [
     ...(strategy === undefined ? [] : [strategy]),
@@ -96,6 +97,7 @@ const routeText = ({
     ...(onRetired === undefined ? [] : [`on retired ${onRetired}`]),
     ...(canary === undefined ? [] : [`canary ${JSON.stringify(canary)}`]),
     ...(shadow === undefined ? [] : [shadowText(shadow)]),
+    ...(drill === undefined ? [] : [`drill ${JSON.stringify(drill)}`]),
   ].join(' ')
 
 /** The differences of records by name. Digests and other values are not shown. */

@@ -37,6 +37,10 @@ const examples = ({ name }: SettingRow): readonly [string, string] => {
       return ['Europe/Berlin', 'Asia/Kathmandu']
     case 'auth.pepper':
       return ['sixteen letters.', 'more than sixteen letters']
+    case 'drill.budget':
+      return ['0.25', '12']
+    case 'drill.at':
+      return ['never', '03:30']
     case 'export.s3.bucket':
       return ['acme-llm-usage', 'acme.usage']
     case 'export.s3.prefix':
@@ -147,6 +151,9 @@ test('every documented setting exists with its name and default', () => {
     ['loops.action', 'LOOPS_ACTION', 'off'],
     ['loops.polling', 'LOOPS_POLLING', POLLING_TOOLS],
     ['drill.shapes', 'DRILL_SHAPES', false],
+    ['drill.live', 'DRILL_LIVE', false],
+    ['drill.budget', 'DRILL_BUDGET', '0.50'],
+    ['drill.at', 'DRILL_AT', 'quiet'],
     ['drill.days', 'DRILL_DAYS', 7],
     ['drill.depth', 'DRILL_DEPTH', 2],
     ['usage.drainOnAbort', 'USAGE_DRAIN_ON_ABORT', false],

@@ -1,10 +1,11 @@
 /** The team and the budgets of shadows beside those of the file. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { settingsSchema } from '../core/settings.ts'
 import { ROUTE_ENTRY } from '../records/entities/route.ts'
 import { TEAM_ENTRY } from '../records/entities/team.ts'
 import { emptyFile } from './file-content.ts'
-import { withShadowAccounts } from './shadow-accounts.ts'
+import { withDrillAccounts, withShadowAccounts } from './shadow-accounts.ts'
 
 const route = (budget?: string | number) =>
   ROUTE_ENTRY.parse({
@@ -45,4 +46,25 @@ test('shadow accounts: a team for all, and a hard budget a day for each route, u
 test('shadow accounts: a budget is an amount in dollars', () => {
   for (const budget of ['', 'x', '-1', -1, '1e3', '0.0000000001'])
     assert.throws(() => route(budget), { name: 'ZodError' }, String(budget))
+})
+
+test('drill accounts: a team with a hard budget a day, once a route has live checks', () => {
+  const { drill } = settingsSchema.parse({ drill: { budget: 0.25 } })
+  const routeWith = (live?: boolean) => ({
+    ...emptyFile,
+    routes: new Map([
+      ['fast', ROUTE_ENTRY.parse({ targets: ['openai'], ...(live !== undefined && { drill: { live } }) })],
+    ]),
+  })
+  assert.deepEqual(withDrillAccounts(routeWith(), drill), routeWith())
+  assert.deepEqual(withDrillAccounts(routeWith(false), { ...drill, live: true }), routeWith(false))
+  for (const made of [
+    withDrillAccounts(routeWith(true), drill),
+    withDrillAccounts(routeWith(), { ...drill, live: true }),
+  ]) {
+    assert.deepEqual([...made.teams.keys()], ['drill'])
+    const { amount, period, mode, reserve, appliesTo } = made.budgets.get('drill') ?? assert.fail('no budget')
+    assert.deepEqual([amount, period, mode, reserve, appliesTo.teams], ['0.25', 'day', 'hard', 'max', ['drill']])
+    assert.deepEqual(withDrillAccounts(made, drill), made)
+  }
 })

@@ -26,6 +26,8 @@ export type Route = {
   readonly canary?: CanaryRules
   /** Where a share of its requests is sent once more, without their clients; absent: nowhere. */
   readonly shadow?: ShadowRules
+  /** How its fallbacks are drilled; absent: as the settings have it. */
+  readonly drill?: DrillRules
   /** The ID of the team that has made it for its own requests; absent: it is of the file, for all requests. */
   readonly team?: string
 }
@@ -54,6 +56,9 @@ export type ShadowRules = {
   /** Dollars a day, as written. */
   readonly budget: string
 }
+
+/** `live`: whether its targets receive live checks; absent: as the setting. `allow`: percent of its requests that may be lost. */
+export type DrillRules = { readonly live?: boolean | undefined; readonly allow?: number | undefined }
 
 /** `key`: the key of each provider; `provider`: also the provider and the model. */
 export const STICKINESS = ['off', 'key', 'provider'] as const

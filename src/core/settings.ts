@@ -7,6 +7,7 @@ import { SAMPLERS } from './call-span.ts'
 import { COMMON_KINDS, FINDER_KINDS } from './finder-kinds.ts'
 import { patternProblem } from './linear-pattern.ts'
 import { LOOP_ACTIONS, POLLING_TOOLS } from './loops.ts'
+import { parseDollars } from './money.ts'
 
 /** 2^31 − 1 ms: the longest delay of a Node timer; a longer one fires immediately. */
 const LONGEST = 2_147_483_647
@@ -430,6 +431,29 @@ export const settingsSchema = z.strictObject({
         .describe(
           'count what requests of routes need (tools, schemas, sizes; no texts), so that a drill can name the fallbacks that would refuse them',
         ),
+      live: z
+        .boolean()
+        .default(false)
+        .describe(
+          'send the smallest request of each kind to the targets that would be next, which costs money; a route decides for itself with `drill.live`',
+        ),
+      budget: z
+        .union([z.string(), z.number()])
+        .default('0.50')
+        .transform(String)
+        .refine((amount) => parseDollars(amount).ok)
+        .meta({ allowed: 'an amount in dollars, such as "0.50"' })
+        .describe(
+          'dollars a day (UTC) for live checks of all gateways; less if 0.1 % of the daily spend of the last week is less, but 0.01 at least',
+        ),
+      at: z
+        .string()
+        .regex(/^(?:quiet|never|(?:[01]\d|2[0-3]):[0-5]\d)$/)
+        .default('quiet')
+        .describe(
+          'when live checks begin each day: `quiet` (the hour with the fewest requests), a time (UTC) or `never`',
+        )
+        .meta({ allowed: 'quiet, never, or a time such as "03:00"' }),
       days: z.int().min(1).max(30).default(7).describe('days whose requests a drill considers'),
       depth: z.int().min(1).max(4).default(2).describe('targets that a drill shows after one that fails'),
     })

@@ -220,6 +220,7 @@ const currentOf = ({ loaded, worker }: Pick<StartOptions, 'loaded' | 'worker'>):
     tls: undefined,
     exporter: undefined,
     shadows: undefined,
+    liveDrill: undefined,
     reader: undefined,
     fleet: null,
     fleetLive: null,

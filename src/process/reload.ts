@@ -1,8 +1,6 @@
 import { problemLine } from '../config/problem.ts'
 import type { Reloaded } from '../config/watch.ts'
 import { egressesOf } from '../core/egress.ts'
-import type { RoleCall } from '../core/fleet.ts'
-import type { AlertStorage } from '../observe/alerts/alert-storage.ts'
 import type { AlertingEvent } from '../observe/alerts/alerting.ts'
 import { configEvent } from '../observe/live/live-event.ts'
 import { trustByDefault } from '../transport/net/authorities.ts'
@@ -10,37 +8,22 @@ import { processViews } from './admin-parts.ts'
 import { openWarningOf, warnIfOpen } from './announce.ts'
 import { startExport } from './export.ts'
 import { fleetOf } from './fleet/fleet-place.ts'
+import { startLiveDrill } from './live-drill.ts'
 import type { Runtime } from './runtime.ts'
 import { startShadows } from './shadows.ts'
-
-/** The alerts that gateways send together; null: this one shares no store. */
-const sharedAlerts = (runtime: Runtime): AlertStorage | null => {
-  const roles = runtime.worker ?? runtime.current.fleet
-  if (!roles || !fleetOf(runtime)) return null
-  const run = (call: RoleCall) => roles.runRole('alerts', call)
-  return {
-    isShared: true,
-    claim: async () => (await run({ do: 'claim' })) === true,
-    release: async () => void (await run({ do: 'release' })),
-    async load() {
-      const found = await run({ do: 'load' })
-      return typeof found === 'string' ? found : null
-    },
-    save: async (body) => void (await run({ do: 'save', body })),
-  }
-}
+import { sharedRole } from './shared-role.ts'
 
 /** Loads the alerts once they are configured. Of several workers the first one sends them, of several gateways one. */
 export const startAlerts = async (runtime: Runtime): Promise<void> => {
   const { current, gateway, keys, worker } = runtime
   if (current.alerting || !current.config.alerts || (worker && worker.number !== 1)) return
-  const [{ Alerting }, { alertFile }, { joinBudgets, joinViews, sharedView }] = await Promise.all([
+  const [{ Alerting }, { stateFile }, { joinBudgets, joinViews, sharedView }] = await Promise.all([
     import('../observe/alerts/alerting.ts'),
     import('../observe/alerts/alert-storage.ts'),
     import('../observe/alerts/view.ts'),
   ])
   current.alerting ??= new Alerting({
-    storage: sharedAlerts(runtime) ?? alertFile(current.config.settings.data.dir),
+    storage: sharedRole(runtime, 'alerts') ?? stateFile(current.config.settings.data.dir, 'alerts.json'),
     alerts: () => current.config.alerts,
     dial: gateway.world.dial,
     async view(window) {
@@ -125,6 +108,7 @@ export const applyReload = (runtime: Runtime, reloaded: Reloaded): void => {
   void startAlerts(runtime)
   void startExport(runtime)
   void startShadows(runtime)
+  void startLiveDrill(runtime)
   void rememberConfig(runtime, reloaded.text)
   log.info('config_changed', { changes: [...reloaded.changes] })
 }

@@ -4,6 +4,7 @@ import type { ConfigSources, LoadedTexts } from '../config/load.ts'
 import type { reloadState } from '../config/reload-state.ts'
 import type { Watching } from '../config/watch.ts'
 import type { FullConfig } from '../core/config.ts'
+import type { LiveDrill } from '../gateway/drill/live-drill.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import type { FetchedModelLists } from '../gateway/handlers/model-lists.ts'
 import type { HealthProblem } from '../gateway/handlers/pages.ts'
@@ -61,6 +62,8 @@ export type Current = {
   exporter: UsageSink | undefined
   /** Undefined until a route has a shadow. */
   shadows: Shadows | undefined
+  /** Undefined until a route has live checks. */
+  liveDrill: LiveDrill | undefined
   /** Undefined until usage is read. */
   reader: UsageReader | undefined
   /** The other gateways. Null: this one shares no store, or the supervisor has the connection. */

@@ -15,6 +15,7 @@ import { announce, publishAddress, warnIfOpen } from './announce.ts'
 import { build } from './build.ts'
 import { startExport } from './export.ts'
 import { listen } from './listen.ts'
+import { startLiveDrill } from './live-drill.ts'
 import { applyReload, rememberConfig, startAlerts } from './reload.ts'
 import { refuseToStart, type StartOptions } from './runtime.ts'
 import { startShadows } from './shadows.ts'
@@ -93,6 +94,7 @@ const start = async (options: StartOptions): Promise<void> => {
   await joinFleet(runtime)
   void startAlerts(runtime)
   void startExport(runtime)
+  void startLiveDrill(runtime)
   void rememberConfig(runtime, loaded.text())
   void runtime.ledger.openEarlier()
   process.on('uncaughtException', (error) => runtime.gateway.emit({ event: 'error', error }))

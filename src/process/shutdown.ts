@@ -59,6 +59,7 @@ const closingSteps = (runtime: Runtime, watching: Watching, endStreams: () => vo
         configuration: () => watching.stop(),
         export: () => current.exporter?.stop(),
         shadows: () => current.shadows?.close(),
+        'live checks': () => current.liveDrill?.close(),
         incidents: () => runtime.incidents.stop(),
         'model lists': () => runtime.lists.stop(),
         credentials: () => runtime.signing.close(),

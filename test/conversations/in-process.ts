@@ -40,7 +40,7 @@ const configured = async (): Promise<Config> => {
 
 const config = await configured()
 const catalogue = openCatalogue((problem) => assert.fail(problem), CATALOGUE_FILE)
-const prices = priceBook(catalogue, [])
+export const prices = priceBook(catalogue, [])
 
 const routed = (
   name: string,
@@ -63,7 +63,7 @@ const BETWEEN_TURNS = 300_000
 const MOST_WAITS = 600
 
 /** Answers an upstream call of the gateway with the fake vendor's response. */
-const answer = (fakeVendors: FakeVendors, call: ScriptedCall): void => {
+export const answer = (fakeVendors: FakeVendors, call: ScriptedCall): void => {
   const { host, pathname } = new URL(call.url)
   const body: unknown = JSON.parse(call.body ?? '')
   assert.ok(isObject(body))
@@ -75,7 +75,7 @@ const answer = (fakeVendors: FakeVendors, call: ScriptedCall): void => {
 }
 
 /** A gateway whose routes contain only the vendors of this conversation. */
-const gatewayFor = ({ vendors }: FakeVendors, world: StillWorld): Gateway => {
+export const gatewayFor = ({ vendors }: FakeVendors, world: StillWorld): Gateway => {
   const own: Config = {
     ...config,
     instances: config.instances.filter(({ id }) => vendors.some(({ name }) => name === id)),

@@ -14,25 +14,23 @@ export type AlertStorage = {
   save(text: string): Promise<void>
 }
 
-const FILE = 'alerts.json'
-
-/** The data folder of the only gateway. */
-export const alertFile = (folder: string): AlertStorage => ({
+/** A file in the data folder of the only gateway. */
+export const stateFile = (folder: string, name: string): AlertStorage => ({
   isShared: false,
   claim: async () => true,
   release: async () => {},
   async load() {
     try {
-      return await readFile(join(folder, FILE), 'utf8')
+      return await readFile(join(folder, name), 'utf8')
     } catch (error) {
-      // Before the first alert there is no file.
+      // Before the first save there is no file.
       if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null
       throw error
     }
   },
   async save(text) {
     await mkdir(folder, { recursive: true, mode: 0o700 })
-    await writeFile(join(folder, `${FILE}.new`), text, { mode: 0o600, flush: true })
-    await rename(join(folder, `${FILE}.new`), join(folder, FILE))
+    await writeFile(join(folder, `${name}.new`), text, { mode: 0o600, flush: true })
+    await rename(join(folder, `${name}.new`), join(folder, name))
   },
 })

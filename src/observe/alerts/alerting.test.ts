@@ -12,7 +12,7 @@ import { Secret } from '../../core/secret.ts'
 import type { AlertView } from '../../policy/alerts/conditions.ts'
 import { dialer } from '../../transport/client/dial.ts'
 import { signatureOf } from '../../transport/net/webhook-signature.ts'
-import { type AlertStorage, alertFile } from './alert-storage.ts'
+import { type AlertStorage, stateFile } from './alert-storage.ts'
 import { Alerting, type AlertingEvent, type AlertingOptions } from './alerting.ts'
 import { RequestCounts } from './request-counts.ts'
 import { joinViews, type ProcessView } from './view.ts'
@@ -104,7 +104,7 @@ const start = (
   const events: AlertingEvent[] = []
   const opened = dialer()
   const alerting = new Alerting({
-    storage: alertFile(dir),
+    storage: stateFile(dir, 'alerts.json'),
     alerts: () => alerts,
     dial: opened.dial,
     view: async () => view(),

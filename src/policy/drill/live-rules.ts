@@ -1,10 +1,23 @@
 /** When live checks may be sent, what they may cost, and how long their results hold. Times in ms since 1970. */
 import type { FailureKind } from '../../core/failure.ts'
 import { type Nano, parseDollars } from '../../core/money.ts'
+import type { DrillRules } from '../../core/route.ts'
+import type { Settings } from '../../core/settings.ts'
 import type { ProbeOutcome } from './cover.ts'
 
 /** The team that live checks are charged to. */
 export const DRILL_TEAM = 'drill'
+
+/** Whether the targets of a route receive live checks. */
+export const isDrilledLive = ({ settings }: LiveSettings, { drill }: DrilledRoute): boolean =>
+  drill?.live ?? settings.drill.live
+
+export const hasLiveChecks = (config: LiveSettings & { readonly routes: ReadonlyMap<string, DrilledRoute> }): boolean =>
+  config.routes.values().some((route) => isDrilledLive(config, route))
+
+/** Of the configuration, or as an entry of the file. */
+type DrilledRoute = { readonly drill?: DrillRules | undefined }
+type LiveSettings = { readonly settings: { readonly drill: Pick<Settings['drill'], 'live'> } }
 
 const DAY = 86_400_000
 const HOUR = 3_600_000

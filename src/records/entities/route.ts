@@ -87,6 +87,18 @@ const SHADOW = z
   .describe('a target that receives copies of requests after their clients have the answers')
 type ShadowEntry = z.output<typeof SHADOW>
 
+const DRILL = z
+  .strictObject({
+    live: z.boolean().optional().describe('send live checks to its targets; default: the setting `drill.live`'),
+    allow: z
+      .number()
+      .min(0)
+      .max(100)
+      .optional()
+      .describe('percent of its requests that a drill may show as lost; default 0'),
+  })
+  .describe('how its fallbacks are drilled')
+
 /** A route of the file. */
 export const ROUTE_ENTRY = z
   .strictObject({
@@ -95,6 +107,7 @@ export const ROUTE_ENTRY = z
     fallback: z.array(TARGET).default([]).describe(FALLBACK_USE),
     canary: CANARY.optional(),
     shadow: SHADOW.optional(),
+    drill: DRILL.optional(),
   })
   .superRefine(({ targets, canary }, context) => {
     if (!canary || (targets.length > 1 && canary.target < targets.length)) return
@@ -149,7 +162,7 @@ export const ROUTE = shownAs('route', TEAM_ROUTE, {
 /** The route of an entry. Its providers are written as in the file, so they may be aliases, or not be configured. */
 export const routeFrom = (
   name: string,
-  { strategy, stickiness, targets, fallback, cache, require, onRetired, canary, shadow }: RouteEntry,
+  { strategy, stickiness, targets, fallback, cache, require, onRetired, canary, shadow, drill }: RouteEntry,
 ): Route => ({
   name,
   targets: targets.map(targetFrom),
@@ -161,6 +174,7 @@ export const routeFrom = (
   ...(onRetired !== undefined && { onRetired }),
   ...(canary !== undefined && { canary }),
   ...(shadow !== undefined && { shadow: shadowFrom(shadow) }),
+  ...(drill !== undefined && { drill }),
 })
 
 const shadowFrom = ({ to, percent, perMinute, budget }: ShadowEntry): ShadowRules => ({

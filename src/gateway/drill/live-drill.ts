@@ -1,0 +1,362 @@
+/**
+ * Live checks: once a day, or when an operator asks for it, each shape of the routes with live checks is tried at the targets that
+ * would be next, with its smallest request. One request at a time; of several gateways that share a store, one sends them.
+ */
+import type { Team } from '../../core/accounts.ts'
+import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
+import { isObject, parseObject } from '../../core/json.ts'
+import { formatDollars, type Nano } from '../../core/money.ts'
+import type { Candidate } from '../../core/target.ts'
+import { cover, type LiveVerdict } from '../../policy/drill/cover.ts'
+import {
+  dayCap,
+  dayOf,
+  hasQuota,
+  isDue,
+  type LiveResult,
+  nextResult,
+  nextRun,
+  PAUSE,
+} from '../../policy/drill/live-rules.ts'
+import { type Shape, shapeText } from '../../policy/drill/shape.ts'
+import { undrilled } from '../../policy/drill/smallest.ts'
+import { hash } from '../../policy/routing/order.ts'
+import { overrideText } from '../../policy/routing/override.ts'
+import { ActiveCalls } from '../call/cancellation.ts'
+import type { ChatDeps } from '../chat/plan-call.ts'
+import { type ProbeDeps, readyProbe } from './send-probe.ts'
+
+/** Text that gateways share, and which of them may write it. `claim`: for some seconds, and again before they are over. */
+export type DrillStorage = {
+  claim(): Promise<boolean>
+  release(): Promise<void>
+  load(): Promise<string | null>
+  save(text: string): Promise<void>
+}
+
+/** A target that would be next for requests of a route. `others`: all targets of the route. */
+export type DrillWork = {
+  readonly route: string
+  readonly candidate: Candidate
+  readonly others: readonly Candidate[]
+  readonly shapes: readonly Shape[]
+}
+
+export type LiveDrillOptions = {
+  readonly gateway: () => ChatDeps
+  /** The version of the program, since another one may encode requests in another way. */
+  readonly version: string
+  readonly team: () => Team | undefined
+  /** `spent`: what a day has cost. `results`: what was found. */
+  readonly storage: { readonly spent: DrillStorage; readonly results: DrillStorage }
+  /** `routes` null: all with live checks. */
+  readonly work: (routes: readonly string[] | null) => Promise<readonly DrillWork[]>
+  /** What the last seven days have cost; null: unknown. */
+  readonly weekSpend: () => Promise<Nano | null>
+  /** Requests in each hour of the week (`hourOfWeek`). */
+  readonly hours: () => Promise<readonly number[]>
+  /** ms between two requests to one target, for tests. */
+  readonly pause?: number
+}
+
+/** Why a run ended early, or left targets out; `budget`: shapes. */
+export type StopReason = 'budget' | 'limits' | 'unavailable' | 'unpriced' | 'other_gateway' | 'stopped'
+
+export type DrillRun = {
+  /** ms since 1970. `ended` null: it is in progress. */
+  readonly began: number
+  readonly ended: number | null
+  readonly sent: number
+  readonly spent: Nano
+  readonly ready: number
+  readonly refused: number
+  readonly unsettled: number
+  /** Reasons, and how often they held. */
+  readonly left: { readonly [reason in StopReason]?: number }
+}
+
+type RunInProgress = { -readonly [member in keyof DrillRun]: DrillRun[member] } & {
+  /** What the day may cost after the run. */
+  most: Nano
+  left: { [reason in StopReason]?: number }
+}
+
+const MOST_RESULTS = 5_000
+const DAY = 86_400_000
+
+export class LiveDrill {
+  readonly #options: LiveDrillOptions
+  readonly #calls = new ActiveCalls()
+  #run: RunInProgress | null = null
+  #last: DrillRun | null = null
+  #spent = { day: 0, nano: 0 }
+  #results = new Map<string, LiveResult>()
+  #sentAt = new Map<string, number>()
+  #cancel: () => void = () => {}
+  #isClosed = false
+
+  constructor(options: LiveDrillOptions) {
+    this.#options = options
+    void this.#schedule()
+  }
+
+  /** The run in progress, or the last one of this gateway; null: there was none. */
+  state(): DrillRun | null {
+    return this.#run ?? this.#last
+  }
+
+  /** Begins a run, which goes on after this. `maxCost`: null: what is left of the day. */
+  async begin(routes: readonly string[] | null, maxCost: Nano | null): Promise<Outcome<DrillRun>> {
+    const { storage, gateway, team, weekSpend } = this.#options
+    if (this.#run || this.#isClosed) return bad(running())
+    const run = newRun(gateway().world.date())
+    this.#run = run
+    const refused = (failure: Failure) => {
+      this.#run = null
+      return bad(failure)
+    }
+    if (!(await this.#claim())) return refused(running())
+    const charged = team()
+    if (!charged) return refused(fail('unsupported', 'Live checks are off. Set drill.live in headgate.yaml.'))
+    await this.#load()
+    const { budget } = gateway().config().settings.drill
+    const left = Math.max(0, dayCap(budget, await weekSpend()) - this.#spent.nano)
+    if (maxCost !== null && maxCost > left) {
+      await storage.spent.release()
+      return refused(tooMuch(maxCost, left))
+    }
+    run.most = this.#spent.nano + (maxCost ?? left)
+    void this.#runAll(run, routes, charged)
+    return good(run)
+  }
+
+  /** What is known of a shape at a target; undefined: nothing, or not of the target as it is now. */
+  resultOf(shape: Shape, candidate: Candidate): LiveResult | undefined {
+    if (undrilled(shape) !== null) return undefined
+    const known = this.#results.get(nameOf(shape, candidate))
+    const { world, config } = this.#options.gateway()
+    const isOld = known && world.date() - known.at >= config().settings.drill.days * DAY
+    return known && !isOld && known.target === this.#printOf(candidate) ? known : undefined
+  }
+
+  /** Reads what other gateways have found. */
+  async refresh(): Promise<void> {
+    if (!this.#run) await this.#load()
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#cancel()
+    if (this.#run) await this.#options.storage.spent.release().catch(() => {})
+  }
+
+  // ── A run ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  async #runAll(run: RunInProgress, routes: readonly string[] | null, team: Team): Promise<void> {
+    const { gateway, work, storage } = this.#options
+    const deps = { gateway: gateway(), activeCalls: this.#calls, team }
+    try {
+      for (const one of await work(routes)) {
+        const stopped = await this.#check(run, deps, one)
+        await this.#saveResults()
+        if (stopped) break
+      }
+      await this.#saveSpent()
+    } catch (error) {
+      gateway().emit({ event: 'error', error })
+    } finally {
+      await Promise.all([storage.spent.release(), storage.results.release()]).catch(() => {})
+      this.#last = { ...run, ended: gateway().world.date() }
+      this.#run = null
+    }
+  }
+
+  /** Checks one target. Returns whether the run is over. */
+  async #check(run: RunInProgress, deps: ProbeDeps, work: DrillWork): Promise<boolean> {
+    const { candidate } = work
+    const { world, config } = deps.gateway
+    const { days } = config().settings.drill
+    const target = this.#printOf(candidate)
+    const leave = (reason: StopReason, isOver = false) => {
+      run.left[reason] = (run.left[reason] ?? 0) + 1
+      return isOver
+    }
+    const now = () => ({ at: world.date(), target, days })
+    const due = work.shapes.filter(
+      (shape) => undrilled(shape) === null && isDue(this.#results.get(nameOf(shape, candidate)), now()),
+    )
+    let request = ''
+    const steps = cover(due, (shape, verdict) => {
+      if (verdict.verdict === 'unsettled' && verdict.kind === UNAFFORDABLE.kind) return
+      const name = nameOf(shape, candidate)
+      const found: LiveResult = { ...resultOf(verdict), at: world.date(), source: 'live', request, target }
+      this.#results.set(name, nextResult(this.#results.get(name), found, days))
+      run[verdict.verdict]++
+    })
+    for (let step = steps.next(); !step.done; ) {
+      await this.#pause(candidate)
+      if (this.#isClosed) return leave('stopped', true)
+      if (!isFree(deps.gateway, work)) return leave('unavailable')
+      const probe = readyProbe(deps, { ...work, shape: step.value })
+      if (!probe) return leave('unavailable')
+      if (probe.estimate === null) return leave('unpriced')
+      if (this.#spent.nano + probe.estimate > run.most) {
+        // A smaller shape may still fit.
+        leave('budget')
+        step = steps.next(UNAFFORDABLE)
+        continue
+      }
+      if (!(await this.#claim())) return leave('other_gateway', true)
+      await this.#spend(probe.estimate)
+      request = probe.request
+      const { outcome, cost } = await this.#kept(probe.send())
+      this.#spent.nano += outcome === 'own' ? -probe.estimate : (cost ?? probe.estimate) - probe.estimate
+      if (outcome === 'own') return leave('limits', true)
+      run.sent++
+      run.spent += cost ?? probe.estimate
+      step = steps.next(outcome)
+    }
+    return false
+  }
+
+  /** Waits until the target may be sent another request. */
+  async #pause({ instance, model }: Candidate): Promise<void> {
+    const { gateway, pause = PAUSE } = this.#options
+    const { world } = gateway()
+    const name = `${instance.id} ${model}`
+    const wait = (this.#sentAt.get(name) ?? Number.NEGATIVE_INFINITY) + pause - world.now()
+    if (wait > 0 && !this.#isClosed) await this.#kept(new Promise<void>((done) => void world.later(wait, done)))
+    this.#sentAt.set(name, world.now())
+  }
+
+  /** Keeps the role of the one that sends while a promise is pending. */
+  async #kept<T>(pending: Promise<T>): Promise<T> {
+    const { world } = this.#options.gateway()
+    let cancel = () => {}
+    const again = () => {
+      cancel = world.later(KEEP, () => {
+        void this.#claim().catch(() => {})
+        again()
+      })
+    }
+    again()
+    try {
+      return await pending
+    } finally {
+      cancel()
+    }
+  }
+
+  // ── What is shared ─────────────────────────────────────────────────────────────────────────────────────────────
+
+  async #claim(): Promise<boolean> {
+    const { spent, results } = this.#options.storage
+    if (!(await spent.claim())) return false
+    if (await results.claim()) return true
+    await spent.release()
+    return false
+  }
+
+  /** Counts what a request may cost before it is sent, so that it counts if this process ends before it does. */
+  async #spend(nano: Nano): Promise<void> {
+    const today = dayOf(this.#options.gateway().world.date())
+    this.#spent = { day: today, nano: nano + (this.#spent.day === today ? this.#spent.nano : 0) }
+    await this.#saveSpent()
+  }
+
+  #saveSpent(): Promise<void> {
+    return this.#options.storage.spent.save(JSON.stringify(this.#spent))
+  }
+
+  #saveResults(): Promise<void> {
+    const newest = [...this.#results].sort(([, one], [, other]) => other.at - one.at).slice(0, MOST_RESULTS)
+    this.#results = new Map(newest)
+    return this.#options.storage.results.save(JSON.stringify(newest))
+  }
+
+  async #load(): Promise<void> {
+    const { storage, gateway } = this.#options
+    const [spent, results] = await Promise.all([storage.spent.load(), storage.results.load()])
+    const { day, nano } = parseObject(spent ?? '{}') ?? {}
+    const today = dayOf(gateway().world.date())
+    this.#spent = { day: today, nano: day === today && typeof nano === 'number' ? nano : 0 }
+    if (results !== null) this.#results = new Map(parsedResults(results))
+  }
+
+  async #schedule(): Promise<void> {
+    const { gateway, hours } = this.#options
+    const { world, config } = gateway()
+    const { at } = config().settings.drill
+    const time = nextRun(at, world.date(), at === 'quiet' ? await hours().catch(() => []) : [])
+    if (time === null || this.#isClosed) return
+    this.#cancel = world.later(time - world.date(), () => {
+      void this.begin(null, null).catch((error: unknown) => gateway().emit({ event: 'error', error }))
+      void this.#schedule()
+    })
+  }
+
+  /** Another value: results of the target no longer hold. */
+  #printOf({ instance, model, override }: Candidate): string {
+    const { id, baseUrl, provider, keys, speaks, egress } = instance
+    const what = [id, baseUrl, provider.name, keys.map((key) => key.id), speaks, egress !== undefined, model]
+    const text = JSON.stringify([...what, override ? overrideText(override) : '', this.#options.version])
+    return hash(text, 0x811c9dc5).toString(36)
+  }
+}
+
+const UNAFFORDABLE = { verdict: 'unsettled', kind: 'budget_exceeded' } as const
+
+/** ms after which the role is claimed again. */
+const KEEP = 6_000
+
+const newRun = (began: number): RunInProgress => ({
+  ...{ began, ended: null, sent: 0, spent: 0, ready: 0, refused: 0, unsettled: 0, left: {}, most: 0 },
+})
+
+const running = () =>
+  fail('record_conflict', 'Live checks are in progress, here or in another gateway. Try again when they have ended.', {
+    code: 'drill_running',
+  })
+
+const tooMuch = (maxCost: Nano, left: Nano) =>
+  fail(
+    'budget_exceeded',
+    `The live checks of today may cost $${formatDollars(left)} more, and $${formatDollars(maxCost)} were asked for. Ask for less, or raise drill.budget.`,
+  )
+
+/** Whether the route is healthy, and the target has half of its stated quota left. */
+const isFree = ({ health, config }: ChatDeps, { candidate, others }: DrillWork): boolean => {
+  const { settings } = config()
+  const isOpen = others.some((one) =>
+    one.instance.keys.some((key) => health.refuses({ candidate: one, key }, settings, 'normal')?.why === 'circuit'),
+  )
+  return !isOpen && candidate.instance.keys.every((key) => hasQuota(health.load.remainingLimit({ candidate, key })))
+}
+
+const nameOf = (shape: Shape, { instance, model, override }: Candidate): string =>
+  JSON.stringify([instance.id, model, override ? overrideText(override) : '', shapeText(shape)])
+
+const resultOf = (verdict: LiveVerdict): Pick<LiveResult, 'verdict' | 'kind' | 'by'> => {
+  if (verdict.verdict === 'ready') return verdict
+  const { kind } = verdict
+  return verdict.verdict === 'unsettled'
+    ? { verdict: 'unsettled', kind }
+    : { verdict: 'refused', kind, by: verdict.by ?? 'unknown' }
+}
+
+/** Another version may have written them: what is not a result is left out. */
+const parsedResults = (text: string): readonly (readonly [string, LiveResult])[] => {
+  const found: unknown = JSON.parse(text)
+  return Array.isArray(found) ? found.filter(isResult) : []
+}
+
+const isResult = (one: unknown): one is readonly [string, LiveResult] => {
+  if (!Array.isArray(one) || typeof one[0] !== 'string' || !isObject(one[1])) return false
+  const { verdict, at, target, source } = one[1]
+  return (
+    (verdict === 'ready' || verdict === 'refused' || verdict === 'unsettled') &&
+    typeof at === 'number' &&
+    typeof target === 'string' &&
+    (source === 'live' || source === 'real')
+  )
+}

@@ -81,10 +81,21 @@ const links = (): string =>
   ).join('\n        ')
 
 /**
- * The code of the frame is one file, because small ones compress badly apart. What only some pages share stays apart: joined, it
- * makes their first loads larger. The theme is set by a script that is no module.
+ * The code of the frame is one file, because small ones compress badly apart. What only some pages share stays apart, since it
+ * makes the first loads of the others larger, except what the same pages need. The theme is set by a script that is no module.
  */
-const SHARED = { groups: [{ name: 'shared', tags: ['$initial' as const], test: /(?<!theme\.ts)$/ }] }
+const FILES = {
+  includeDependenciesRecursively: false,
+  groups: [
+    { name: 'frame', tags: ['$initial' as const], test: /(?<!theme\.ts)$/ },
+    {
+      name: 'providers',
+      test: /provider-(?:data|row|parts)|incident|change-line|words[/:]providers\.(?:ts|providerWords)/,
+    },
+    { name: 'names', test: /middle|owner-names|own-budgets|nearest|spent-bar/ },
+    { name: 'choice', test: /combobox|option-list|plans/ },
+  ],
+}
 
 /** Children as arguments: smaller than the automatic runtime, where they are a property and mostly a list. */
 const JSX = {
@@ -104,6 +115,7 @@ export const bundle = async ({
     input: { main: join(HERE, 'src', 'main.tsx'), theme: join(HERE, 'src', 'theme.ts') },
     cwd: HERE,
     platform: 'browser',
+    preserveEntrySignatures: false,
     tsconfig: false,
     plugins: [words, ownStyles],
     optimization: { inlineConst: { mode: 'all', pass: 3 } },
@@ -113,7 +125,7 @@ export const bundle = async ({
   const { output } = await bundled.generate({
     format: 'esm',
     minify,
-    codeSplitting: SHARED,
+    codeSplitting: FILES,
     entryFileNames: '[name]-[hash:6].js',
     // What pages share must not look like the file of one of them.
     chunkFileNames: ({ isDynamicEntry }) => (isDynamicEntry ? '[name]-[hash:6].js' : 'shared-[hash:6].js'),

@@ -4,6 +4,9 @@
  */
 import type { UnitCount } from './chat.ts'
 import type { BodyKind } from './http-exchange.ts'
+import type { RelayName } from './relay-names.ts'
+
+export type { RelayName } from './relay-names.ts'
 
 export type RelayRow = {
   /** Below `/v1`, at the gateway and at providers that state no other. */
@@ -76,7 +79,6 @@ const images = {
   estimate: IMAGE,
 } as const
 
-/** By the name of the endpoint, which is also its style in the log and in the `styles` of a key. */
 export const RELAYS = {
   moderations: {
     path: '/moderations',
@@ -180,9 +182,7 @@ export const RELAYS = {
     description:
       'In the format of the provider: Cohere, Jina and vLLM read `top_n` and answer `results`, Voyage reads `top_k` and answers `data`. A request with either goes only to providers that read it. Failover uses another key or provider of the same model.',
   },
-} as const satisfies { readonly [name: string]: RelayRow }
-
-export type RelayName = keyof typeof RELAYS
+} as const satisfies { readonly [name in RelayName]: RelayRow }
 
 /** The style of the WebSocket that is relayed, and its name among what providers have. */
 export const REALTIME = 'realtime'

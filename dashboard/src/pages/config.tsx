@@ -19,8 +19,8 @@ import { TokensSection } from './config/tokens.tsx'
 
 type WithConfig = { readonly config: ShownConfig | null }
 
-const Edit = late<WithConfig>(() => import('./config/edit.tsx').then((module) => module.Edit))
-const PricesSection = late(() => import('./config/prices.tsx').then((module) => module.PricesSection))
+const Edit = late<WithConfig>(() => import('./config/later.ts').then((module) => module.Edit))
+const PricesSection = late(() => import('./config/later.ts').then((module) => module.PricesSection))
 
 const SECTIONS = [
   'settings',

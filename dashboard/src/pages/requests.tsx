@@ -3,7 +3,7 @@
 import { type Signal, useSignal } from '@preact/signals'
 import type { RefObject } from 'preact'
 import { useCallback, useEffect, useRef } from 'preact/hooks'
-import { RELAYS } from '../../../src/core/relay.ts'
+import { RELAY_NAMES } from '../../../src/core/relay-names.ts'
 import { REQUEST_STYLES } from '../../../src/core/request-styles.ts'
 import type { Facets, RequestsPage } from '../../../src/usage/reading/queries.ts'
 import { boundsOf, isCurrent, type Place, placePath, rangeAt, valuesOf, withParam } from '../address.ts'
@@ -48,7 +48,7 @@ const MOST_ASKED = 100
 const FIGURES = 10_000
 
 const RESULTS = Object.entries(w.results).map(([value, label]) => ({ value, label }))
-const STYLES = [...REQUEST_STYLES, ...Object.keys(RELAYS)].map((value) => ({ value, label: value }))
+const STYLES = [...REQUEST_STYLES, ...RELAY_NAMES].map((value) => ({ value, label: value }))
 
 /** The range and the filters as parameters of the API. */
 const fullQuery = (place: Place) => {

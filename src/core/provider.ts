@@ -8,6 +8,7 @@ import type { EmbeddingsProtocolName } from './embeddings.ts'
 import type { ErrorTable } from './error-table.ts'
 import type { Json, JsonObject } from './json.ts'
 import type { PassRoots, PassThrough } from './pass-through.ts'
+import type { PromptCache } from './prompt-cache.ts'
 import type { REALTIME, RelayName, RelaySupport } from './relay.ts'
 import type { DeclaredRetirement } from './retirement.ts'
 import type { Secret } from './secret.ts'
@@ -89,8 +90,8 @@ export type Provider = {
    * providers they are kept back.
    */
   readonly readsPreferences?: readonly string[]
-  /** ms without use after which it drops a cached prompt. Absent: ten minutes. */
-  readonly promptCacheIdle?: number
+  /** How it keeps prompts; the first row that has the model applies. Absent: nothing is documented. */
+  readonly promptCache?: readonly PromptCache[]
   /** It caches prompts where requests mark them, in the formats that have marks. */
   readonly takesBreakpoints?: true
   /** Its slug at OpenRouter, where that differs from its name. */

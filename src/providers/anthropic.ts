@@ -94,8 +94,17 @@ const errors: ErrorTable = {
 
 export default {
   name: 'anthropic',
-  // platform.claude.com/docs/en/build-with-claude/prompt-caching (2026-11-28).
-  promptCacheIdle: 300_000,
+  promptCache: [
+    {
+      least: 4_096,
+      life: { sure: 240_000, most: 300_000 },
+      from: 'request',
+      automatic: false,
+      owner: 'workspace',
+      source: 'https://platform.claude.com/docs/en/build-with-claude/prompt-caching',
+      read: '2026-11-28',
+    },
+  ],
   takesBreakpoints: true,
   title: 'Anthropic',
   // platform.claude.com/docs/en/build-with-claude/refusals-and-fallback (2026-11-28).

@@ -41,6 +41,27 @@ const realtime = (model: string, version: string | undefined): string => {
 export default {
   name: 'azure-openai',
   slug: 'azure',
+  promptCache: [
+    {
+      models: /(?:^|[/-])gpt-(?:5\.(?:[6-9]|[1-9][0-9])|[6-9])/,
+      least: 1_024,
+      life: { sure: 1_800_000, most: 3_600_000 },
+      from: 'request',
+      automatic: true,
+      owner: 'account',
+      source: 'https://learn.microsoft.com/azure/foundry/openai/how-to/prompt-caching',
+      read: '2026-11-28',
+    },
+    {
+      least: 1_024,
+      life: { sure: 300_000, most: 600_000 },
+      from: 'request',
+      automatic: true,
+      owner: 'account',
+      source: 'https://learn.microsoft.com/azure/foundry/openai/how-to/prompt-caching',
+      read: '2026-11-28',
+    },
+  ],
   title: 'Azure OpenAI',
   order: 130,
   family: 'openai',

@@ -21,8 +21,17 @@ const identity = ({ REGION }: Variables) => ({ cloud: 'aws', service: 'bedrock-m
 
 export default {
   name: 'bedrock-mantle',
-  // docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html (2026-11-28).
-  promptCacheIdle: 300_000,
+  promptCache: [
+    {
+      least: 4_096,
+      life: { sure: 240_000, most: 300_000 },
+      from: 'request',
+      automatic: false,
+      owner: 'account',
+      source: 'https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html',
+      read: '2026-11-28',
+    },
+  ],
   takesBreakpoints: true,
   slug: 'amazon-bedrock',
   title: 'Amazon Bedrock (Mantle)',

@@ -115,6 +115,16 @@ const errors: ErrorTable = {
 
 export default {
   name: 'deepseek',
+  promptCache: [
+    {
+      least: 1_024,
+      from: 'request',
+      automatic: true,
+      owner: 'account',
+      source: 'https://api-docs.deepseek.com/guides/kv_cache',
+      read: '2026-11-28',
+    },
+  ],
   title: 'DeepSeek',
   order: 70,
   baseUrl: 'https://api.deepseek.com',

@@ -66,6 +66,16 @@ export default {
   name: 'gemini',
   slug: 'google-ai-studio',
   aliases: ['google'],
+  promptCache: [
+    {
+      least: 4_096,
+      from: 'request',
+      automatic: true,
+      owner: 'unknown',
+      source: 'https://ai.google.dev/gemini-api/docs/caching',
+      read: '2026-11-28',
+    },
+  ],
   title: 'Google Gemini',
   order: 30,
   family: 'google',

@@ -54,6 +54,17 @@ const NO_SUBTITLES = { response_format: /^(?:srt|vtt)$/ }
 
 export default {
   name: 'groq',
+  promptCache: [
+    {
+      least: 1_024,
+      life: { sure: 1_800_000, most: 7_200_000 },
+      from: 'request',
+      automatic: true,
+      owner: 'unknown',
+      source: 'https://console.groq.com/docs/prompt-caching',
+      read: '2026-11-28',
+    },
+  ],
   title: 'Groq',
   order: 50,
   baseUrl: 'https://api.groq.com/openai/v1',

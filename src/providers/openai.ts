@@ -42,6 +42,29 @@ const GENERATED = [...EDITED, 'dall-e-3']
 
 export default {
   name: 'openai',
+  promptCache: [
+    {
+      models: /(?:^|[/-])gpt-(?:5\.(?:[6-9]|[1-9][0-9])|[6-9])/,
+      least: 1_024,
+      life: { sure: 1_800_000, most: 3_600_000 },
+      from: 'request',
+      automatic: true,
+      owner: 'organization',
+      ownerHeader: 'openai-organization',
+      source: 'https://developers.openai.com/api/docs/guides/prompt-caching',
+      read: '2026-11-28',
+    },
+    {
+      least: 1_024,
+      life: { sure: 300_000, most: 600_000 },
+      from: 'request',
+      automatic: true,
+      owner: 'organization',
+      ownerHeader: 'openai-organization',
+      source: 'https://developers.openai.com/api/docs/guides/prompt-caching',
+      read: '2026-11-28',
+    },
+  ],
   title: 'OpenAI',
   order: 10,
   baseUrl: 'https://api.openai.com/v1',

@@ -72,8 +72,26 @@ const embedLimits = (model: string) => ({ inputs: model.includes('gemini-embeddi
 
 export default {
   name: 'vertex',
-  // docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/prompt-caching (2026-11-28).
-  promptCacheIdle: 300_000,
+  promptCache: [
+    {
+      models: /claude/,
+      least: 4_096,
+      life: { sure: 240_000, most: 300_000 },
+      from: 'request',
+      automatic: false,
+      owner: 'organization',
+      source: 'https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/prompt-caching',
+      read: '2026-11-28',
+    },
+    {
+      least: 4_096,
+      from: 'request',
+      automatic: true,
+      owner: 'project',
+      source: 'https://docs.cloud.google.com/vertex-ai/generative-ai/docs/context-cache/context-cache-overview',
+      read: '2026-11-28',
+    },
+  ],
   takesBreakpoints: true,
   slug: 'google-vertex',
   aliases: ['vertex-ai'],

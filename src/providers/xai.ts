@@ -74,6 +74,16 @@ const errors: ErrorTable = {
 export default {
   name: 'xai',
   aliases: ['grok'],
+  promptCache: [
+    {
+      least: 1_024,
+      from: 'request',
+      automatic: true,
+      owner: 'unknown',
+      source: 'https://docs.x.ai/developers/advanced-api-usage/prompt-caching/best-practices',
+      read: '2026-11-28',
+    },
+  ],
   title: 'xAI',
   order: 60,
   family: 'x-ai',

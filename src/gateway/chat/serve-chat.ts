@@ -3,6 +3,7 @@
 import { type ChatEvent, fold } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { AnswerFollower } from '../../core/guard.ts'
+import { promptCacheOf } from '../../core/prompt-cache.ts'
 import type { AnswerContext, StreamForm, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { ownTurn, PIECE } from '../../core/steps.ts'
 import type { Candidate } from '../../core/target.ts'
@@ -228,7 +229,7 @@ const rememberTarget = (
   if (conversation === null) return
   const { candidate, key } = target
   const { instance, model } = candidate
-  const ms = cachedFor(used.usage, instance.provider)
+  const ms = cachedFor(used.usage, promptCacheOf(instance.provider, model))
   if (ms > 0) health.sticky.note(conversation, { instance: instance.id, key: key.id, model }, ms)
 }
 

@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { type PromptCache, promptCacheOf } from '../../core/prompt-cache.ts'
 import type { Instance, ProviderKey } from '../../core/provider.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
 import { orderCandidates, orderKeys } from '../../policy/routing/order.ts'
@@ -20,8 +21,18 @@ const VENDORS: readonly Vendor[] = [
 ]
 const KEYS = ['k1', 'k2', 'k3'].map((id) => ({ id, weight: 1 }) as ProviderKey)
 
+const ruleOf = (idle: number): PromptCache => ({
+  least: 1_024,
+  life: { sure: idle, most: idle },
+  from: 'answer',
+  automatic: false,
+  owner: 'unknown',
+  source: '',
+  read: '',
+})
+
 const candidates = VENDORS.map(({ id, weight, idle }): Candidate => {
-  const provider = { name: id, title: id, order: 0, speaks: [], auth: 'none', promptCacheIdle: idle } as const
+  const provider = { name: id, title: id, order: 0, speaks: [], auth: 'none', promptCache: [ruleOf(idle)] } as const
   const instance: Instance = {
     id,
     provider,
@@ -127,7 +138,7 @@ const sticky = (sessions: readonly (readonly Turn[])[], stickiness: NonNullable<
   }
   return simulate(sessions, choose, (session, { candidate, key, at, usage }) => {
     now = at
-    const ms = cachedFor(usage, candidate.instance.provider)
+    const ms = cachedFor(usage, promptCacheOf(candidate.instance.provider, candidate.model))
     if (ms > 0) targets.note(name(session), { instance: candidate.instance.id, key, model: 'm' }, ms)
   })
 }

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import type { PromptCache } from '../../core/prompt-cache.ts'
 import type { Instance, ProviderKey } from '../../core/provider.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
 import { orderCandidates } from './order.ts'
@@ -27,12 +28,14 @@ const plan = (candidates: readonly Candidate[], stickiness: NonNullable<Plan['st
   stickiness,
 })
 
+const FIVE_MINUTES = { life: { sure: 240_000, most: 300_000 } }
+
 test('stickiness: an answer with fewer than 1,024 cached or written tokens is not remembered', () => {
-  assert.equal(cachedFor({ cacheRead: 1_023 }, {}), 0)
-  assert.equal(cachedFor({ cacheRead: 1_024 }, {}), 600_000)
-  assert.equal(cachedFor({ cacheRead: 24, cacheWrite: 1_000 }, { promptCacheIdle: 300_000 }), 300_000)
-  assert.equal(cachedFor({ cacheWrite: 2_000, cacheWrite1h: 1 }, { promptCacheIdle: 300_000 }), 3_600_000)
-  assert.equal(cachedFor({}, {}), 0)
+  assert.equal(cachedFor({ cacheRead: 1_023 }, undefined), 0)
+  assert.equal(cachedFor({ cacheRead: 1_024 }, undefined), 600_000)
+  assert.equal(cachedFor({ cacheRead: 24, cacheWrite: 1_000 }, FIVE_MINUTES), 300_000)
+  assert.equal(cachedFor({ cacheWrite: 2_000, cacheWrite1h: 1 }, FIVE_MINUTES), 3_600_000)
+  assert.equal(cachedFor({}, undefined), 0)
 })
 
 test('stickiness: `provider` moves the target to the front, `key` only names its key', () => {
@@ -85,16 +88,19 @@ test('stickiness: weights are drawn once a session, and hold over sessions', () 
   assert(ofB > 900 && ofB < 1_100, `${ofB} of 10,000`)
 })
 
-test('stickiness: the lifetime of a cache has a source with a date in the file of its provider', () => {
+test('stickiness: what a vendor states of its cache has a source with a date in the file of its provider', async () => {
   const folder = join(import.meta.dirname, '../../providers')
-  const files = readdirSync(folder).filter((name) => name.endsWith('.ts') && !name.includes('.test.'))
   let found = 0
-  for (const file of files) {
-    const lines = readFileSync(join(folder, file), 'utf8').split('\n')
-    const line = lines.findIndex((text) => text.includes('promptCacheIdle:'))
-    if (line === -1) continue
-    found++
-    assert.match(lines[line - 1] ?? '', /\/\/ \S+\.\S+\/\S+ \(20\d\d-\d\d-\d\d\)\.$/, file)
+  for (const file of readdirSync(folder).filter((name) => name.endsWith('.ts') && !name.includes('.test.'))) {
+    const loaded: { readonly default?: { readonly promptCache?: readonly PromptCache[] } } = await import(
+      join(folder, file)
+    )
+    for (const { source, read, life } of loaded.default?.promptCache ?? []) {
+      found++
+      assert.match(source, /^https:\/\/\S+$/, file)
+      assert.match(read, /^20\d\d-\d\d-\d\d$/, file)
+      assert(life === undefined || life.sure <= life.most, file)
+    }
   }
-  assert(found >= 4)
+  assert(found >= 12)
 })

@@ -3,7 +3,7 @@
  * keeps it.
  */
 import type { Usage } from '../../core/chat.ts'
-import type { Provider } from '../../core/provider.ts'
+import type { PromptCache } from '../../core/prompt-cache.ts'
 import type { Stickiness } from '../../core/route.ts'
 import type { Strategy } from '../../core/settings.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
@@ -24,13 +24,13 @@ const HOUR = 3_600_000
 /** ms without use after which most vendors drop a cached prompt (developers.openai.com, prompt caching: "5-10 minutes", 2026-11-28). */
 const USUAL_LIFETIME = 600_000
 
-/** For how many ms the target has the prompt in its cache, after an answer with this usage; 0: it has not. */
+/** For how many ms a target with these rules has the prompt in its cache, after an answer with this usage; 0: it has not. */
 export const cachedFor = (
   { cacheRead = 0, cacheWrite = 0, cacheWrite1h = 0 }: Pick<Usage, 'cacheRead' | 'cacheWrite' | 'cacheWrite1h'>,
-  { promptCacheIdle = USUAL_LIFETIME }: Pick<Provider, 'promptCacheIdle'>,
+  rules: Pick<PromptCache, 'life'> | undefined,
 ): number => {
   if (cacheRead + cacheWrite < LEAST_TOKENS) return 0
-  return cacheWrite1h > 0 ? HOUR : promptCacheIdle
+  return cacheWrite1h > 0 ? HOUR : (rules?.life?.most ?? USUAL_LIFETIME)
 }
 
 /** Whether stickiness can change anything: there is another provider, or another key. */

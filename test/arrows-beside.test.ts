@@ -37,6 +37,7 @@ const PROGRAMS: { readonly [program: string]: readonly string[] } = {
   'tools/fuzz': ['src/', 'test/support/', 'tools/sim/'],
   'tools/mutation': [],
   'tools/node': [],
+  'tools/switching': ['src/'],
   'tools/sim': ['src/', 'test/support/'],
   'tools/soak': ['src/', 'test/support/'],
 }

@@ -51,6 +51,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   'policy/retry': [],
   'policy/sessions': [],
   'policy/sign-in': [],
+  'policy/switching': ['policy/routing'],
   'policy/routing': ['policy/accounts', 'policy/health', 'policy/retry'],
 
   // The formats, each of which has a folder.

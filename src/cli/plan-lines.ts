@@ -3,7 +3,7 @@ import { LEFT_OUT } from '../core/shadow.ts'
 import type { Shown } from '../records/entities/shown.ts'
 import { EXPLANATION } from '../server/answers/explain.ts'
 import type { Cli } from './cli.ts'
-import { table } from './table.ts'
+import { moneyText, table } from './table.ts'
 
 /** Without `as` and `refused` it is the answer of `/v1/route`. */
 export const PLAN = EXPLANATION.partial({ as: true, refused: true })
@@ -32,6 +32,21 @@ const ORDERS: { readonly [strategy: string]: string } = {
 /** Why a target is in the plan, with the condition that the request meets and the changes of the request. */
 const reasonOf = ({ because, when, override }: ShownTarget): string =>
   [because, ...(when === undefined ? [] : [`when ${when}`]), ...(override === undefined ? [] : [override])].join('; ')
+
+/** What the targets have of the session in their caches, and what it costs if they fail. */
+const cacheLines = ({ targets }: ExplainedPlan): readonly string[] =>
+  targets.flatMap(({ provider, model, cache, if_failed: failed }) => {
+    if (!cache || cache.tokens === 0) return []
+    const chance = cache.chance === 1 ? '' : ` with a chance of ${Math.round(cache.chance * 100)} %`
+    const until = cache.expires_in === null ? '' : `, for ${cache.expires_in} s`
+    const scope = cache.scope === undefined ? '' : ` (${cache.scope})`
+    const then = failed ? `; if it fails: ${failed.act}, ${costText(failed.cost)}` : ''
+    return [
+      `cached at ${provider}/${model}${scope}: ${cache.tokens.toLocaleString('en')} tokens${chance}${until}${then}`,
+    ]
+  })
+
+const costText = (cost: string | null): string => (cost === null ? 'at an unknown cost' : `${moneyText(cost)} more`)
 
 const shareText = ({ share }: ShownTarget): string =>
   share === undefined ? 'failover' : `${Math.round(share * 100)} %`
@@ -63,6 +78,7 @@ export const planLines = (plan: ExplainedPlan, cli: Cli): readonly string[] => {
       ]),
       cli,
     ),
+    ...cacheLines(plan),
     ...shadowLines(plan),
     ...plan.skipped.map((skipped) => `skipped ${Object.values(skipped).map(String).join(': ')}`),
   ]

@@ -128,6 +128,10 @@ const RESOLVED: { readonly [by: string]: string } = {
   default: 'the default route',
 }
 
+/** `moved from anthropic: 152,000 tokens are not cached here, $0.45 more`. */
+const switchLine = ({ act, from, cold, cost }: NonNullable<NonNullable<ShownRequest['decision']>['switch']>): string =>
+  `${act === 'key' ? 'moved to another key of' : act === 'moved' ? 'moved from' : 'returned from'} ${from}: ${cold.toLocaleString('en')} tokens are not cached here${cost === null ? '' : `, ${cost.startsWith('-') ? `${moneyText(cost.slice(1))} less` : `${moneyText(cost)} more`}`}`
+
 /** Why the request failed, and why it was routed as it was: lines with a name. */
 const decisionLines = ({
   message,
@@ -137,7 +141,7 @@ const decisionLines = ({
   trace_url: traceUrl,
 }: ShownRequest): readonly (readonly [string, string])[] => {
   const failures = attempts.flatMap(({ n, message: why }) => (why === null ? [] : [[`attempt ${n + 1}`, why] as const]))
-  const { by = null, plan = [], more = 0, skipped = [], dropped = [], limit = null } = decision ?? {}
+  const { by = null, plan = [], more = 0, skipped = [], dropped = [], limit = null, switch: switched } = decision ?? {}
   const skips = skipped.map(({ target, key, why }) => `${target}${key === null ? '' : `#${key}`} (${why})`)
   const named = [
     ...failures,
@@ -147,6 +151,7 @@ const decisionLines = ({
     ['plan', `${plan.join(', ')}${more > 0 ? ` and ${more} more` : ''}`] as const,
     ['skipped', skips.join(', ')] as const,
     ['not sent', dropped.join(', ')] as const,
+    ['session', switched ? switchLine(switched) : ''] as const,
     ['trace', traceUrl ?? ''] as const,
   ]
   return named.filter(([, value]) => value !== '')

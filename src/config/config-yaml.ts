@@ -158,9 +158,9 @@ const secretSetting = (value: unknown, variable: string, references: References)
 const providerEntry = (instance: Instance, bare: Instance | undefined, references: References): YamlSection => {
   const { id, provider, baseUrl, models, limits, speaks, aggregate, facts } = instance
   const prefix = envPrefix(id)
-  const keys = keysEntry(instance, bare).map(({ secret, weight }, at) => {
+  const keys = keysEntry(instance, bare).map(({ secret, weight, cacheScope }, at) => {
     const value = secret && references.toSecret(secret, `FILE_${prefix}_${at + 1}`)
-    return weight === 1 ? value : { value, weight }
+    return weight === 1 && cacheScope === undefined ? value : { value, weight, cacheScope }
   })
   const styles = stylesOf(speaks)
   const isUsualAddress = baseUrl === (bare?.baseUrl ?? provider.baseUrl)
@@ -205,7 +205,9 @@ const keysEntry = (instance: Instance, bare: Instance | undefined): readonly Pro
   const keys = instance.keys.filter(({ secret }) => secret !== null)
   const added = bare?.keys.filter(({ secret }) => secret !== null) ?? []
   const isSame = (one: ProviderKey, other: ProviderKey | undefined): boolean =>
-    one.secret?.equals(other?.secret ?? undefined) === true && one.weight === other?.weight
+    one.secret?.equals(other?.secret ?? undefined) === true &&
+    one.weight === other?.weight &&
+    one.cacheScope === other.cacheScope
   for (let count = 0; count <= keys.length; count++) {
     const own = keys.slice(0, count)
     const further = added.filter(({ secret }) => !own.some((one) => secret?.equals(one.secret ?? undefined)))

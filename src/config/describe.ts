@@ -64,7 +64,8 @@ const instanceChanged = (before: Instance, after: Instance): readonly string[] =
       `providers.${after.id}.keys: ${[...added.map((id) => `added ${id}`), ...gone.map((id) => `removed ${id}`)].join(', ')}`,
     )
   compare('facts', JSON.stringify(before.facts) ?? '', JSON.stringify(after.facts) ?? '')
-  const weights = (instance: Instance) => instance.keys.map(({ id, weight }) => `${id}×${weight}`).join(', ')
+  const weights = (instance: Instance) =>
+    instance.keys.map(({ id, weight, cacheScope }) => `${id}×${weight}${cacheScope ? ` ${cacheScope}` : ''}`).join(', ')
   if (added.length + gone.length === 0) compare('keys', weights(before), weights(after))
   return lines
 }

@@ -24,7 +24,19 @@ import { tokenRules } from './token-schema.ts'
 
 const text = z.string().min(1)
 
-const keySchema = z.union([text, z.strictObject({ value: text, weight: WEIGHT })])
+const keySchema = z.union([
+  text,
+  z.strictObject({
+    value: text,
+    weight: WEIGHT,
+    cacheScope: z
+      .string()
+      .regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/)
+      .optional()
+      .describe('a name for the prompt cache that it shares with other keys, such as that of their workspace')
+      .meta({ allowed: 'a name of letters, digits, ".", "_" and "-", at most 64 characters' }),
+  }),
+])
 const tokens = z.int().min(1).max(1_000_000_000).optional()
 const modelSchema = z.union([
   text,

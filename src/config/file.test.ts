@@ -311,7 +311,7 @@ const refused: readonly (readonly [string, string, string | RegExp])[] = [
   [
     'a member of a key',
     'providers: { openai: { keys: [ { value: canary, wieght: 1 } ] } }',
-    'headgate.yaml:1:49: providers.openai.keys.0: found the unknown name "wieght"; allowed: did you mean weight? value, weight',
+    'headgate.yaml:1:49: providers.openai.keys.0: found the unknown name "wieght"; allowed: did you mean weight? value, weight, cacheScope',
   ],
   [
     'a context window',

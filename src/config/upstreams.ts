@@ -210,9 +210,9 @@ const fromFile = (
   if (reserved) problems.push(reserved)
   // A variable referenced here may hold several keys, as in the environment.
   const keys = (entry.keys ?? []).flatMap((key, index) => {
-    const { value, weight } = typeof key === 'string' ? { value: key, weight: 1 } : key
+    const { value, weight, cacheScope }: KeyDraft = typeof key === 'string' ? { value: key, weight: 1 } : key
     const from = placeOf([...path, 'keys', index]).value
-    return [listFrom(value.trim())].flat().map((one) => ({ value: { value: one, weight }, from }))
+    return [listFrom(value.trim())].flat().map((one) => ({ value: { value: one, weight, cacheScope }, from }))
   })
   // The file's entry of a duplicate key is used, since it may have a weight.
   const further = above.keys.filter(({ value }) => !keys.some((key) => key.value.value === value.value))

@@ -5,6 +5,7 @@
 import type { UsageSource } from './accounts.ts'
 import type { Incident } from './incident.ts'
 import type { PriceSource } from './price-source.ts'
+import type { RecordedSwitch } from './switch.ts'
 
 export type JournalRecord = AttemptOpened | AttemptClosed | RequestEnded | IncidentNoted | SpanNoted | ShapeNoted
 
@@ -227,6 +228,8 @@ export type RoutingDecision = {
   readonly dropped: readonly string[]
   /** The limit of the client that refused the request: `budget; id=bud_…`. */
   readonly limit: string | null
+  /** How a failure has moved its session, or that it came back. `cost`: dollars, null: unknown. Absent: neither. */
+  readonly switch?: RecordedSwitch
 }
 
 export type RequestOutcome = 'answered' | 'refused' | 'interrupted' | 'client_gone' | 'unknown'

@@ -283,6 +283,8 @@ export type ProviderKey = {
   readonly id: string
   readonly secret: Secret | null
   readonly weight: number
+  /** The name of the prompt cache that it shares with other keys, as the operator states it. Absent: it is not known. */
+  readonly cacheScope?: string
 }
 
 /** ID of the built-in provider, which no other provider may have. */

@@ -406,6 +406,16 @@ export const settingsSchema = z.strictObject({
         ),
     })
     .prefault({}),
+  switch: z
+    .strictObject({
+      act: z
+        .enum(['off', 'report'])
+        .default('report')
+        .describe(
+          'what is done when a failure moves a session to a target without its prompt cache: `report`: the answer and the usage state what it costs',
+        ),
+    })
+    .prefault({}),
   loops: z
     .strictObject({
       action: z

@@ -8,6 +8,7 @@ import { memoizeLast } from './memoize-last.ts'
 import type { AttemptSummary } from './protocol.ts'
 import { DEMO } from './provider.ts'
 import type { SkippedTarget } from './skipped-target.ts'
+import type { Switch } from './switch.ts'
 import type { CacheOutcome, SavedUsage, SharedBy, Trace, TraceEvent } from './trace.ts'
 
 /** One attempt and its result. `pending`: not ended yet. `abandoned`: another attempt was selected first. */
@@ -77,6 +78,8 @@ export type TraceSummary = {
   readonly cache: CacheOutcome | undefined
   /** Usage that an answer from the cache did not need again. */
   readonly saved: SavedUsage | undefined
+  /** How its session has changed its target; undefined: it has not. */
+  readonly switched: Switch | undefined
   /** Verdicts of rules. */
   readonly verdicts: readonly RuleVerdict[]
   readonly trail: string
@@ -275,6 +278,7 @@ export const summarize = (trace: Trace): TraceSummary => {
   let recorded: EventOf<'usage'> | undefined
   let shared: EventOf<'shared'> | undefined
   let cache: EventOf<'cache'> | undefined
+  let switched: Switch | undefined
   const skips: EventOf<'skipped'>[] = []
   const drops: EventOf<'dropped'>[] = []
   let droppedEvents = 0
@@ -284,6 +288,7 @@ export const summarize = (trace: Trace): TraceSummary => {
     else if (event.type === 'usage') recorded = event
     else if (event.type === 'shared') shared ??= event
     else if (event.type === 'cache') cache = event
+    else if (event.type === 'switch') switched = event.switched
     else if (event.type === 'skipped') skips.push(event)
     else if (event.type === 'dropped') drops.push(event)
     else if (event.type === 'dropped_events') droppedEvents += event.count
@@ -325,6 +330,7 @@ export const summarize = (trace: Trace): TraceSummary => {
     shared: shared && { how: shared.how, with: shared.with },
     cache: cache?.result,
     saved: shared?.saved,
+    switched,
     verdicts: verdictsIn(trace),
     trail: trailOf(trace, attempts, ended),
   }

@@ -5,6 +5,7 @@ import type { RuleVerdict } from './guard-verdict.ts'
 import type { FoundLoop, LoopAction } from './loops.ts'
 import type { LeftOut, ShadowPair } from './shadow.ts'
 import type { SkippedTarget } from './skipped-target.ts'
+import type { Switch } from './switch.ts'
 
 export type TraceEvent =
   | {
@@ -46,6 +47,8 @@ export type TraceEvent =
   | { readonly type: 'skipped'; readonly targets: readonly SkippedTarget[]; readonly more: number }
   /** Attempt `attempt` failed after content; the next attempt continues its answer. */
   | { readonly type: 'continued'; readonly at: number; readonly attempt: number; readonly failure: Failure }
+  /** The session has changed its target because of a failure, or has come back. */
+  | { readonly type: 'switch'; readonly switched: Switch }
   | { readonly type: 'dropped'; readonly paths: readonly string[] }
   /** Number of malformed events that were dropped from the answer. */
   | { readonly type: 'dropped_events'; readonly count: number }

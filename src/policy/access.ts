@@ -222,6 +222,7 @@ const EXPOSED = [
   'x-headgate-guards',
   'x-headgate-loop',
   'x-headgate-successor',
+  'x-headgate-switch',
   'sunset',
   'deprecation',
   'age',

@@ -6,6 +6,7 @@ import { GUARDS_HEADER } from '../core/guard.ts'
 import { isList, isObject, type Json, type JsonObject, list, object } from '../core/json.ts'
 import type { ClientProtocol } from '../core/protocol.ts'
 import { RELAY_ROWS, RELAYS, type RelayName, type RelayRow } from '../core/relay.ts'
+import { SWITCH_HEADER } from '../core/switch.ts'
 import { BREAKPOINTS_HEADER } from '../core/target-override.ts'
 import { EMBEDDINGS } from '../gateway/handlers/embeddings.ts'
 import { embeddingsShapes } from '../protocols/embeddings/shapes.ts'
@@ -373,6 +374,9 @@ const CALL_HEADERS = {
   RateLimit: header(`What is left of them: \`"requests";r=599;t=1\`. ${LIMITED_ONLY}`),
   'x-headgate-guards': header(
     'Rules of the operator that have masked texts of the request, with the number of texts: `pii=mask:3`.',
+  ),
+  [SWITCH_HEADER]: header(
+    'A failure has moved the session to a target without its prompt cache, or it has come back: `moved; from=anthropic; cold=152k; cost=+0.4512`, `key; …`, `returned; from=bedrock; warm=148k; cold=3k`. Estimates of the prompt alone; `cost` is absent if a price is not known.',
   ),
   'x-headgate-loop': header(
     'The agent repeats itself: `loop; repeat=bash; times=6`, the level, the detector with the tool, and how often. See docs/sessions.md.',

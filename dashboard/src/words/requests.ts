@@ -176,6 +176,14 @@ export const requests = words({
     limit: (text: string) => `Refused by a limit: ${text}`,
     limitOf: (name: string) => `Refused by ${name}`,
     dropped: 'Not sent, because the provider does not take it',
+    switched: {
+      moved: (from: string) => `The session was moved from ${from}`,
+      key: (from: string) => `The session was moved to another key of ${from}`,
+      returned: (from: string) => `The session returned from ${from}`,
+    },
+    cold: (tokens: number) => `${counted(tokens, 'token')} not cached here`,
+    more: (cost: string) => `about ${cost} more`,
+    less: (cost: string) => `about ${cost} less`,
     cost: 'Cost',
     price: (source: string, version: string) =>
       `price: ${source === 'override' ? 'own price' : source}${version === '' ? '' : ` ${version}`}`,

@@ -16,7 +16,7 @@ import { type ShownReport, USAGE, wholeReport } from '../usage-report.ts'
 
 type RangeOptions = { readonly since: string; readonly until?: string }
 type UsageOptions = RangeOptions &
-  ListingOptions & { readonly by?: string; readonly bucket: string; readonly tz?: string }
+  ListingOptions & { readonly by?: string; readonly bucket: string; readonly tz?: string; readonly cached?: true }
 
 const range = ({ since, until, tz }: RangeOptions & { readonly tz?: string }) => ({
   from: timeOf('--since', since, -1, tz),
@@ -30,9 +30,14 @@ const count = (value: number): string => value.toLocaleString('en')
 /** Money whose order is that of the whole amount, not of the rounded one. */
 const money = (value: string): Cell => ({ text: moneyText(value), sort: Number(value) })
 
-const figures = (row: ShownReport['total']): readonly Cell[] => [
+/** A part of the input in percent; nothing without an input. */
+const share = (part: number, input: number): Cell =>
+  input === 0 ? '–' : { text: `${((100 * part) / input).toFixed(1)} %`, sort: part / input }
+
+const figures = (row: ShownReport['total'], cached: boolean): readonly Cell[] => [
   count(row.requests),
   count(row.input),
+  ...(cached ? [share(row.cache_read, row.input), share(row.cache_write, row.input)] : []),
   count(row.output),
   money(row.cost),
   money(row.saved),
@@ -40,7 +45,10 @@ const figures = (row: ShownReport['total']): readonly Cell[] => [
   count(row.unpriced),
 ]
 
-const FIGURES = ['REQUESTS', 'INPUT', 'OUTPUT', 'COST', 'SAVED', 'ESTIMATED', 'UNPRICED']
+const headings = (cached: boolean): readonly string[] => [
+  ...['REQUESTS', 'INPUT', ...(cached ? ['CACHED', 'WRITTEN'] : [])],
+  ...['OUTPUT', 'COST', 'SAVED', 'ESTIMATED', 'UNPRICED'],
+]
 
 /** Names by ID. A name that several have, such as that of a deleted team, is followed by the ID. */
 const distinctNames = (names: ShownReport['names']): ReadonlyMap<string, string> => {
@@ -67,7 +75,7 @@ const byCost = (rows: readonly ReportRow[]): readonly ReportRow[] =>
 
 const report = async (cli: Cli, options: UsageOptions): Promise<void> => {
   const gateway = await gatewayOf(cli)
-  const { by, bucket, tz } = options
+  const { by, bucket, tz, cached = false } = options
   const dimensions = by === undefined ? [] : by.split(',').map((name) => name.trim())
   const query = { ...range(options), ...(by !== undefined && { by: dimensions.join(',') }), bucket, tz }
   const whole = await wholeReport(cli, gateway, query)
@@ -80,14 +88,14 @@ const report = async (cli: Cli, options: UsageOptions): Promise<void> => {
     cli,
     options,
     {
-      headings: [...(hasStart ? ['START'] : []), ...dimensions.map((name) => name.toUpperCase()), ...FIGURES],
+      headings: [...(hasStart ? ['START'] : []), ...dimensions.map((name) => name.toUpperCase()), ...headings(cached)],
       rows,
       cells: (row) => [
         ...(hasStart ? [shown(row.start).replace(/:00\.000Z$/, 'Z')] : []),
         ...dimensions.map((name) => shown(Object.getOwnPropertyDescriptor(row, name)?.value)),
-        ...figures(row),
+        ...figures(row, cached),
       ],
-      total: [...labels, ...figures(whole.total)],
+      total: [...labels, ...figures(whole.total, cached)],
     },
     (data) => ({ ...whole, data }),
   )
@@ -198,6 +206,7 @@ export const define: DefineVerb = (command, cli) => {
     .option('--until <time>', 'end, such as today; default: now')
     .addOption(choice('--bucket <size>', 'size of the periods', ['hour', 'day', 'none']).default('none'))
     .option('--tz <zone>', 'IANA time zone of days and dates; otherwise UTC')
+    .option('--cached', 'also the parts of the input that were read from prompt caches and written to them')
     .addHelpText('after', '\nExample: headgate usage --by team,model --since 30d --bucket day')
     .action((options: UsageOptions) => report(cli(), options))
   command

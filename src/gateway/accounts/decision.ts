@@ -1,6 +1,8 @@
 /** Why a request was routed and answered as it was, as JSON for its record in the ledger. */
 import type { Failure } from '../../core/failure.ts'
 import type { RoutingDecision } from '../../core/journal.ts'
+import { formatDollars } from '../../core/money.ts'
+import type { RecordedSwitch, Switch } from '../../core/switch.ts'
 import type { Plan } from '../../core/target.ts'
 import type { TraceSummary } from '../../core/trace-summary.ts'
 
@@ -31,11 +33,11 @@ const textOf = (plan: Plan): string => {
 
 /** JSON of the request's `RoutingDecision`; null: there is nothing to state. `plan`: null if the request was refused before. */
 export const decisionOf = (plan: Plan | null, summary: TraceSummary): string | null => {
-  const { dropped } = summary
+  const { dropped, switched } = summary
   const limit = summary.failure?.limit ?? null
   // Access and compatibility exclude targets from the plan; circuits, limits and budgets exclude them later.
   const skipped = plan && plan.skipped.length > 0 ? [...plan.skipped, ...summary.skipped] : summary.skipped
-  if (limit === null && dropped.length === 0 && skipped.length === 0) return plan && textOf(plan)
+  if (limit === null && dropped.length === 0 && skipped.length === 0 && !switched) return plan && textOf(plan)
   const decision: RoutingDecision = {
     ...(plan ? plannedBy(plan) : NOT_PLANNED),
     skipped: skipped.slice(0, MAX_PLANNED).map(({ provider, model, key, why }) => ({
@@ -45,9 +47,15 @@ export const decisionOf = (plan: Plan | null, summary: TraceSummary): string | n
     })),
     dropped: dropped.slice(0, MAX_DROPPED).map((path) => path.slice(0, MAX_PATH)),
     limit,
+    ...(switched && { switch: shownSwitch(switched) }),
   }
   return JSON.stringify(decision)
 }
+
+const shownSwitch = ({ nano, ...switched }: Switch): RecordedSwitch => ({
+  ...switched,
+  cost: nano === null ? null : formatDollars(nano),
+})
 
 /** The longest message of a failure in the ledger. */
 const MAX_MESSAGE = 500

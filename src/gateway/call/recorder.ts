@@ -5,6 +5,7 @@ import { type RuleVerdict, summedVerdicts, verdictHeader } from '../../core/guar
 import type { IncomingRequest, RequestBody, ResponseWriter } from '../../core/http-exchange.ts'
 import type { BodyKeeper, CallBodies } from '../../core/kept-bodies.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
+import { SWITCH_HEADER, type Switch, switchText } from '../../core/switch.ts'
 import type { Target } from '../../core/target.ts'
 import type { EndedEvent, GatewayEvent, Trace, TraceEvent } from '../../core/trace.ts'
 import { attemptsOf, trail, verdictsIn } from '../../core/trace-summary.ts'
@@ -136,11 +137,12 @@ export class Recorder {
   headers(): Record<string, string> {
     let attempts = 0
     let last: Extract<TraceEvent, { type: 'attempt' }> | undefined
+    let switched: Switch | undefined
     for (const event of this.#events)
       if (event.type === 'attempt') {
         attempts++
         last = event
-      }
+      } else if (event.type === 'switch') switched = event.switched
     // An error reports the last attempt.
     const by = this.#answeredBy ?? last
     const dropped = this.#answeredBy ? this.#dropped : (last?.dropped ?? [])
@@ -154,6 +156,7 @@ export class Recorder {
     if (line !== '') headers['x-headgate-trail'] = printable(line)
     if (dropped.length > 0) headers['x-headgate-dropped'] = droppedLine(dropped)
     if (guards !== '') headers['x-headgate-guards'] = printable(guards)
+    if (switched) headers[SWITCH_HEADER] = printable(switchText(switched))
     const { admission } = this.account
     admission.addLimitHeaders(headers, this.#protocol.rateLimitNames)
     if (admission.warnings.length > 0) headers['x-headgate-warning'] = printable(admission.warnings.join(', '))

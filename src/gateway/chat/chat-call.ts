@@ -153,7 +153,10 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
       override: target.candidate.override,
       client: this.#memoryOwner,
       bodies: this.#bodies ?? undefined,
-      onHeaders: (headers) => health.load.recordQuota(target, headers),
+      onHeaders: (headers) => {
+        health.load.recordQuota(target, headers)
+        health.sticky.caches.noteOwner(target, headers)
+      },
       onSignature: (signature) => health.issuers.note(signature, instance),
     })
   }

@@ -18,8 +18,9 @@ import { writeAndRecordError } from '../call/recorder.ts'
 import { asReceived, type ChatParsing, chatWithTexts, passGuards } from '../guards/check-request.ts'
 import { guardsFor, revisionsOf } from '../guards/choose-guards.ts'
 import { answerGuardsOf } from '../guards/guarded-answer.ts'
-import { conversationOf, type ModelCallDeps, planFor, rememberedPlan } from '../routing/planner.ts'
+import { conversationOf, type ModelCallDeps, planFor, rememberedPlan, reportsSwitches } from '../routing/planner.ts'
 import { announceRetirement } from '../routing/retirement-headers.ts'
+import { statedSwitch } from '../routing/switches.ts'
 import { type CacheDeps, cacheGuard } from '../sharing/cached-call.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
 import { parseInTurns } from '../upstream/parse-request.ts'
@@ -123,7 +124,13 @@ const planTurn = (
     writeAndRecordError({ ...call, responseWriter }, made.failure, null)
     return null
   }
-  const conversation = conversationOf(made.value, own, client, session)
+  const stated = statedSwitch(headers)
+  if (!stated.ok) {
+    writeAndRecordError({ ...call, responseWriter }, stated.failure, null)
+    return null
+  }
+  const reports = reportsSwitches(config)
+  const conversation = conversationOf(made.value, own, client, { session, reports })
   const plan = rememberedPlan(gateway, made.value, conversation)
   announceRetirement(gateway, plan, recorder)
   const inbound = received.query === '' ? own : { ...own, query: received.query }

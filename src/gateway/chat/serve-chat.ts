@@ -6,9 +6,11 @@ import type { AnswerFollower } from '../../core/guard.ts'
 import { promptCacheOf } from '../../core/prompt-cache.ts'
 import type { AnswerContext, StreamForm, StreamStep, StreamWriter } from '../../core/protocol.ts'
 import { ownTurn, PIECE } from '../../core/steps.ts'
-import type { Candidate } from '../../core/target.ts'
+import type { Candidate, Target } from '../../core/target.ts'
+import type { Trace } from '../../core/trace.ts'
 import { statusOf } from '../../policy/reply/final-error.ts'
 import { cachedFor } from '../../policy/routing/stickiness.ts'
+import { LEAST_INPUT } from '../../policy/switching/warmth.ts'
 import { singleFrames } from '../../protocols/framing/sse.ts'
 import { append } from '../../protocols/shared/append.ts'
 import { choicesOf } from '../../protocols/shared/choices.ts'
@@ -21,10 +23,11 @@ import { requestTimeout } from '../call/request-timeout.ts'
 import { endPermit, SettledAnswer } from '../call/settled-answer.ts'
 import { complete, discard, FollowedWriter, followed, followersOf, NO_FOLLOWERS } from '../guards/followed-answer.ts'
 import { type AnswerGuards, answerGuardsOf, pipeThrough } from '../guards/guarded-answer.ts'
-import type { AttemptPermit } from '../health/upstream-health.ts'
-import { keyOrder } from '../routing/planner.ts'
+import type { AttemptPermit, UpstreamHealth } from '../health/upstream-health.ts'
+import { keyOrder, reportsSwitches } from '../routing/planner.ts'
 import { type RouteContext, routeContextOf } from '../routing/route-context.ts'
 import { type NotRouted, type Routed, route } from '../routing/router.ts'
+import { switchTo } from '../routing/switches.ts'
 import type { AnswerStream } from '../upstream/attempt.ts'
 import { type InboundRequest, sameFormat } from '../upstream/outbound-request.ts'
 import { chatAttempts } from './chat-call.ts'
@@ -89,6 +92,7 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
     const { retires } = routed.answerStream.facts
     if (retires !== null) gateway.health.retirements.answered(routed.target.candidate, retires)
     turn?.answeredBy(routed.target, routed.prepared, routed.answerStream)
+    noteSwitch(planned, routed)
     const answer = { candidate: routed.target.candidate, stream: stream && answerContext }
     const shown = followersOf(guards, answer)
     const shadow = gateway.shadow?.(planned) ?? null
@@ -116,7 +120,7 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
     const streaming = new StreamingCall(routed, {
       ...{ continued, stream, cancellation, inputCount, recorder, followers },
       mediaType,
-      remember: planned.conversation === null ? null : (used) => rememberTarget(planned, routed, used),
+      remember: remembering(planned, routed),
     })
     streaming.begin(followers.length === 0 ? writer : new FollowedWriter(writer, followers), answerGuards)
     ongoing = true
@@ -124,6 +128,17 @@ const serve = async (call: CallContext): Promise<OngoingAnswer | void> => {
   } finally {
     if (!ongoing) release(resources)
   }
+}
+
+/** Records that the session has changed its target, for the headers and the ledger. */
+const noteSwitch = (
+  { gateway, config, conversation, plan, inbound, recorder }: PlannedCall,
+  { target }: Routed,
+): void => {
+  if (conversation === null || !reportsSwitches(config)) return
+  const request = { conversation, plan, size: inbound.source.text.length, trace: recorder.trace }
+  const switched = switchTo(gateway, request, target)
+  if (switched) recorder.note({ type: 'switch', switched })
 }
 
 /** Why nothing is sent any more; null: the client waits. */
@@ -220,17 +235,54 @@ const refuseAnswer = (call: PlannedCall, { permit, answerStream }: Routed, refus
   writeAndRecordError(call, refusal, null)
 }
 
-/** Remembers the target that has the prompt of the conversation in its cache now. */
-const rememberTarget = (
-  { gateway: { health }, conversation }: PlannedCall,
+type Remember = (used: TokenUsage) => void
+
+/**
+ * Remembers the target that has the prompt of the conversation in its cache after its answer; null: no conversation is remembered. It
+ * holds nothing of the request.
+ */
+const remembering = (
+  { gateway: { health }, conversation, config, inbound, recorder }: PlannedCall,
   { target }: Routed,
-  used: TokenUsage,
+): Remember | null => {
+  if (conversation === null) return null
+  const size = inbound.source.text.length
+  const reports = reportsSwitches(config)
+  return (used) => rememberTarget({ health, conversation, target, size, trace: reports ? recorder.trace : null }, used)
+}
+
+type RememberedAnswer = {
+  readonly health: UpstreamHealth
+  readonly conversation: string
+  readonly target: Target
+  /** Characters of the request. */
+  readonly size: number
+  /** Null: switches are not reported. */
+  readonly trace: Trace | null
+}
+
+const rememberTarget = (
+  { health, conversation, target, size, trace }: RememberedAnswer,
+  { usage, estimated }: TokenUsage,
 ): void => {
-  if (conversation === null) return
-  const { candidate, key } = target
-  const { instance, model } = candidate
-  const ms = cachedFor(used.usage, promptCacheOf(instance.provider, model))
-  if (ms > 0) health.sticky.note(conversation, { instance: instance.id, key: key.id, model }, ms)
+  const { instance, model } = target.candidate
+  const ms = cachedFor(usage, promptCacheOf(instance.provider, model))
+  const kept = trace
+    ? { tokens: (usage.cacheRead ?? 0) + (usage.cacheWrite ?? 0), input: usage.input, size }
+    : undefined
+  if (ms > 0) health.sticky.note(conversation, { instance: instance.id, key: target.key.id, model }, ms, kept)
+  if (!trace || estimated || usage.input < LEAST_INPUT) return
+  const attempt = trace.findLast((event) => event.type === 'attempt')
+  const committed = trace.findLast((event) => event.type === 'committed')
+  if (!attempt) return
+  const isMoved = trace.some((event) => event.type === 'switch' && event.switched.act !== 'returned')
+  health.sticky.caches.answered(conversation, target, {
+    usage,
+    size,
+    sent: attempt.at,
+    opened: committed?.at ?? null,
+    isMoved,
+  })
 }
 
 /** Sends a whole answer. */
@@ -240,7 +292,7 @@ const sendWhole = (call: PlannedCall, routed: Routed, body: string, followers: r
   permit.done()
   const used = usageOf(answerStream, new InputCount(call.request))
   recorder.used(used)
-  rememberTarget(call, routed, used)
+  remembering(call, routed)?.(used)
   writeAndRecordAnswer(call, body)
   complete(followers, { headers: JSON_HEADERS, used, trace: recorder.trace })
 }
@@ -290,7 +342,7 @@ type StreamingState = {
   /** Of the stream; undefined for server-sent events. */
   readonly mediaType: string | undefined
   /** Remembers the target for its conversation; null: it is not remembered. */
-  readonly remember: ((used: TokenUsage) => void) | null
+  readonly remember: Remember | null
 }
 
 /** A stream in progress. It holds only what its end needs: thousands may be open at once. */

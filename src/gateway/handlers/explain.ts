@@ -22,7 +22,8 @@ import { openaiShape } from '../../protocols/embeddings/openai.ts'
 import { clientProtocolByStyle, recognised } from '../../protocols/index.ts'
 import { type CallDemand, textDemand, tokensOfBody } from '../accounts/demand.ts'
 import type { ModelCallDeps } from '../routing/planner.ts'
-import { conversationOf, keyOrder, planFor, rememberedPlan } from '../routing/planner.ts'
+import { conversationOf, keyOrder, planFor, rememberedPlan, reportsSwitches } from '../routing/planner.ts'
+import { explainSwitch } from '../routing/switches.ts'
 import { type InboundRequest, isCompatible, prepareRequest } from '../upstream/outbound-request.ts'
 import { type ParsedEmbeddings, parseEmbeddings } from '../upstream/parse-embeddings.ts'
 import { parseInTurns, parseRequest } from '../upstream/parse-request.ts'
@@ -104,10 +105,18 @@ const explainText = (
   if (!planned.ok) return planned
   const { request, body: members } = inbound
   const session = gateway.accounts.sessionOf(client, headers, members)
-  const plan = rememberedPlan(gateway, planned.value, conversationOf(planned.value, inbound, client, session))
+  const reports = reportsSwitches(config)
+  const conversation = conversationOf(planned.value, inbound, client, { session, reports })
+  const known = reports && conversation !== null ? gateway.health.sticky.caches.of(conversation) : null
+  const plan = rememberedPlan(gateway, planned.value, conversation)
   const keysOf = keyOrder(gateway, config, inbound, { session, sticky: plan.sticky })
   const states = keyStates(gateway, config, assume, { candidates: plan.candidates, keysOf, audience })
   const demand = textDemand({ request, members, body: received.body, plan })
+  const switched = known && {
+    ...{ known, keysOf, candidates: plan.candidates },
+    size: inbound.source.text.length,
+    isOperator: audience === 'operator',
+  }
   const detailsOf = (candidate: Candidate): JsonObject => ({
     ...(audience === 'operator' && candidate.when && { when: conditionText(candidate.when) }),
     ...(audience === 'operator' && candidate.override && { override: overrideText(candidate.override) }),
@@ -115,6 +124,7 @@ const explainText = (
     ...endOf(gateway, candidate),
     ...compatibility(gateway, inbound, candidate),
     ...(plan.sticky?.candidate === candidate && { cached: true }),
+    ...(switched && explainSwitch(gateway, switched, candidate)),
     cost_estimate: costOf(gateway, received, demand, candidate),
     keys: states(candidate),
   })

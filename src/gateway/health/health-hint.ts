@@ -1,6 +1,7 @@
 import type { CooldownReason } from '../../policy/health/cooldown.ts'
 import type { CanaryCounts } from '../../policy/routing/canary.ts'
 import type { StickyTarget } from '../../policy/routing/stickiness.ts'
+import type { KeptPrompt } from './prompt-caches.ts'
 
 /**
  * What a gateway has found about an upstream, for the others. Times are durations, since clocks differ. Plain JSON data.
@@ -24,5 +25,11 @@ export type HealthHint =
       readonly since: number
       readonly counts: CanaryCounts
     }
-  /** A target has the prompt of a conversation in its cache for `ms`. */
-  | { readonly kind: 'sticky'; readonly id: string; readonly ms: number; readonly target: StickyTarget }
+  /** A target has the prompt of a conversation in its cache for `ms`. `kept`: absent from gateways that do not report switches. */
+  | {
+      readonly kind: 'sticky'
+      readonly id: string
+      readonly ms: number
+      readonly target: StickyTarget
+      readonly kept?: KeptPrompt
+    }

@@ -108,7 +108,7 @@ export class UpstreamHealth {
       return
     }
     if (hint.kind === 'sticky') {
-      if (ms > 0) this.sticky.learn(id, hint.target, ms)
+      if (ms > 0) this.sticky.learn(hint, age, instances)
       return
     }
     const instance = instances.find((one) => id.startsWith(`${one.id} `))

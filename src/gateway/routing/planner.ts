@@ -36,6 +36,7 @@ import {
 } from '../../policy/routing/stickiness.ts'
 import { configFor, type TeamRouteSource } from '../../policy/routing/team-routes.ts'
 import { type RequestFacts, type RequestShape, unmet } from '../../policy/routing/when.ts'
+import { LEAST_INPUT } from '../../policy/switching/warmth.ts'
 import type { InboundRequest } from '../upstream/outbound-request.ts'
 import type { RouterDeps } from './route-context.ts'
 
@@ -233,17 +234,26 @@ const cacheFor = (
 
 /**
  * The name of a conversation; null: no target of it is remembered, because there is no choice or no vendor would cache its prompt.
- * Without a session it is derived from the beginning of the conversation.
+ * Without a session it is derived from the beginning of the conversation. `reports`: switches between the targets are reported.
  */
 export const conversationOf = (
   plan: Plan,
   { request, source }: InboundRequest,
   client: Pick<Client, 'id'>,
-  session: string | null,
-): string | null =>
-  source.text.length < LEAST_LENGTH || !hasChoice(plan)
+  { session, reports }: { readonly session: string | null; readonly reports: boolean },
+): string | null => {
+  const { length } = source.text
+  const isFollowed = reports && session !== null && length >= LEAST_FOLLOWED && plan.candidates.length > 1
+  return length < LEAST_LENGTH || !(isFollowed || hasChoice(plan))
     ? null
     : conversationName(client.id, session ?? affinityOf(request), request.model)
+}
+
+/** Characters below which a request has no prompt whose loss is reported. */
+const LEAST_FOLLOWED = 2 * LEAST_INPUT
+
+/** Whether switches are reported. */
+export const reportsSwitches = ({ settings }: Config): boolean => settings.switch.act === 'report'
 
 /** The plan with the target first that has the prompt in its cache. */
 export const rememberedPlan = ({ health }: Pick<Planner, 'health'>, plan: Plan, conversation: string | null): Plan => {

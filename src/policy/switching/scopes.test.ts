@@ -25,6 +25,21 @@ test('scopes: a session has its last target first, with what was reported', () =
     size: 80_000,
   })
   assert.equal(scopes.of('other'), null)
+  assert.deepEqual([scopes.lastTarget('s'), scopes.lastTarget('other')], ['b', null])
+})
+
+test('scopes: of two targets at the same time the later answer is the last', () => {
+  for (const [first, second] of [
+    ['a', 'b'],
+    ['b', 'a'],
+  ] as const) {
+    const scopes = new SessionScopes()
+    scopes.note('s', answer('a'), 2_000)
+    scopes.note('s', answer(first), 2_000)
+    scopes.note('s', answer(second), 2_000)
+    assert.equal(scopes.lastTarget('s'), second)
+    assert.equal(scopes.of('s')?.scopes[0]?.target, second)
+  }
 })
 
 test('scopes: a later use replaces the earlier one of its target, and the fifth target the least recently used', () => {

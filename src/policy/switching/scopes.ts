@@ -13,7 +13,7 @@ export type Scope = {
 }
 
 /** What is known of a session. `scopes`: the last used one first. */
-export type KnownSession = {
+export type CachedSession = {
   readonly scopes: readonly Scope[]
   /** The target from which a failure has moved the session; null: it is where its plan wants it. */
   readonly movedFrom: string | null
@@ -24,8 +24,8 @@ export type KnownSession = {
   readonly size: number
 }
 
-/** An answer of a session. `movedFrom`: as of `KnownSession`, from now on. */
-export type SessionAnswer = Scope & Pick<KnownSession, 'movedFrom' | 'input' | 'size'>
+/** An answer of a session. `movedFrom`: as of `CachedSession`, from now on. */
+export type SessionAnswer = Scope & Pick<CachedSession, 'movedFrom' | 'input' | 'size'>
 
 /** Input below this share of the last one was compacted: what other targets have is not its beginning any more. */
 export const COMPACTED = 0.7
@@ -35,8 +35,8 @@ const PAGE = 256
 /** 131,072 places of 96 bytes: 12.6 MB when all are taken, and 24 KB for each page of which one is. */
 const PAGES = 512
 const WORDS = 24
-/** Words of a place: the two halves of the name, last use, moved from, moved at, input, size; then four scopes of four. */
-const AT = { name: 0, used: 2, from: 3, movedAt: 4, input: 5, size: 6, first: 8 } as const
+/** Words of a place: the two halves of the name, last use, moved from, moved at, input, size, last target; then four scopes of four. */
+const AT = { name: 0, used: 2, from: 3, movedAt: 4, input: 5, size: 6, last: 7, first: 8 } as const
 const SCOPES = 4
 /** Targets that have a number. */
 const MOST_TARGETS = 10_000
@@ -48,13 +48,23 @@ export class SessionScopes {
   #numbers = new Map<string, number>()
   #targets: string[] = ['']
   #isEmpty = true
+  /** The last name and its two halves: a request needs them several times. */
+  #hashed: { readonly session: string; readonly one: number; readonly other: number } = hashedName('')
 
   /** No session has been noted. */
   get isEmpty(): boolean {
     return this.#isEmpty
   }
 
-  of(session: string): KnownSession | null {
+  /** The target that a session used last; null: none. Reads nothing else, since every request of a session needs it. */
+  lastTarget(session: string): string | null {
+    const place = this.#isEmpty ? null : this.#find(session)
+    if (!place) return null
+    const { page, base } = place
+    return this.#targets[page[base + AT.last] ?? 0] || null
+  }
+
+  of(session: string): CachedSession | null {
     const place = this.#isEmpty ? null : this.#find(session)
     if (!place) return null
     const { page, base } = place
@@ -66,7 +76,8 @@ export class SessionScopes {
       if (target === '' || word(at + 1) === 0) continue
       scopes.push({ target, tokens: word(at + 1), at: word(at + 2) * TICK, life: word(at + 3) * TICK })
     }
-    scopes.sort((a, b) => b.at - a.at)
+    const last = this.#targets[word(AT.last)]
+    scopes.sort((a, b) => Number(b.target === last) - Number(a.target === last) || b.at - a.at)
     const movedFrom = this.#targets[word(AT.from)] || null
     return { scopes, movedFrom, movedAt: word(AT.movedAt) * TICK, input: word(AT.input), size: word(AT.size) }
   }
@@ -97,14 +108,20 @@ export class SessionScopes {
         chosen = at
       }
     }
+    page[base + AT.last] = answer.tokens === 0 ? 0 : target
     page[chosen] = target
     page[chosen + 1] = answer.tokens
     page[chosen + 2] = ticks(answer.at)
     page[chosen + 3] = ticks(answer.life)
   }
 
+  #halves(session: string) {
+    if (this.#hashed.session !== session) this.#hashed = hashedName(session)
+    return this.#hashed
+  }
+
   #find(session: string): { readonly page: Uint32Array; readonly base: number } | null {
-    const [one, other] = halves(session)
+    const { one, other } = this.#halves(session)
     const page = this.#pages[one % PAGES]
     if (!page) return null
     const base = baseIn(page, one, other)
@@ -114,7 +131,7 @@ export class SessionScopes {
   /** The place of a session. A new one takes that of the least recently used of its eight. */
   #place(session: string, now: number): { readonly page: Uint32Array; readonly base: number } {
     this.#isEmpty = false
-    const [one, other] = halves(session)
+    const { one, other } = this.#halves(session)
     const page = this.#pages[one % PAGES] ?? new Uint32Array(PAGE * WORDS)
     this.#pages[one % PAGES] = page
     let base = baseIn(page, one, other)
@@ -145,7 +162,7 @@ export class SessionScopes {
 
 const ticks = (ms: number): number => Math.max(0, Math.round(ms / TICK))
 
-const halves = (session: string): readonly [number, number] => [hash(session, 0x811c9dc5), hash(session, 0x9dc5811c)]
+const hashedName = (session: string) => ({ session, one: hash(session, 0x811c9dc5), other: hash(session, 0x9dc5811c) })
 
 const firstOf = (other: number): number => (other % (PAGE / WAYS)) * WAYS * WORDS
 

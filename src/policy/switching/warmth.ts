@@ -1,7 +1,7 @@
 /** What of a prompt a target has in its cache, and how probably. */
 import type { Usage } from '../../core/chat.ts'
 import type { PromptCache } from '../../core/prompt-cache.ts'
-import { COMPACTED, type KnownSession, type Scope } from './scopes.ts'
+import { type CachedSession, COMPACTED, type Scope } from './scopes.ts'
 
 /** Input tokens below which a switch is not considered. */
 export const LEAST_INPUT = 4_096
@@ -12,14 +12,14 @@ const SURE = 0.8
 /** The chance where nothing is known. */
 const UNKNOWN = 0.5
 
-type CountedUsage = Pick<Usage, 'input' | 'cacheRead' | 'cacheWrite'>
+type CachingUsage = Pick<Usage, 'input' | 'cacheRead' | 'cacheWrite'>
 
 /**
  * Tokens that the target has in its cache after an answer. An automatic vendor that reports no writes has the whole input, once it
  * has reported a read of anything (`hasRead`).
  */
 export const keptTokens = (
-  { input, cacheRead = 0, cacheWrite = 0 }: CountedUsage,
+  { input, cacheRead = 0, cacheWrite = 0 }: CachingUsage,
   rules: PromptCache | undefined,
   hasRead: boolean,
 ): number => {
@@ -59,7 +59,7 @@ export const warmTokens = (tokens: number, input: number, last: number): number 
 
 /** The input tokens of a request, from its characters and those of the last one. Null: the session is not known. */
 export const expectedInput = (
-  { input, size }: Pick<KnownSession, 'input' | 'size'>,
+  { input, size }: Pick<CachedSession, 'input' | 'size'>,
   characters: number,
 ): number | null => (size === 0 ? null : Math.round((input / size) * characters))
 

@@ -29,16 +29,19 @@ const idsFor = (label: string, values: Iterable<string>): ReadonlyMap<string, st
 /** Client key IDs for logs and metrics: keyed hashes that are stable over restarts. */
 export const clientKeyIds = (keys: readonly string[]): ReadonlyMap<string, string> => idsFor(CLIENT_KEY, keys)
 
-export type KeyDraft = { readonly value: string; readonly weight: number }
+export type KeyDraft = { readonly value: string; readonly weight: number; readonly cacheScope?: string | undefined }
 
 /**
  * One provider's keys with their public IDs: four hex digits of a keyed hash, stable over restarts, or more if two keys
- * share them. A duplicate key is one key, with the last weight.
+ * share them. A duplicate key is one key, with the last weight and cache scope.
  */
 export const keysFrom = (drafts: readonly KeyDraft[]): readonly ProviderKey[] => {
-  const weights = new Map(drafts.map(({ value, weight }) => [value, weight]))
-  const ids = idsFor(PROVIDER_KEY, weights.keys())
-  return [...weights].map(([value, weight]) => ({ id: ids.get(value) ?? '', secret: new Secret(value), weight }))
+  const known = new Map(drafts.map((draft) => [draft.value, draft]))
+  const ids = idsFor(PROVIDER_KEY, known.keys())
+  return [...known].map(([value, { weight, cacheScope }]) => ({
+    ...{ id: ids.get(value) ?? '', secret: new Secret(value), weight },
+    ...(cacheScope !== undefined && { cacheScope }),
+  }))
 }
 
 /** The single key entry of a server without keys. */

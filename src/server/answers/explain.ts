@@ -16,6 +16,24 @@ const plannedTarget = z.looseObject({
     .describe('`fallback`: of the list of the route; `failover`: by the setting `fallback`'),
   share: z.number().optional().describe('Of the requests for which it is first, if requests draw their order'),
   fit: z.boolean().optional().describe('Whether it supports everything the request requires'),
+  cache: z
+    .looseObject({
+      tokens: z.number(),
+      chance: z.number().describe('That they are still there, from 0 to 1'),
+      expires_in: z.number().nullable().describe('In seconds; null: not documented, or there is nothing'),
+      scope: z.string().optional().describe('Whose cache it is, for operators'),
+    })
+    .optional()
+    .describe('What the target has of the session in its cache; absent: the session is not known'),
+  if_failed: z
+    .looseObject({
+      act: z.enum(['key', 'move']),
+      cost: z.string().nullable().describe('Dollars more for the prompt; null: a price is not known'),
+      seconds: z.number().nullable().describe('Until the first content, more; null: not known'),
+    })
+    .nullable()
+    .optional()
+    .describe('What becomes of the request if the target fails; null: nothing follows'),
   keys: z
     .array(
       z.looseObject({

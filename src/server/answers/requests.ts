@@ -1,6 +1,7 @@
 /** Requests of the ledger with their attempts, and kept bodies. */
 import { z } from 'zod'
 import { GUARD_ACTIONS, GUARD_PHASES } from '../../core/guard-verdict.ts'
+import { SWITCH_ACTS } from '../../core/switch.ts'
 import { dollars, time } from '../../records/entities/shown.ts'
 import { count, listOf, named, searchedUntil } from './fields.ts'
 
@@ -48,6 +49,16 @@ const decision = z
       .describe('targets without an attempt, and why'),
     dropped: z.array(z.string()).describe('members of the request that were not sent'),
     limit: z.string().nullable().describe('the limit of the client that refused the request'),
+    switch: z
+      .strictObject({
+        act: z.enum(SWITCH_ACTS),
+        from: z.string().describe('the provider that its session was at'),
+        cold: count.describe('tokens that were cached there and are not at the new target'),
+        warm: count.describe('tokens that the new target has'),
+        cost: dollars.nullable().describe('what the prompt costs more there; null: a price is not known'),
+      })
+      .optional()
+      .describe('how a failure has moved its session, or that it came back; absent: neither'),
   })
   .meta({ id: 'RoutingDecision' })
 /** A request in a list. */

@@ -98,6 +98,12 @@ const resolvedText = ({ asked, route, decision, attempts }: RequestEntry): strin
   }
 }
 
+const switchText = ({ act, from, cold, cost }: NonNullable<NonNullable<RequestEntry['decision']>['switch']>): string =>
+  [w.sheet.switched[act](from), w.sheet.cold(cold), ...(cost === null ? [] : [costText(cost)])].join(', ')
+
+const costText = (cost: string): string =>
+  cost.startsWith('-') ? w.sheet.less(money(cost.slice(1))) : w.sheet.more(money(cost))
+
 const Why = ({ request }: { readonly request: RequestEntry & Partial<FoundRequest> }) => {
   const { decision, attempts } = request
   const tried = new Set(attempts.map(({ provider, model }) => `${provider}/${model}`))
@@ -143,6 +149,7 @@ const Why = ({ request }: { readonly request: RequestEntry & Partial<FoundReques
           {w.sheet.limit(decision.limit)}
         </p>
       )}
+      {decision?.switch && <p>{switchText(decision.switch)}</p>}
       {decision !== null && decision.dropped.length > 0 && (
         <p>
           {w.sheet.dropped}: <bdi class="mono">{decision.dropped.join(', ')}</bdi>

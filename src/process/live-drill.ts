@@ -9,10 +9,11 @@ import { sharedRole } from './shared-role.ts'
 
 const DAY = 86_400_000
 
-/** Of several workers the first one sends them, of several gateways one at a time. */
+/** Of several workers the first one sends them, of several gateways one at a time. The others read what was found. */
 export const startLiveDrill = async (runtime: Runtime): Promise<void> => {
   const { current, gateway, keys, worker, version } = runtime
-  if (current.liveDrill || !hasLiveChecks(current.config) || (worker && worker.number !== 1)) return
+  current.liveDrill?.reschedule()
+  if (current.liveDrill || !hasLiveChecks(current.config)) return
   const [{ LiveDrill }, { liveWork }, { stateFile }, reader] = await Promise.all([
     import('../gateway/drill/live-drill.ts'),
     import('../gateway/drill/live-work.ts'),
@@ -25,6 +26,7 @@ export const startLiveDrill = async (runtime: Runtime): Promise<void> => {
   current.liveDrill ??= new LiveDrill({
     gateway: () => gateway,
     version,
+    isSender: !worker || worker.number === 1,
     team: () => teamNamed(keys.directory(), DRILL_TEAM),
     storage: { spent: placeOf('drill'), results: placeOf('drill-results') },
     async work(routes) {

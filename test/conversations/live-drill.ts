@@ -57,6 +57,7 @@ export const openDrill = (vendor: Vendor, { shapes, broken = () => false, storag
   const live = new LiveDrill({
     gateway: () => gateway,
     version: 'test',
+    isSender: true,
     team: () => TEAM,
     storage: storage ?? { spent: inMemory(), results: inMemory() },
     work: async () => [{ route: 'fast', candidate, others: [candidate], shapes }],

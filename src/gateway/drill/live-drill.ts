@@ -3,7 +3,7 @@
  * would be next, with its smallest request. One request at a time; of several gateways that share a store, one sends them.
  */
 import type { Team } from '../../core/accounts.ts'
-import { bad, type Failure, fail, good, type Outcome } from '../../core/failure.ts'
+import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { isObject, parseObject } from '../../core/json.ts'
 import { formatDollars, type Nano } from '../../core/money.ts'
 import type { Candidate } from '../../core/target.ts'
@@ -55,6 +55,8 @@ export type LiveDrillOptions = {
   readonly weekSpend: () => Promise<Nano | null>
   /** Requests in each hour of the week (`hourOfWeek`). */
   readonly hours: () => Promise<readonly number[]>
+  /** Of several workers one sends; the others only read what is found. */
+  readonly isSender: boolean
   /** ms between two requests to one target, for tests. */
   readonly pause?: number
 }
@@ -94,10 +96,21 @@ export class LiveDrill {
   #sentAt = new Map<string, number>()
   #cancel: () => void = () => {}
   #isClosed = false
+  #scheduled = 0
 
   constructor(options: LiveDrillOptions) {
     this.#options = options
-    void this.#schedule()
+    this.reschedule()
+  }
+
+  /** Whether this process sends. */
+  get isSender(): boolean {
+    return this.#options.isSender
+  }
+
+  /** The settings may have changed. */
+  reschedule(): void {
+    if (this.isSender) void this.#schedule()
   }
 
   /** The run in progress, or the last one of this gateway; null: there was none. */
@@ -105,29 +118,37 @@ export class LiveDrill {
     return this.#run ?? this.#last
   }
 
-  /** Begins a run, which goes on after this. `maxCost`: null: what is left of the day. */
+  /** Begins a run, which goes on after this. `maxCost` null: what is left of the day. */
   async begin(routes: readonly string[] | null, maxCost: Nano | null): Promise<Outcome<DrillRun>> {
-    const { storage, gateway, team, weekSpend } = this.#options
+    const { gateway } = this.#options
     if (this.#run || this.#isClosed) return bad(running())
     const run = newRun(gateway().world.date())
     this.#run = run
-    const refused = (failure: Failure) => {
+    try {
+      const team = await this.#admit(run, maxCost)
+      if (team.ok) void this.#runAll(run, routes, team.value)
+      else this.#run = null
+      return team.ok ? good(run) : team
+    } catch (error) {
       this.#run = null
-      return bad(failure)
+      gateway().emit({ event: 'error', error })
+      return bad(fail('internal', 'The store of live checks does not answer. Try again later.'))
     }
-    if (!(await this.#claim())) return refused(running())
+  }
+
+  /** The team that a run is charged to, with the role to send, if the run is within the day's budget. */
+  async #admit(run: RunInProgress, maxCost: Nano | null): Promise<Outcome<Team>> {
+    const { storage, gateway, team, weekSpend } = this.#options
     const charged = team()
-    if (!charged) return refused(fail('unsupported', 'Live checks are off. Set drill.live in headgate.yaml.'))
+    if (!charged) return bad(fail('unsupported', 'Live checks are off. Set drill.live in headgate.yaml.'))
+    if (!(await this.#claim())) return bad(running())
     await this.#load()
     const { budget } = gateway().config().settings.drill
     const left = Math.max(0, dayCap(budget, await weekSpend()) - this.#spent.nano)
-    if (maxCost !== null && maxCost > left) {
-      await storage.spent.release()
-      return refused(tooMuch(maxCost, left))
-    }
     run.most = this.#spent.nano + (maxCost ?? left)
-    void this.#runAll(run, routes, charged)
-    return good(run)
+    if (maxCost === null || maxCost <= left) return good(charged)
+    await Promise.all([storage.spent.release(), storage.results.release()])
+    return bad(tooMuch(maxCost, left))
   }
 
   /** What is known of a shape at a target; undefined: nothing, or not of the target as it is now. */
@@ -139,9 +160,9 @@ export class LiveDrill {
     return known && !isOld && known.target === this.#printOf(candidate) ? known : undefined
   }
 
-  /** Reads what other gateways have found. */
+  /** Reads what other gateways and processes have found. Without the store, what this process knows holds. */
   async refresh(): Promise<void> {
-    if (!this.#run) await this.#load()
+    if (!this.#run) await this.#load().catch(() => {})
   }
 
   async close(): Promise<void> {
@@ -163,7 +184,8 @@ export class LiveDrill {
       }
       await this.#saveSpent()
     } catch (error) {
-      gateway().emit({ event: 'error', error })
+      // The stores close with the process.
+      if (!this.#isClosed) gateway().emit({ event: 'error', error })
     } finally {
       await Promise.all([storage.spent.release(), storage.results.release()]).catch(() => {})
       this.#last = { ...run, ended: gateway().world.date() }
@@ -185,18 +207,14 @@ export class LiveDrill {
     const due = work.shapes.filter(
       (shape) => undrilled(shape) === null && isDue(this.#results.get(nameOf(shape, candidate)), now()),
     )
-    let request = ''
     const steps = cover(due, (shape, verdict) => {
       if (verdict.verdict === 'unsettled' && verdict.kind === UNAFFORDABLE.kind) return
       const name = nameOf(shape, candidate)
-      const found: LiveResult = { ...resultOf(verdict), at: world.date(), source: 'live', request, target }
+      const found: LiveResult = { ...resultOf(verdict), at: world.date(), source: 'live', target }
       this.#results.set(name, nextResult(this.#results.get(name), found, days))
       run[verdict.verdict]++
     })
     for (let step = steps.next(); !step.done; ) {
-      await this.#pause(candidate)
-      if (this.#isClosed) return leave('stopped', true)
-      if (!isFree(deps.gateway, work)) return leave('unavailable')
       const probe = readyProbe(deps, { ...work, shape: step.value })
       if (!probe) return leave('unavailable')
       if (probe.estimate === null) return leave('unpriced')
@@ -206,9 +224,11 @@ export class LiveDrill {
         step = steps.next(UNAFFORDABLE)
         continue
       }
+      await this.#pause(candidate)
+      if (this.#isClosed) return leave('stopped', true)
+      if (!isFree(deps.gateway, work)) return leave('unavailable')
       if (!(await this.#claim())) return leave('other_gateway', true)
       await this.#spend(probe.estimate)
-      request = probe.request
       const { outcome, cost } = await this.#kept(probe.send())
       this.#spent.nano += outcome === 'own' ? -probe.estimate : (cost ?? probe.estimate) - probe.estimate
       if (outcome === 'own') return leave('limits', true)
@@ -283,22 +303,26 @@ export class LiveDrill {
     if (results !== null) this.#results = new Map(parsedResults(results))
   }
 
-  async #schedule(): Promise<void> {
+  /** `rest`: ms for which no run begins. */
+  async #schedule(rest = 0): Promise<void> {
     const { gateway, hours } = this.#options
     const { world, config } = gateway()
     const { at } = config().settings.drill
-    const time = nextRun(at, world.date(), at === 'quiet' ? await hours().catch(() => []) : [])
-    if (time === null || this.#isClosed) return
+    this.#cancel()
+    const number = ++this.#scheduled
+    const time = nextRun(at, world.date() + rest, at === 'quiet' ? await hours().catch(() => []) : [])
+    if (time === null || this.#isClosed || number !== this.#scheduled) return
     this.#cancel = world.later(time - world.date(), () => {
       void this.begin(null, null).catch((error: unknown) => gateway().emit({ event: 'error', error }))
-      void this.#schedule()
+      void this.#schedule(DAY / 2)
     })
   }
 
   /** Another value: results of the target no longer hold. */
   #printOf({ instance, model, override }: Candidate): string {
     const { id, baseUrl, provider, keys, speaks, egress } = instance
-    const what = [id, baseUrl, provider.name, keys.map((key) => key.id), speaks, egress !== undefined, model]
+    const isListed = this.#options.gateway().lists().get(id)?.includes(model) ?? null
+    const what = [id, baseUrl, provider.name, keys.map((key) => key.id), speaks, egress !== undefined, model, isListed]
     const text = JSON.stringify([...what, override ? overrideText(override) : '', this.#options.version])
     return hash(text, 0x811c9dc5).toString(36)
   }
@@ -346,8 +370,12 @@ const resultOf = (verdict: LiveVerdict): Pick<LiveResult, 'verdict' | 'kind' | '
 
 /** Another version may have written them: what is not a result is left out. */
 const parsedResults = (text: string): readonly (readonly [string, LiveResult])[] => {
-  const found: unknown = JSON.parse(text)
-  return Array.isArray(found) ? found.filter(isResult) : []
+  try {
+    const found: unknown = JSON.parse(text)
+    return Array.isArray(found) ? found.filter(isResult) : []
+  } catch {
+    return []
+  }
 }
 
 const isResult = (one: unknown): one is readonly [string, LiveResult] => {

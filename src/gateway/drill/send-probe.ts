@@ -37,7 +37,6 @@ export type Probe = { readonly route: string; readonly candidate: Candidate; rea
 /** `estimate`: what it is expected to cost; null: unknown, so it is not sent. `send`: `own`: a limit of the gateway refused it. */
 export type ReadyProbe = {
   readonly estimate: Nano | null
-  readonly request: string
   readonly send: () => Promise<{ readonly outcome: ProbeOutcome | 'own'; readonly cost: Nano | null }>
 }
 
@@ -90,7 +89,6 @@ export const readyProbe = (deps: ProbeDeps, { route, candidate, shape }: Probe):
     estimate: isPriced
       ? gateway.accounts.estimate(received, demand, { candidate, modelMaximum: facts?.maxOutputTokens })
       : null,
-    request: id,
     send,
   }
 }

@@ -78,7 +78,7 @@ const LEAST_QUOTA = 0.5
 export const hasQuota = (left: { readonly share: number } | undefined): boolean =>
   left === undefined || left.share >= LEAST_QUOTA
 
-/** When checks begin each day: the hour of the week with the fewest requests that comes in the next day, or a time of day (UTC). */
+/** When checks begin after `now`: in the hour of the next day with the fewest requests by the week, or at a time of day (UTC). */
 export const nextRun = (at: string, now: number, hours: readonly number[]): number | null => {
   if (at === 'never') return null
   const today = now - (now % DAY)
@@ -106,8 +106,6 @@ export type LiveResult = {
   readonly by?: string
   readonly at: number
   readonly source: 'live' | 'real'
-  /** The request that showed it, in the ledger. */
-  readonly request?: string
   /** What the target was then. */
   readonly target: string
   /** Days on which it was tried without a verdict. */

@@ -82,18 +82,16 @@ const links = (): string =>
 
 /**
  * The code of the frame is one file, because small ones compress badly apart. What only some pages share stays apart, since it
- * makes the first loads of the others larger, except what the same pages need. The theme is set by a script that is no module.
+ * makes the first loads of the others larger, except what is needed together: by the notice of trouble, which each visit loads, by
+ * the pages of providers, and by tables with names. The theme is set by a script that is no module.
  */
 const FILES = {
   includeDependenciesRecursively: false,
   groups: [
     { name: 'frame', tags: ['$initial' as const], test: /(?<!theme\.ts)$/ },
-    {
-      name: 'providers',
-      test: /provider-(?:data|row|parts)|incident|change-line|words[/:]providers\.(?:ts|providerWords)/,
-    },
+    { name: 'trouble', test: /provider-(?:row|parts)|words[/:]providers\.(?:ts|providerWords)$/ },
+    { name: 'providers', test: /provider-data|incident|change-line/ },
     { name: 'names', test: /middle|owner-names|own-budgets|nearest|spent-bar/ },
-    { name: 'choice', test: /combobox|option-list|plans/ },
   ],
 }
 

@@ -1,15 +1,50 @@
 /** 5,000 keys: each is found by its name, in the palette, in menus of filters and in chips, and the list reads a page at a time. */
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import type { Browser } from 'playwright-core'
+import type { Browser, Page } from 'playwright-core'
 import { type Started, start } from '../e2e/support/process.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
 import { withDashboard } from './support/dashboard.ts'
 
 const KEYS = 5_000
+const TEAMS = 200
 /** The last in the order of names. */
 const LAST = 'service-4999'
 const ADMIN = 'operator-token-0123456789'
+
+/** What a page reads before its first row, and what shows it. Sizes are bytes as sent. */
+const FIRST_ROWS = {
+  keys: { row: 'a[href*="/keys/key_"]', calls: 9, bytes: 260_000 },
+  teams: { row: 'a[href*="/teams/team_"]', calls: 10, bytes: 120_000 },
+  requests: { row: '.outcome', calls: 9, bytes: 40_000 },
+} as const
+const FIRST_FILES = { files: 30, bytes: 70_000 }
+
+/** The sizes of what the page had received when its first row was shown. */
+const readBefore = async (page: Page, url: string, row: string) => {
+  await page.addInitScript((selector) => {
+    const observer = new MutationObserver(() => {
+      if (document.querySelector(selector) === null) return
+      observer.disconnect()
+      performance.mark('first-row')
+    })
+    observer.observe(document, { childList: true, subtree: true })
+  }, row)
+  await page.goto(url, { waitUntil: 'commit' })
+  await page.waitForFunction(() => performance.getEntriesByName('first-row').length > 0)
+  return page.evaluate(() => {
+    const shown = performance.getEntriesByName('first-row')[0]?.startTime ?? 0
+    const read = performance
+      .getEntriesByType('resource')
+      .filter((entry) => entry instanceof PerformanceResourceTiming)
+      .filter(({ responseEnd }) => responseEnd > 0 && responseEnd <= shown)
+    const sizesOf = (part: string) =>
+      read.filter(({ name }) => name.includes(part)).map(({ encodedBodySize }) => encodedBodySize)
+    return { calls: sizesOf('/admin/api/'), files: sizesOf('/dashboard/assets/') }
+  })
+}
+
+const sum = (sizes: readonly number[]): number => sizes.reduce((total, size) => total + size, 0)
 
 describe('many keys', { skip: skipBrowser, concurrency: false }, () => {
   let browser: Browser
@@ -19,12 +54,13 @@ describe('many keys', { skip: skipBrowser, concurrency: false }, () => {
     const keys = Object.fromEntries(
       Array.from({ length: KEYS }, (_, at) => [
         `service-${String(at).padStart(4, '0')}`,
-        { secret: `secret-of-service-${String(at).padStart(8, '0')}` },
+        { secret: `secret-of-service-${String(at).padStart(8, '0')}`, team: `team-${at % TEAMS}` },
       ]),
     )
+    const teams = Object.fromEntries(Array.from({ length: TEAMS }, (_, at) => [`team-${at}`, {}]))
     ;[browser, gateway] = await Promise.all([
       startBrowser(),
-      start({ env: { AUTH_ADMIN: ADMIN }, files: { 'headgate.yaml': JSON.stringify({ keys }) } }),
+      start({ env: { AUTH_ADMIN: ADMIN }, files: { 'headgate.yaml': JSON.stringify({ teams, keys }) } }),
     ])
     const answer = await fetch(`${gateway.base}/chat/completions`, {
       method: 'POST',
@@ -46,6 +82,39 @@ describe('many keys', { skip: skipBrowser, concurrency: false }, () => {
   after(() => Promise.all([browser?.close(), gateway?.stop()]))
 
   const session = () => ({ url: gateway.url, token: ADMIN })
+
+  for (const [name, { row, calls, bytes }] of Object.entries(FIRST_ROWS))
+    test(`${name} reads little before its first row`, (t) =>
+      withDashboard(browser, session(), async ({ page, open }) => {
+        // The first visit waits for the build.
+        await open('/dashboard/login')
+        const read = await readBefore(page, `${gateway.url}/dashboard/${name}`, row)
+        const sizes = `${read.calls.length} calls with ${sum(read.calls)} bytes, ${read.files.length} files with ${sum(read.files)}`
+        t.diagnostic(sizes)
+        assert.ok(read.calls.length > 2 && read.calls.length <= calls, sizes)
+        assert.ok(sum(read.calls) > 1_000 && sum(read.calls) <= bytes, sizes)
+        assert.ok(read.files.length <= FIRST_FILES.files && sum(read.files) <= FIRST_FILES.bytes, sizes)
+      }))
+
+  test('a menu reads nothing before it is opened, and returns the focus', () =>
+    withDashboard(browser, session(), async ({ page, open }) => {
+      const asked: string[] = []
+      page.on('request', (request) => {
+        if (/\/admin\/api\/v1\/(?:teams|keys)\?/.test(request.url())) asked.push(request.url())
+      })
+      await open('/dashboard/requests')
+      await page.locator('.outcome').first().waitFor()
+      assert.deepEqual(asked, [])
+      const button = page.getByRole('button', { name: 'Team', exact: true })
+      await button.focus()
+      await page.keyboard.press('Enter')
+      const team = page.getByRole('checkbox', { name: `team-${(KEYS - 1) % TEAMS}`, exact: true })
+      await team.waitFor()
+      await team.focus()
+      await page.keyboard.press('Escape')
+      await team.waitFor({ state: 'detached' })
+      assert.ok(await button.evaluate((element) => element === document.activeElement))
+    }))
 
   test('the usage page names a chosen key that has no usage in the range', () =>
     withDashboard(browser, session(), async ({ page, open }) => {

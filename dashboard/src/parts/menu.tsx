@@ -1,4 +1,8 @@
-/** A button with a menu below it, as a native popover: it closes by Esc or a click beside it. */
+/**
+ * A button with a menu below it, as a native popover: it closes by Esc or a click beside it. Its content is made when it opens: a
+ * table has a menu in each row, and some read what they offer.
+ */
+import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useRef } from 'preact/hooks'
 import { useId } from './use-id.ts'
@@ -21,6 +25,7 @@ export const Menu = ({ label, name, className = 'button', children }: MenuProps)
   const id = useId()
   const button = useRef<HTMLButtonElement>(null)
   const menu = useRef<HTMLDivElement>(null)
+  const isOpen = useSignal(false)
   const place = () => {
     const from = button.current?.getBoundingClientRect()
     const element = menu.current
@@ -42,11 +47,16 @@ export const Menu = ({ label, name, className = 'button', children }: MenuProps)
         id={id}
         popover="auto"
         class="menu placed"
+        onBeforeToggle={(event) => {
+          if (event.newState === 'open') isOpen.value = true
+        }}
         onToggle={(event) => {
           if (event.newState === 'open') place()
+          // Not before it is closed: the focus would be lost with what has it.
+          else isOpen.value = false
         }}
       >
-        {children(() => menu.current?.hidePopover())}
+        {isOpen.value && children(() => menu.current?.hidePopover())}
       </div>
     </>
   )

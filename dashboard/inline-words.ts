@@ -59,7 +59,7 @@ const readTables = (): ReadonlyMap<string, Table> => {
     const needs = others
       .join('\n')
       .replace(/^export /gm, '')
-      .replace(/(?<=from ')(\.[^']*)(?=')/g, (to) => join(SOURCES, 'words', to))
+      .replace(/(?<=from ')(\.[^']*)(?=')/g, (to) => join(SOURCES, 'words', to).replaceAll('\\', '/'))
     for (const statement of body) {
       const [name, object] = tableIn(statement) ?? []
       if (object) addTable(tables, `${PREFIX}${basename(path, '.ts')}.${name}`, { object, code, needs })
@@ -71,16 +71,14 @@ const readTables = (): ReadonlyMap<string, Table> => {
 /** A source whose tables are imported each by its own name, as modules. */
 const withModules = (code: string, tables: ReadonlyMap<string, Table>): string => {
   const imported = code.replace(
-    /^import \{ ([^}]*) \} from '\.[^']*\bwords\/([\w-]+)\.ts'$/gm,
-    (_, names: string, file) =>
+    /^import \{ ([^}]*) \} from '(\.[^']*\bwords\/([\w-]+)\.ts)'$/gm,
+    (_, names: string, from, file) =>
       names
         .split(', ')
         .map((one) => {
           const [name = '', local = name] = one.split(' as ')
           const id = `${PREFIX}${file}.${name}`
-          return tables.has(id)
-            ? `import * as ${local} from '${id}'`
-            : `import { ${one} } from '${join(SOURCES, 'words', `${file}.ts`)}'`
+          return tables.has(id) ? `import * as ${local} from '${id}'` : `import { ${one} } from '${from}'`
         })
         .join('\n'),
   )

@@ -30,11 +30,12 @@ const firstLoad = (page: string): readonly string[] => {
   return [...loaded]
 }
 
-// 160 KB before teams, incidents, the traffic of routes, budgets in tables, conversations, the cost table and set-up pages; their
-// words, tables and dialogs are the rest. Texts of models have an own reader instead of a package of 13 KB.
-test('all files together are at most 182 KB', (t) => {
+// As one file they would have 150 KB, which each visit would load first; a file for each page and for what some pages share costs
+// 30 KB, since each begins without the words of the others. Of 180 KB, texts are 17, style sheets 13, imports and exports 9, and
+// packages 8; the rest is code of pages and parts.
+test('all files together are at most 184 KB', (t) => {
   t.diagnostic(`all files: ${(sum(assets) / KB).toFixed(1)} KB`)
-  assert.ok(sum(assets) <= 182 * KB)
+  assert.ok(sum(assets) <= 184 * KB)
 })
 
 test('no file needs one that needs it: their values would not be there yet', () => {
@@ -50,13 +51,13 @@ test('no file is larger than 40 KB', () => {
 })
 
 // What is not needed to use a page is loaded after it: sheets, the chart of requests, a team's own page, prices, the editor
-// of the file. Keys & budgets is the largest one, with 60.1 KB.
+// of the file. Keys & budgets is the largest one, with 58.9 KB.
 for (const page of PAGE_NAMES)
-  test(`the first load of ${page} is at most 61 KB`, (t) => {
+  test(`the first load of ${page} is at most 60 KB`, (t) => {
     const names = firstLoad(page)
     assert.ok(names.some((name) => name.startsWith(`${page}-`)))
     t.diagnostic(`first load of ${page}: ${(sum(names) / KB).toFixed(1)} KB in ${names.length} files`)
-    assert.ok(sum(names) <= 61 * KB, `${sum(names)} bytes: ${names.join(', ')}`)
+    assert.ok(sum(names) <= 60 * KB, `${sum(names)} bytes: ${names.join(', ')}`)
   })
 
 test('classes of a style sheet that a page has for itself are used by no other', () => {

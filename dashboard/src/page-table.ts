@@ -14,8 +14,8 @@ type PageRow = {
     /** On a narrow screen: in the bar at the bottom, or in its menu "More". */
     readonly narrow: 'bar' | 'more'
   }
-  /** The start of its range without one in the address. Absent: `USUAL_FROM`. */
-  readonly from?: string
+  /** The start of its range without one in the address. Absent: `USUAL_FROM`; null: it shows nothing of a range. */
+  readonly from?: string | null
 }
 
 /** The default start of a range. */
@@ -27,12 +27,12 @@ const TABLE = {
   requests: { title: 'Requests', nav: { text: 'Requests', letter: 'r', narrow: 'bar' } },
   providers: { title: 'Providers', nav: { text: 'Providers', letter: 'p', narrow: 'bar' }, from: '-60m' },
   teams: { title: 'Teams', nav: { text: 'Teams', letter: 'm', narrow: 'more' }, from: '-30d' },
-  routes: { title: 'Routes', nav: { text: 'Routes', letter: 't', narrow: 'more' } },
+  routes: { title: 'Routes', nav: { text: 'Routes', letter: 't', narrow: 'more' }, from: null },
   usage: { title: 'Usage & cost', nav: { text: 'Usage', letter: 'u', narrow: 'more' }, from: '-30d' },
   keys: { title: 'Keys & budgets', nav: { text: 'Keys', letter: 'k', narrow: 'bar' }, from: '-30d' },
-  playground: { title: 'Playground', nav: { text: 'Playground', letter: 'y', narrow: 'more' } },
-  connect: { title: 'Connect', nav: { text: 'Connect', letter: 'n', narrow: 'more' } },
-  config: { title: 'Configuration', nav: { text: 'Config', letter: 'c', narrow: 'more' } },
+  playground: { title: 'Playground', nav: { text: 'Playground', letter: 'y', narrow: 'more' }, from: null },
+  connect: { title: 'Connect', nav: { text: 'Connect', letter: 'n', narrow: 'more' }, from: null },
+  config: { title: 'Configuration', nav: { text: 'Config', letter: 'c', narrow: 'more' }, from: null },
   login: { title: 'Sign in' },
 } as const satisfies { readonly [name: string]: PageRow }
 

@@ -154,6 +154,7 @@ export const REQUEST_FILTERS = {
   code: 'code',
   http: 'status',
   bodies: 'bodies',
+  text: 'text',
   min_ms: 'min_ms',
   cost_over: 'min_cost',
   q: 'q',

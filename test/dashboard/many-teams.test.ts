@@ -85,6 +85,21 @@ const ANSWERS: readonly Answer[] = [
     },
   ],
   [
+    'Which conversation has what the complaint says?',
+    async (hand) => {
+      await toPage(hand, 'Requests')
+      await toSearch(hand)
+      await hand.type('order 4711 was DECLINED')
+      // The list has no such text, the kept bodies have it.
+      await hand.click(hand.page.getByRole('link', { name: 'Search for it in the kept conversations' }))
+      await hand.page.waitForURL(/text=order/)
+      const row = hand.page.getByRole('row').filter({ has: hand.page.locator('.kept-mark') })
+      await hand.click(row)
+      await hand.click(hand.page.locator('.sheet summary', { hasText: 'Conversation' }))
+      await shows(hand.page.locator('.turn[data-role="user"]'), COMPLAINT)
+    },
+  ],
+  [
     'Which budgets are spent or near their end?',
     async (hand, { budgets }) => {
       const panel = hand.page.getByRole('region', { name: /^Needs attention/ })

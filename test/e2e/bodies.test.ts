@@ -126,6 +126,57 @@ describe('kept bodies', () => {
     }
     assert.equal(new Set(found).size, found.length)
     assert.deepEqual(found.toSorted(), sent.toSorted())
+    const exported = await fetch(`${gateway.url}/admin/api/v1/usage/export?bodies=kept`, { headers: ADMIN })
+    const [head = '', ...lines] = (await exported.text()).trim().split('\n')
+    assert.match(head, /^id,received_at,/)
+    assert.deepEqual(lines.map((line) => line.slice(0, line.indexOf(','))).toSorted(), sent.toSorted())
+  })
+
+  test('are searched for a text, as a reader sees it, and each search is audited without the text', async () => {
+    await using gateway = await started({ BODIES_SAMPLE: '1' })
+    const asked = async (content: string, stream = false) => {
+      const body = { model: 'm', stream, messages: [{ role: 'user', content }] }
+      const answer = await post(`${gateway.base}/chat/completions`, body, {
+        authorization: 'Bearer client-key-0123456789',
+      })
+      assert.equal(answer.status, 200, answer.text)
+      return answer.headers.get('x-request-id') ?? ''
+    }
+    const refund = await asked('My "refund"\nwas declined, grüße')
+    const other = await asked('Where is my order?', true)
+    await shown(gateway, other)
+    type Found = {
+      readonly data: readonly { readonly id: string; readonly bodies?: boolean }[]
+      readonly searched_until: string | null
+      readonly searched_bodies: number
+    }
+    const search = async (text: string, more = '') => {
+      const found = await shown<Found>(gateway, `search?text=${encodeURIComponent(text)}${more}`)
+      assert.deepEqual([found.searched_until, found.searched_bodies], [null, 2])
+      return found.data.map(({ id, bodies }) => [id, bodies])
+    }
+    assert.deepEqual(await search('my "REFUND" was declined'), [[refund, true]])
+    assert.deepEqual(await search('GRÜßE'), [[refund, true]])
+    assert.deepEqual(await search('my order'), [[other, true]])
+    // The names of members are no text.
+    assert.deepEqual(await search('messages'), [])
+    assert.deepEqual(await search('my', '&model=n'), [])
+    assert.equal((await search('my')).length, 2)
+    const audit = await fetch(`${gateway.url}/admin/api/v1/audit?action=body.search`, { headers: ADMIN })
+    const text = await audit.text()
+    assert.equal(JSON.parse(text).data.length, 6)
+    assert.doesNotMatch(text, /refund/i)
+    // Who may not read bodies may not search them.
+    const made = await fetch(`${gateway.url}/admin/api/v1/tokens`, {
+      method: 'POST',
+      headers: { ...ADMIN, 'content-type': 'application/json' },
+      body: JSON.stringify({ name: 'looker', bindings: [{ role: 'viewer' }] }),
+    })
+    const { secret } = (await made.json()) as { secret: string }
+    const refused = await fetch(`${gateway.url}/admin/api/v1/requests/search?text=refund`, {
+      headers: { authorization: `Bearer ${secret}` },
+    })
+    assert.equal(refused.status, 403)
   })
 
   test('that cannot be stored are counted, and the request is served and recorded', async () => {

@@ -1,6 +1,7 @@
 /** Client keys and budgets: a list of each, and what may be done with them. */
 
 import { type Signal, useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
 import type { Shown } from '../../../src/records/entities/shown.ts'
 import type { IDENTITIES } from '../../../src/server/answers/identities.ts'
 import { placePath, valuesOf, withParam } from '../address.ts'
@@ -128,6 +129,11 @@ export const Page = () => {
   const dialog = useSignal<OpenDialog | null>(null)
   const secret = useSignal<NewSecret | null>(null)
   const ticked = useSignal<ReadonlySet<string>>(new Set())
+  const { id } = current.value
+  useEffect(() => {
+    // As if the tab had an address of its own.
+    if (id === 'budgets' || id === 'identities') go({ ...withParam(current.value, 'show', [id]), id: null }, 'replace')
+  }, [id])
   const shown = valuesOf(current.value, 'show')[0]
   const isIdentities = shown === 'identities'
   const isBudgets = shown === 'budgets'

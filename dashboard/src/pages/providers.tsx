@@ -60,7 +60,7 @@ const columnsOf = (data: ProviderData, why: string): readonly Column<ProviderRow
   },
   { id: 'state', head: words.state, width: '9.5rem', cell: (row) => <ProviderState row={row} /> },
   { id: 'strip', head: words.strip, cell: ({ id }) => <Strip cells={data.strip(id)} /> },
-  { id: 'now', head: words.now, width: '3.5rem', align: 'end', sort: 'now', cell: ({ inFlight }) => count(inFlight) },
+  { id: 'now', head: words.now, width: '5rem', align: 'end', sort: 'now', cell: ({ inFlight }) => count(inFlight) },
   {
     id: 'p50',
     head: words.p50,
@@ -80,7 +80,7 @@ const columnsOf = (data: ProviderData, why: string): readonly Column<ProviderRow
   {
     id: 'first',
     head: words.first,
-    width: '4.5rem',
+    width: '6rem',
     align: 'end',
     sort: 'first',
     cell: ({ activity }) => <Latency ms={activity?.first_content_p50_ms} why={activity ? words.firstWhy : why} />,

@@ -7,7 +7,7 @@ import { RELAY_NAMES } from '../../../src/core/relay-names.ts'
 import { REQUEST_STYLES } from '../../../src/core/request-styles.ts'
 import type { Facets, RequestsPage } from '../../../src/usage/reading/queries.ts'
 import { boundsOf, isCurrent, type Place, placePath, rangeAt, valuesOf, withParam } from '../address.ts'
-import { apiPath, read, session, useResource } from '../api.ts'
+import { apiPath, hasRole, read, session, useResource } from '../api.ts'
 import { age, duration } from '../format.ts'
 import { isHeld, moreIn, useLive } from '../live.ts'
 import { findKeys, findTeams, type OwnerNames, useOwnerNames, useTeamNames } from '../owner-names.ts'
@@ -61,8 +61,22 @@ const fullQuery = (place: Place) => {
   }
 }
 
-/** The parameters of the list. */
-const listQuery = (place: Place) => ({ ...fullQuery(place), sort: sortParameter(sortOf(place)), limit: PAGE })
+/** Whether the kept bodies are searched: the newest come first, and nothing is counted. */
+const isSearch = (place: Place): boolean => valuesOf(place, 'text').length > 0
+
+/** A page of the list. */
+const readPage = (place: Place, after?: string) => {
+  if (isSearch(place)) {
+    const query = { ...fullQuery(place), bodies: undefined, limit: PAGE, after }
+    return read<RequestsPage>('/requests/search', query)
+  }
+  return read<RequestsPage>('/requests', {
+    ...fullQuery(place),
+    sort: sortParameter(sortOf(place)),
+    limit: PAGE,
+    after,
+  })
+}
 
 /** Changes with the range and the filters, not with columns or the open request. */
 const keyOf = (place: Place): string => JSON.stringify([queryOf(place), boundsOf(place)])
@@ -110,6 +124,9 @@ const useFilters = (): readonly Filter[] => {
       label: w.filters.bodies,
       options: [{ value: 'kept', label: w.bodiesFilter }],
     },
+    ...(hasRole('operator')
+      ? [{ name: 'text', rare: true, single: true, label: w.filters.text, placeholder: w.textPlaceholder }]
+      : []),
     { name: 'session', rare: true, label: w.filters.session, placeholder: w.sessionPlaceholder },
     { name: 'tag', rare: true, label: w.filters.tag, placeholder: w.tagPlaceholder },
     {
@@ -193,15 +210,15 @@ const EXPORTS = [
 /** Above the number up to which the API counts, it asks first. */
 const ExportMenu = ({ text, isMany }: { readonly text: string; readonly isMany: boolean }) => {
   const isWanted = useSignal(false)
-  const isKept = valuesOf(current.value, 'bodies').length > 0
-  const isOff = isKept || (isMany && !isWanted.value)
+  const isFound = isSearch(current.value)
+  const isOff = isFound || (isMany && !isWanted.value)
   const href = (format: string) => apiPath('/usage/export', { ...fullQuery(current.value), level: 'request', format })
   return (
     <Menu className="button quiet" label={w.exportMenu}>
       {() => (
         <>
-          <p class="dim">{isKept ? w.noExport : w.exportAbout(text)}</p>
-          {isMany && !isKept && (
+          <p class="dim">{isFound ? w.noExport : w.exportAbout(text)}</p>
+          {isMany && !isFound && (
             <label class="check">
               <input
                 type="checkbox"
@@ -233,7 +250,7 @@ const ExportMenu = ({ text, isMany }: { readonly text: string; readonly isMany: 
 /** Rows of the list: those that were read, and those of events on top. */
 const useRows = (key: string) => {
   const sort = sortOf(current.value)
-  const first = useResource(`${key} ${sort}`, () => read<RequestsPage>('/requests', listQuery(current.value)))
+  const first = useResource(`${key} ${sort}`, () => readPage(current.value))
   const rows = useSignal<readonly ListedRequest[]>([])
   const next = useSignal<string | null>(null)
   const waiting = useSignal<readonly ListedRequest[]>([])
@@ -251,7 +268,7 @@ const useRows = (key: string) => {
       let isEmpty = true
       // A page ends after a second of searching, also without rows.
       for (let after = next.value; after !== null && isEmpty && !isGone.current; after = next.value) {
-        const more = await read<RequestsPage>('/requests', { ...listQuery(current.value), after })
+        const more = await readPage(current.value, after)
         // The list may have been read again meanwhile.
         if (next.value === after) {
           rows.value = appended(rows.value, more.data)
@@ -360,7 +377,7 @@ const useEnded = (
   }
   const onEvents = useCallback((events: readonly { readonly name: string; readonly data: unknown }[]) => {
     const now = current.value
-    if (!isCurrent(now) || isHeld.value) return
+    if (!isCurrent(now) || isHeld.value || isSearch(now)) return
     // The stream has the rows of the list.
     const ended = events.filter(({ name }) => name === 'request').map(({ data }) => data as ListedRequest)
     if (hasFilter(now)) return void askFor(ended.map(({ id }) => id))
@@ -435,7 +452,7 @@ const RowList = ({ state: { first, rows, next, searched, readMore }, count, hasF
 
 const useFigures = (key: string) =>
   useResource(
-    key,
+    isSearch(current.value) ? null : key,
     () =>
       read<RequestsPage>('/requests', {
         ...fullQuery(current.value),
@@ -477,6 +494,7 @@ const List = () => {
       <div class="requests-top">
         <Filters filters={filters} search={{ name: 'q', placeholder: w.search }} others={OTHERS} />
         <LazyHistogram histogram={shown.count?.value === 0 ? undefined : shown.histogram} />
+        {(isSearch(place) || valuesOf(place, 'bodies').length > 0) && <p class="dim small">{w.keptHere}</p>}
         {isCurrent(place) && <UnderWay />}
         {failed.problem && (
           <Failed problem={failed.problem} retry={failed.reload} shownSince={first.value ? failed.at : null} />
@@ -529,12 +547,21 @@ const Newest = () => {
   )
 }
 
+/** Looks for the text of the search in what was asked and answered instead. */
+const SearchBodies = () => {
+  const place = current.value
+  const q = valuesOf(place, 'q')
+  if (q.length === 0 || isSearch(place) || !hasRole('operator')) return null
+  return <a href={placePath(withParam(withParam(place, 'q', []), 'text', q))}>{w.searchBodies}</a>
+}
+
 const NoRows = ({ isFiltered }: { readonly isFiltered: boolean }) => {
   const place = current.value
   if (isFiltered)
     return (
       <Empty title={w.emptyFiltered(rangeText())}>
-        <Newest />
+        {!isSearch(place) && <Newest />}
+        <SearchBodies />
         <div class="row">
           <button
             type="button"

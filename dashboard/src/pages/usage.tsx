@@ -5,6 +5,7 @@ import type { EndUserReport } from '../../../src/usage/reading/queries.ts'
 import { placePath, toPage, valuesOf, withParam } from '../address.ts'
 import { apiPath, read, useResource } from '../api.ts'
 import { compact, count, csvOf, day, minute, moment, money, shareOf } from '../format.ts'
+import { useBands } from '../incidents.ts'
 import type { Listed } from '../key-records.ts'
 import { useMarks } from '../marks.ts'
 import { findKeys, findTeams, useOwnerNames } from '../owner-names.ts'
@@ -358,6 +359,7 @@ type CostChartProps = LinesProps & {
 
 const CostChart = ({ starts, lines, nameOf, bucket, groupName }: CostChartProps) => {
   const marks = useMarks()
+  const bands = useBands()
   const { shown, other, hidden } = withOther(lines, SERIES)
   const all = [...shown.map((line) => ({ line, label: nameOf(line.id) }))]
   if (other) all.push({ line: other, label: usageWords.other(hidden) })
@@ -396,6 +398,8 @@ const CostChart = ({ starts, lines, nameOf, bucket, groupName }: CostChartProps)
         series={series}
         format={format}
         marks={marks}
+        bands={bands}
+        areDays={bucket === 'day'}
         height={160}
       />
     </div>

@@ -37,6 +37,8 @@ export type ChartProps = {
   readonly format: (value: number) => string
   readonly marks?: readonly ChartMark[]
   readonly bands?: readonly ChartBand[]
+  /** Each interval is a date: so is the range of those that are chosen. */
+  readonly areDays?: boolean
   readonly height?: number
 }
 
@@ -274,7 +276,7 @@ const pointedAt = ({ first, last, interval }: Geometry): number => {
 }
 
 /** Intervals that are chosen with the pointer or with Shift and the arrow keys: where the choice began, and where it is. */
-const useBrush = ({ first, interval }: Geometry) => {
+const useBrush = ({ first, interval }: Geometry, areDays: boolean) => {
   const brush = useSignal<readonly [number, number] | null>(null)
   return {
     brush,
@@ -284,7 +286,10 @@ const useBrush = ({ first, interval }: Geometry) => {
       brush.value = null
       if (to < 0) return
       const isoAt = (index: number) => new Date(first + index * interval).toISOString()
-      go({ ...current.value, from: isoAt(from), to: isoAt(to + 1) })
+      // A range of dates ends with its last one.
+      const dateAt = (index: number) => isoAt(index).slice(0, 10)
+      const range = areDays ? { from: dateAt(from), to: dateAt(to) } : { from: isoAt(from), to: isoAt(to + 1) }
+      go({ ...current.value, ...range })
     },
   }
 }
@@ -362,9 +367,9 @@ const Peak = ({ chart, geometry }: Pick<DrawingProps, 'chart' | 'geometry'>) => 
 }
 
 const Drawing = ({ chart, kind, geometry, id }: DrawingProps) => {
-  const { times, summary, bands = [] } = chart
+  const { times, summary, bands = [], areDays = false } = chart
   const { step, height, ticks, first, interval, last } = geometry
-  const choice = useBrush(geometry)
+  const choice = useBrush(geometry, areDays)
   const { brush, zoom } = choice
   const at = pointedAt(geometry)
   const point = (next: number) => {
@@ -391,7 +396,7 @@ const Drawing = ({ chart, kind, geometry, id }: DrawingProps) => {
           onKeyDown={keyHandler(at, times.length, choice, point)}
           onBlur={() => point(-1)}
           onPointerDown={(event) => {
-            if (event.pointerType === 'touch' || event.button !== 0 || times.length === 0) return
+            if (event.button !== 0 || times.length === 0) return
             event.currentTarget.setPointerCapture(event.pointerId)
             brush.value = [indexOf(event), indexOf(event)]
           }}
@@ -399,7 +404,15 @@ const Drawing = ({ chart, kind, geometry, id }: DrawingProps) => {
             point(indexOf(event))
             if (brush.value) brush.value = [brush.value[0], indexOf(event)]
           }}
-          onPointerUp={zoom}
+          onPointerUp={({ pointerType }) => {
+            // A tap shows the values of an interval.
+            if (pointerType === 'touch' && from === to) brush.value = null
+            else zoom()
+          }}
+          // The page is scrolled.
+          onPointerCancel={() => {
+            brush.value = null
+          }}
           onPointerLeave={() => {
             if (!brush.value) point(-1)
           }}

@@ -4,11 +4,11 @@ import { useEffect } from 'preact/hooks'
 import { hasRole, read, session, signOut, useResource } from '../api.ts'
 import { age, clock } from '../format.ts'
 import { heldCount, isHeld, liveState, toggleHold } from '../live.ts'
+import { PAGES } from '../page-table.ts'
 import { ROOT } from '../root.ts'
 import { bind, keyLabel, openPalette } from '../shortcuts.ts'
-import { density, isNarrow, nextTheme, now, setDensity, setTheme, theme } from '../store.ts'
+import { current, density, isNarrow, nextTheme, now, setDensity, setTheme, theme } from '../store.ts'
 import { en } from '../words/en.ts'
-
 import { RangePicker } from './range.tsx'
 
 const MARKS = {
@@ -144,7 +144,7 @@ export const Tools = () => (
         {keyLabel('Ctrl-k')}
       </span>
     </button>
-    <RangePicker />
+    {PAGES[current.value.page].from !== null && <RangePicker />}
     <LiveWord />
     <ThemeButton />
     <SessionMenu />

@@ -168,6 +168,7 @@ export const config = words({
   },
   audit: {
     rest: 'rests',
+    by: (name: string) => `by ${name}`,
     title: 'Audit log',
     needs: 'The audit log needs the role admin for all teams.',
     time: 'Time',

@@ -63,6 +63,7 @@ export const requests = words({
   exportAbout: (n: string) => `All of the filter: ${n}.`,
   exportMany: 'Export all of them; this may take minutes',
   filters: {
+    text: 'Text in bodies',
     status: 'Status',
     provider: 'Provider',
     model: 'Model',
@@ -277,7 +278,10 @@ export const requests = words({
   },
   keptBodies: 'Bodies are kept',
   bodiesFilter: 'kept',
-  noExport: 'An export cannot be limited to requests with kept bodies. Remove that filter first.',
+  textPlaceholder: 'what was asked or answered',
+  searchBodies: 'Search for it in the kept conversations',
+  keptHere: 'Each gateway keeps bodies in its own data folder: those of this one are searched.',
+  noExport: 'What a search in bodies found cannot be exported. Remove that filter first.',
   replay: {
     title: 'Replay this request',
     about:

@@ -32,7 +32,7 @@ export type AdminDeps = {
   readonly control: Control
   readonly signIn: Pick<SignIn, 'endSession' | 'membershipOf'>
   readonly usage: UsageReader
-  readonly bodies: Pick<RequestBodies, 'read' | 'kept'>
+  readonly bodies: Pick<RequestBodies, 'read' | 'kept' | 'search'>
   readonly replays: Replays
   /** The handlers of the model API. */
   readonly handlers: Handlers

@@ -1,7 +1,8 @@
 /** Lists of requests with what `bodies.db` has of them: a mark for each row, and the filter `bodies=kept`. */
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
 import { encodeCursor } from '../../usage/reading/cursor.ts'
-import type { RequestEntry, RequestsPage, RequestsQuery } from '../../usage/reading/queries.ts'
+import type { ExportQuery, RequestEntry, RequestsPage, RequestsQuery } from '../../usage/reading/queries.ts'
+import type { UsageExport } from '../../usage/reading/usage-reader.ts'
 import type { AdminDeps } from './deps.ts'
 
 /** Requests with bodies that one page searches. */
@@ -41,22 +42,95 @@ export const markedPage = async (deps: Deps, query: RequestsQuery): Promise<Outc
  * searched, and the next one of a list in the order of time begins there.
  */
 const keptPage = async (deps: Deps, query: RequestsQuery): Promise<Outcome<RequestsPage>> => {
-  const { after, sort = '-received_at', from } = query
-  const isNewestFirst = sort === '-received_at'
-  const [received] = isNewestFirst ? (after ?? []) : []
-  const to = typeof received === 'number' ? Math.min(query.to, received + 1) : query.to
+  const { from } = query
+  const to = endOf(query)
   const kept = await deps.bodies.kept({ from, to: to + APART, limit: MOST })
   if ('problem' in kept) return bad(unreadable(kept.problem))
-  const { ids, oldest } = kept.value
-  const isCut = oldest !== null && ids.length >= MOST && oldest > from && oldest < to
-  const found = await deps.usage.requests({
-    ...query,
-    from: isCut ? oldest : from,
-    filter: { ...query.filter, own_id: ids },
-  })
-  if (!found.ok || !isCut) return found
+  const { ids, last } = kept.value
+  const isCut = last !== null && ids.length >= MOST && last > from && last < to
+  return pageAmong(deps, query, { ids, until: isCut ? last : null })
+}
+
+const isNewestFirst = ({ sort = '-received_at' }: RequestsQuery): boolean => sort === '-received_at'
+
+/** The end of what is left of the range after the page before. */
+const endOf = (query: RequestsQuery): number => {
+  const [received] = isNewestFirst(query) ? (query.after ?? []) : []
+  return typeof received === 'number' ? Math.min(query.to, received + 1) : query.to
+}
+
+/** The requests among these. `until`: how far back they were looked for; null: through all of the range. */
+const pageAmong = async (
+  { usage }: Pick<Deps, 'usage'>,
+  query: RequestsQuery,
+  { ids, until }: { readonly ids: readonly string[]; readonly until: number | null },
+): Promise<Outcome<RequestsPage>> => {
+  const filter = { ...query.filter, own_id: ids }
+  const found = await usage.requests({ ...query, from: until ?? query.from, filter })
+  if (!found.ok || until === null) return found
   const page = found.value
-  const searched_until = page.searched_until ?? new Date(oldest).toISOString()
-  if (!isNewestFirst || page.next !== null) return good({ ...page, searched_until })
-  return good({ ...page, searched_until, has_more: true, next: encodeCursor([oldest, '']) })
+  const searched_until = page.searched_until ?? new Date(until).toISOString()
+  if (!isNewestFirst(query) || page.next !== null) return good({ ...page, searched_until })
+  return good({ ...page, searched_until, has_more: true, next: encodeCursor([until, '']) })
+}
+
+/** ms for which bodies are searched for a page. */
+const SEARCH = 1_000
+
+/**
+ * Requests with a text in their kept bodies, newest first. `teams`: those whose bodies the actor may read; null: all. It ends after
+ * a second, states how far it came, and the next page continues.
+ */
+export const searchedPage = async (
+  { bodies, usage, gateway: { world } }: Deps & Pick<AdminDeps, 'gateway'>,
+  query: RequestsQuery,
+  { text, teams }: { readonly text: string; readonly teams: readonly string[] | null },
+): Promise<Outcome<RequestsPage & { readonly searched_bodies: number }>> => {
+  const { from, limit } = query
+  const ids: string[] = []
+  let searched_bodies = 0
+  let until: number | null = endOf(query) + APART
+  for (const end = world.now() + SEARCH; until !== null && ids.length < limit && world.now() < end; ) {
+    const found = await bodies.search({ text, from, to: until, teams, limit })
+    if ('problem' in found) return bad(unreadable(found.problem))
+    ids.push(...found.value.ids)
+    searched_bodies += found.value.searched
+    until = found.value.until
+  }
+  const page = await pageAmong({ usage }, query, { ids, until })
+  if (!page.ok) return page
+  const data = page.value.data.map((entry) => ({ ...entry, bodies: true }))
+  return good({ ...page.value, data, searched_bodies })
+}
+
+type RequestExport = Omit<ExportQuery, 'after'>
+
+/** An export of the requests whose bodies are kept, oldest first, by as many at a time as a page searches. */
+export const keptExport = ({ bodies, usage }: Deps, query: RequestExport): UsageExport => {
+  let part: UsageExport | null = null
+  let from: number | null = query.from
+  let exported: ReadonlySet<string> | null = null
+  const nextPart = async (start: number): Promise<Outcome<UsageExport>> => {
+    const kept = await bodies.kept({ from: start, to: query.to + APART, limit: MOST, isOldestFirst: true })
+    if ('problem' in kept) return bad(unreadable(kept.problem))
+    const { ids, last } = kept.value
+    // Others may have been received in the same millisecond as the last one.
+    from = last === null || ids.length < MOST ? null : Math.max(last, start + 1)
+    const own_id = ids.filter((id) => !exported?.has(id))
+    const range = { from: Math.max(query.from, start - APART), to: Math.min(query.to, (last ?? start) + APART) }
+    // The head is that of the first part: a later one begins with the first request of its range.
+    const after = exported === null ? null : [range.from, '']
+    exported = new Set(ids)
+    return good(usage.export({ ...query, ...range, filter: { ...query.filter, own_id } }, after))
+  }
+  const readText = async (): Promise<Outcome<string | null>> => {
+    for (;;) {
+      const text: Outcome<string | null> = part ? await part.read() : good(null)
+      if (!text.ok || text.value !== null || from === null) return text
+      const next: Outcome<UsageExport> = await nextPart(from)
+      if (!next.ok) return next
+      part = next.value
+    }
+  }
+  return { read: readText }
 }

@@ -235,6 +235,11 @@ export const REQUESTS_PAGE = z
   })
   .meta({ id: 'RequestsPage' })
 
+/** Requests found by a text of their kept bodies. */
+export const FOUND_TEXTS = REQUESTS_PAGE.omit({ count: true, histogram: true })
+  .extend({ searched_bodies: count.describe('Requests whose bodies were searched for this page') })
+  .meta({ id: 'FoundTexts' })
+
 export const REQUEST_EXAMPLE = {
   object: 'request',
   id: 'req_kdvbwqhzmrtckdvbwqhz',

@@ -6,7 +6,16 @@
 import { ThreadClient } from '../../storage/thread/connect-thread.ts'
 import type { OnStoreTime } from '../../storage/thread/on-store-time.ts'
 import type { program } from './bodies-thread.ts'
-import type { BodiesQuery, BodiesRules, KeptIds, MarkedQuery, RawCall, StoredBodies } from './recorded-calls.ts'
+import type {
+  BodiesQuery,
+  BodiesRules,
+  FoundTexts,
+  KeptIds,
+  MarkedQuery,
+  RawCall,
+  StoredBodies,
+  TextQuery,
+} from './recorded-calls.ts'
 
 export type BodiesClientOptions = {
   readonly folder: string
@@ -51,6 +60,10 @@ export class BodiesClient {
 
   kept(query: MarkedQuery): Promise<BodiesResult<KeptIds>> {
     return this.#thread.call('kept', query, { limit: 'ids' in query ? TIMES.marks : TIMES.result })
+  }
+
+  search(query: TextQuery): Promise<BodiesResult<FoundTexts>> {
+    return this.#thread.call('search', query, { limit: TIMES.result })
   }
 
   /** Starts the thread, which deletes what is older than it may be kept. Returns why it cannot start, or null. */

@@ -7,8 +7,18 @@ import { zstdCompressSync, zstdDecompressSync } from 'node:zlib'
 import { openSizedFile, type SizedFile } from '../../storage/files/sized-file.ts'
 import type { SchemaVersions } from '../../storage/sql/migrate.ts'
 import { inTransaction } from '../../storage/sql/transaction.ts'
+import { contains, searchable } from './body-texts.ts'
 import { BODIES_FILE } from './file.ts'
-import type { BodiesLimits, BodiesQuery, KeptIds, MarkedQuery, RawCall, StoredBodies } from './recorded-calls.ts'
+import type {
+  BodiesLimits,
+  BodiesQuery,
+  FoundTexts,
+  KeptIds,
+  MarkedQuery,
+  RawCall,
+  StoredBodies,
+  TextQuery,
+} from './recorded-calls.ts'
 
 /** A call to be stored. */
 export type StoredCall = Pick<RawCall, 'id' | 'received' | 'team' | 'key'> & { readonly bodies: StoredBodies }
@@ -43,11 +53,21 @@ const prepareStatements = (database: DatabaseSync) => ({
   between: database.prepare(
     'SELECT id, received FROM body WHERE received >= ? AND received < ? ORDER BY received DESC LIMIT ?',
   ),
+  betweenUp: database.prepare(
+    'SELECT id, received FROM body WHERE received >= ? AND received < ? ORDER BY received LIMIT ?',
+  ),
+  newest: database.prepare(
+    'SELECT id, received, team, content FROM body WHERE received >= ? AND received < ? ORDER BY received DESC',
+  ),
   old: database.prepare(
     `DELETE FROM body WHERE seq IN (SELECT seq FROM body WHERE received < ? ORDER BY received LIMIT ${DELETED.rows})`,
   ),
   oldest: database.prepare(`DELETE FROM body WHERE seq IN (SELECT seq FROM body ORDER BY seq LIMIT ${DELETED.rows})`),
 })
+
+/** Only this file writes the table. */
+const unpacked = (content: Uint8Array): StoredBodies =>
+  JSON.parse(zstdDecompressSync(content).toString()) as StoredBodies
 
 export class BodiesDatabase {
   readonly #database: DatabaseSync
@@ -81,17 +101,34 @@ export class BodiesDatabase {
   /** The bodies of the last request of a team with this ID, or null. */
   find({ id, team }: BodiesQuery): StoredBodies | null {
     const row = this.#statements.find.get(id, team)
-    if (!(row?.content instanceof Uint8Array)) return null
-    // Only this file writes the table.
-    return JSON.parse(zstdDecompressSync(row.content).toString()) as StoredBodies
+    return row?.content instanceof Uint8Array ? unpacked(row.content) : null
   }
 
-  /** The IDs of requests with bodies, of a range the newest first. */
+  /** Searches the newest bodies of a range, until `isOver`: a few at least. */
+  search({ text, from, to, teams, limit }: TextQuery, isOver: () => boolean): FoundTexts {
+    const wanted = searchable(text)
+    const ids: string[] = []
+    let searched = 0
+    let until: number | null = null
+    for (const { id, received, team, content } of this.#statements.newest.iterate(from, to)) {
+      // The next search begins before this time, so all that were received at the same are in this one.
+      if (until !== null && Number(received) < until && (ids.length >= limit || isOver()))
+        return { ids, until, searched }
+      until = Number(received)
+      if (!(content instanceof Uint8Array) || (teams && !teams.includes(String(team)))) continue
+      searched++
+      if (contains(unpacked(content), wanted)) ids.push(String(id))
+    }
+    return { ids, until: null, searched }
+  }
+
+  /** The IDs of requests with bodies, of a range the newest or the oldest first. */
   kept(query: MarkedQuery): KeptIds {
-    const { among, between } = this.#statements
-    const rows = 'ids' in query ? among.all(JSON.stringify(query.ids)) : between.all(query.from, query.to, query.limit)
-    const oldest = rows.at(-1)?.received
-    return { ids: rows.map(({ id }) => String(id)), oldest: oldest === undefined ? null : Number(oldest) }
+    const { among, between, betweenUp } = this.#statements
+    const inRange = 'isOldestFirst' in query && query.isOldestFirst ? betweenUp : between
+    const rows = 'ids' in query ? among.all(JSON.stringify(query.ids)) : inRange.all(query.from, query.to, query.limit)
+    const last = rows.at(-1)?.received
+    return { ids: rows.map(({ id }) => String(id)), last: last === undefined ? null : Number(last) }
   }
 
   /** Deletes a batch of old bodies and returns free pages to the file system. Returns whether more may be left. */

@@ -2,11 +2,20 @@
 import { finderOf } from '../../policy/guards/finders/find-texts.ts'
 import type { Finder } from '../../policy/guards/finders/finder.ts'
 import { BodiesDatabase, type StoredCall } from './bodies-database.ts'
-import type { BodiesQuery, BodiesRules, BodiesThreadOptions, MarkedQuery, RawCall } from './recorded-calls.ts'
+import type {
+  BodiesQuery,
+  BodiesRules,
+  BodiesThreadOptions,
+  MarkedQuery,
+  RawCall,
+  TextQuery,
+} from './recorded-calls.ts'
 import { storedBody, storedHeaders, storedResponse } from './stored-body.ts'
 
 /** ms between two batches of a sweep, and between two sweeps. */
 const SWEEP = { pause: 20, next: 3_600_000 }
+/** ms of a search, for which calls wait to be stored. */
+const SEARCH = 100
 /** Calls stored in one transaction. */
 const BATCH = 50
 
@@ -35,6 +44,11 @@ class BodiesThread {
     put: (call: RawCall) => this.#wait(() => null, call),
     read: (query: BodiesQuery) => this.#wait((database) => database.find(query)),
     kept: (query: MarkedQuery) => this.#wait((database) => database.kept(query)),
+    search: (query: TextQuery) =>
+      this.#wait((database) => {
+        const end = performance.now() + SEARCH
+        return database.search(query, () => performance.now() > end)
+      }),
     /** Applies changed rules. */
     rules: (rules: BodiesRules): void => {
       this.#rules = rules

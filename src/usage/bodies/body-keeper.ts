@@ -17,7 +17,17 @@ import type { BodiesClient, BodiesResult } from './bodies-client.ts'
 import { EventTimes } from './event-times.ts'
 import { BODIES_FILE } from './file.ts'
 import { headersFrom, headersOf, type KeptHeaders, sizeOfHeaders } from './kept-headers.ts'
-import type { BodiesQuery, KeptIds, KeptResponse, MarkedQuery, RawAttempt, RawBody, RawCall } from './recorded-calls.ts'
+import type {
+  BodiesQuery,
+  FoundTexts,
+  KeptIds,
+  KeptResponse,
+  MarkedQuery,
+  RawAttempt,
+  RawBody,
+  RawCall,
+  TextQuery,
+} from './recorded-calls.ts'
 
 export type BodyKeeperOptions = {
   readonly folder: string
@@ -75,8 +85,14 @@ export class RequestBodies implements BodyKeeper {
 
   /** Which requests have stored bodies. */
   async kept(query: MarkedQuery): Promise<BodiesResult<KeptIds>> {
-    if (!this.#client && !this.#hasFile) return { value: { ids: [], oldest: null } }
+    if (!this.#client && !this.#hasFile) return { value: { ids: [], last: null } }
     return (await this.#load()).kept(query)
+  }
+
+  /** Which requests have a text in their stored bodies: of those that could be searched in a tenth of a second. */
+  async search(query: TextQuery): Promise<BodiesResult<FoundTexts>> {
+    if (!this.#client && !this.#hasFile) return { value: { ids: [], until: null, searched: 0 } }
+    return (await this.#load()).search(query)
   }
 
   /** Reserves memory. Returns false if there is none. */

@@ -69,13 +69,26 @@ export type RawCall = {
   readonly attempts: readonly RawAttempt[]
 }
 
-/** Which requests have kept bodies: among some IDs, or the newest that were received in a range, in ms since 1970. */
+/** Which requests have kept bodies: among some IDs, or the newest, or oldest, that were received in a range, in ms since 1970. */
 export type MarkedQuery =
   | { readonly ids: readonly string[] }
-  | { readonly from: number; readonly to: number; readonly limit: number }
+  | { readonly from: number; readonly to: number; readonly limit: number; readonly isOldestFirst?: boolean }
 
-/** `oldest`: when the first of them was received; null: there is none. */
-export type KeptIds = { readonly ids: readonly string[]; readonly oldest: number | null }
+/** `last`: when the last of them was received; null: there is none. */
+export type KeptIds = { readonly ids: readonly string[]; readonly last: number | null }
+
+/** A text in the bodies of requests of a range, of some teams or all. */
+export type TextQuery = {
+  readonly text: string
+  readonly from: number
+  readonly to: number
+  readonly teams: readonly string[] | null
+  /** IDs that are returned, about. */
+  readonly limit: number
+}
+
+/** `until`: when the oldest was received that was searched, if there may be more; null: all were. `searched`: how many. */
+export type FoundTexts = { readonly ids: readonly string[]; readonly until: number | null; readonly searched: number }
 
 /** The bodies of a call as they are stored. */
 export type StoredBodies = {

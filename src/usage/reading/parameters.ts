@@ -286,18 +286,22 @@ const isRequestKey = ([received, id, ...more]: CursorValues): boolean =>
 const isSortedKey = ([value, received, id, searched = 0, ...more]: CursorValues): boolean =>
   typeof value === 'number' && typeof searched === 'number' && isRequestKey([received ?? '', id ?? '', ...more])
 
+const REQUESTS = {
+  ...RANGE,
+  ...REQUEST_FILTER,
+  limit: integer(1, 200).default(50),
+}
+
 /** `GET /requests`. */
 export const REQUESTS_PARAMETERS = z
   .strictObject({
-    ...RANGE,
-    ...REQUEST_FILTER,
+    ...REQUESTS,
     sort: z
       .enum(REQUEST_SORTS)
       .default('-received_at')
       .describe(
         '`-` is descending; requests without a value are last. To sort them by another value than their time, all requests of the range are read, the newest first, until a second is over; then `searched_until` states which ones were',
       ),
-    limit: integer(1, 200).default(50),
     after: cursor((values) => isRequestKey(values) || isSortedKey(values)).optional(),
     ...SHARED,
     histogram: integer(1, 200).optional().describe('the most buckets of a histogram'),
@@ -321,6 +325,29 @@ export const REQUESTS_PARAMETERS = z
       filter: requestFilter(filter),
     }),
   )
+
+/** `GET /requests/search`. */
+export const SEARCH_PARAMETERS = z
+  .strictObject({
+    ...REQUESTS,
+    after: cursor(isRequestKey).optional(),
+    text: z
+      .string()
+      .trim()
+      .min(2)
+      .max(200)
+      .describe('in the request of the client or the answer of a provider, in any case'),
+  })
+  .transform(({ from, to, limit, after, text, ...filter }): Unbounded<RequestsQuery> & { readonly text: string } => ({
+    ...bounds(from, to),
+    limit,
+    after: after ?? null,
+    shared: false,
+    histogram: null,
+    count: false,
+    filter: requestFilter(filter),
+    text,
+  }))
 
 /** `GET /usage/adjustments`. */
 export const ADJUSTMENTS_PARAMETERS = z
@@ -365,8 +392,11 @@ export const EXPORT_PARAMETERS = z
     tag: TEXTS.optional().describe('`name:value`; for days the values of the tag in `usage.rollupTag`'),
     format: z.enum(['csv', 'jsonl']).default('csv'),
     level: z.enum(['request', 'attempt', 'day']).default('request'),
+    bodies: z.enum(['kept']).optional().describe('only requests whose bodies this gateway has kept (level=request)'),
   })
-  .superRefine(({ from: _from, to: _to, format: _format, level, ...filter }, context) => {
+  .superRefine(({ from: _from, to: _to, format: _format, level, bodies, ...filter }, context) => {
+    if (bodies && level !== 'request')
+      context.addIssue({ code: 'custom', path: ['bodies'], message: `does not filter level=${level}` })
     for (const name of Object.keys(filter))
       if (!EXPORT_FILTERS[level].includes(name))
         context.addIssue({
@@ -378,10 +408,11 @@ export const EXPORT_PARAMETERS = z
       context.addIssue({ code: 'custom', path: ['tag'], message: 'is not of the form name:value' })
   })
   .transform(
-    ({ from, to, format, level, ...filter }): Unbounded<Omit<ExportQuery, 'after'>> => ({
+    ({ from, to, format, level, bodies, ...filter }): Unbounded<Omit<ExportQuery, 'after'>> => ({
       ...bounds(from, to),
       format,
       level,
+      ...(bodies && { bodies }),
       filter: requestFilter(filter),
     }),
   )

@@ -203,6 +203,8 @@ export type ExportQuery = TimeRange & {
   readonly level: 'request' | 'attempt' | 'day'
   readonly format: 'csv' | 'jsonl'
   readonly filter: RequestFilter
+  /** Only requests whose bodies are kept. */
+  readonly bodies?: 'kept'
   readonly after: CursorValues | null
 }
 

@@ -184,8 +184,9 @@ export class UsageReader {
   }
 
   /** Each part is read when the caller needs it, so that memory stays flat however slowly it is consumed. */
-  export(query: Omit<ExportQuery, 'after'>): UsageExport {
-    let after: CursorValues | null = null
+  /** `start`: null, or the place behind which it begins, without a head. */
+  export(query: Omit<ExportQuery, 'after'>, start: CursorValues | null = null): UsageExport {
+    let after = start
     let isDone = false
     let isFirst = true
     const read = async (): Promise<Outcome<string | null>> => {

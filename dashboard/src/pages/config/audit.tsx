@@ -85,7 +85,7 @@ const Line = ({ line, names }: { readonly line: AuditLine; readonly names: Owner
         {object !== null && (
           <span class={name === undefined ? 'mono config-object' : 'mono config-object small dim'}>{object}</span>
         )}
-        <span>{actor.name}</span>
+        <span>{text.by(actor.name)}</span>
         <span class="dim">{from}</span>
         <Time at={at}>{moment(Date.parse(at))}</Time>
       </div>

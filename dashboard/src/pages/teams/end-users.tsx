@@ -12,7 +12,7 @@ import { Filters } from '../../parts/filters.tsx'
 import { Middle } from '../../parts/middle.tsx'
 import { Amount, Empty, Failed, Loading, Time } from '../../parts/states.tsx'
 import { type Column, Table } from '../../parts/table.tsx'
-import { current, go } from '../../store.ts'
+import { current, go, isNarrow } from '../../store.ts'
 import { teamsWords } from '../../words/teams.ts'
 import { usageWords } from '../../words/usage.ts'
 import { withRange } from './cells.tsx'
@@ -105,7 +105,7 @@ export const EndUsers = () => {
             rows={rows}
             keyOf={({ name }) => name}
             card={(row) => <Card row={row} reload={blocked.reload} />}
-            heights={{ comfortable: 48, compact: 36, card: 116 }}
+            heights={{ comfortable: 48, compact: 36, card: isNarrow.value ? 116 : 88 }}
             open={({ name }) => go(requestsOf(name))}
             sort={{
               by: sort,

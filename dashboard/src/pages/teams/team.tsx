@@ -178,6 +178,7 @@ const CostByDay = ({ rows }: { readonly rows: Parameters<typeof usageLines>[0] }
         interval={DAY}
         series={[{ id: 'cost', label: usageWords.total, tone: 'series-1', pattern: 'plain', values: costs }]}
         format={format}
+        areDays
         height={140}
       />
     </div>

@@ -5,15 +5,22 @@ import { bad, fail, good, type Outcome } from '../../../core/failure.ts'
 import { traceLink } from '../../../observe/otlp/telemetry-settings.ts'
 import { time } from '../../../records/entities/shown.ts'
 import type { StoredBodies } from '../../../usage/bodies/recorded-calls.ts'
-import { REQUESTS_PARAMETERS, RUNNING_PARAMETERS } from '../../../usage/reading/parameters.ts'
+import { REQUESTS_PARAMETERS, RUNNING_PARAMETERS, SEARCH_PARAMETERS } from '../../../usage/reading/parameters.ts'
 import type { Facets, FoundRequest } from '../../../usage/reading/queries.ts'
 import { count, listOf, named } from '../../answers/fields.ts'
-import { FOUND_REQUEST, REPLAYED, REQUEST_BODIES, REQUEST_EXAMPLE, REQUESTS_PAGE } from '../../answers/requests.ts'
+import {
+  FOUND_REQUEST,
+  FOUND_TEXTS,
+  REPLAYED,
+  REQUEST_BODIES,
+  REQUEST_EXAMPLE,
+  REQUESTS_PAGE,
+} from '../../answers/requests.ts'
 import { noteAudit, noteOnce } from '../control.ts'
 import type { AdminDeps } from '../deps.ts'
 import { id } from '../fields.ts'
 import { lettersOf } from '../letters.ts'
-import { markedPage, unreadable, withMarks } from '../marked-bodies.ts'
+import { markedPage, searchedPage, unreadable, withMarks } from '../marked-bodies.ts'
 import { notReplayable, type ReplayChanges } from '../replay.ts'
 import { type AdminCall, row } from '../row.ts'
 import { scoped, shown } from '../usage-query.ts'
@@ -95,6 +102,44 @@ export const requestRows = [
     async handle({ usage, control }, { teams }) {
       const found = await usage.facets({ team: teams })
       return found.ok ? shown(good({ ...found.value, names: namesIn(found.value, control.directory()) })) : found
+    },
+  }),
+  row({
+    method: 'GET',
+    path: '/requests/search',
+    summary: 'Search for a text in the kept bodies, newest first',
+    about:
+      'By default of the last 24 hours, with the filters of `/requests`. Only bodies that this gateway has kept are searched, as they are stored: redacted and up to `bodies.maxBytes`. A search ends after a second: `searched_until` states how far it came, and `next` continues it, also after a page without rows. Each page is an entry of the audit log, without the text.',
+    role: 'operator',
+    scope: 'team',
+    query: SEARCH_PARAMETERS,
+    answer: FOUND_TEXTS,
+    example: {
+      query: { text: 'my refund was declined' },
+      answer: {
+        object: 'list',
+        data: [REQUEST_EXAMPLE],
+        has_more: false,
+        next: null,
+        from: '2026-11-22T10:00:00.000Z',
+        to: '2026-11-23T10:00:00.000Z',
+        searched_until: null,
+        searched_bodies: 812,
+      },
+    },
+    async handle(deps, call) {
+      const { text, ...query } = call.query
+      const whole = scoped(deps, query, 'requests', call.teams)
+      if (!whole.ok) return whole
+      const found = await searchedPage(deps, whole.value, { text, teams: call.teams })
+      if (!found.ok) return found
+      const details = {
+        text: lettersOf(text, 12),
+        searched: found.value.searched_bodies,
+        found: found.value.data.length,
+      }
+      await noteAudit(deps.control, call, { action: 'body.search', object: 'bodies', details })
+      return shown(found)
     },
   }),
   row({

@@ -3,6 +3,7 @@ import { END_USERS_PARAMETERS, EXPORT_PARAMETERS, USAGE_PARAMETERS } from '../..
 import { END_USER_REPORT, USAGE_REPORT } from '../../answers/usage.ts'
 import { runFor } from '../control.ts'
 import { id } from '../fields.ts'
+import { keptExport } from '../marked-bodies.ts'
 import { row } from '../row.ts'
 import { scoped, shown, summed } from '../usage-query.ts'
 import { writeExport } from '../write-export.ts'
@@ -107,7 +108,7 @@ export const usageRows = [
       const asked = query.level === 'day' ? summed(query, deps.gateway.config()) : query
       const whole = scoped(deps, asked, 'export', teams)
       if (!whole.ok) return whole
-      const source = deps.usage.export(whole.value)
+      const source = whole.value.bodies ? keptExport(deps, whole.value) : deps.usage.export(whole.value)
       const first = await source.read()
       if (!first.ok) return first
       const gzip = /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))/i.test(headers('accept-encoding') ?? '')

@@ -1,0 +1,82 @@
+/** The runs of the dry drill: at the start, when the configuration changes, and each hour. The last one is kept. */
+import type { Config } from '../../core/config.ts'
+import { good, type Outcome } from '../../core/failure.ts'
+import { ownTurn } from '../../core/steps.ts'
+import type { Cancel } from '../../core/world.ts'
+import type { RouteReport } from '../../policy/drill/report.ts'
+import type { Planner } from '../routing/planner.ts'
+import { dryDrill, type ShapeCount } from './dry-drill.ts'
+
+const HOUR = 3_600_000
+const DAY = 24 * HOUR
+
+/** Times in ms since 1970. */
+export type DrillRange = { readonly from: number; readonly to: number }
+
+/** `range`: of the requests. */
+export type DrillReport = { readonly range: DrillRange; readonly routes: readonly RouteReport[] }
+
+export type DrillRunsOptions = {
+  readonly planner: Planner
+  readonly config: () => Config
+  readonly shapes: (range: DrillRange) => Promise<Outcome<readonly ShapeCount[]>>
+}
+
+export class DrillRuns {
+  readonly #options: DrillRunsOptions
+  #last: DrillReport | null = null
+  #running: Promise<Outcome<DrillReport>> | null = null
+  #cancel: Cancel | null = null
+
+  constructor(options: DrillRunsOptions) {
+    this.#options = options
+  }
+
+  /** The last report; null: there is none yet. */
+  get last(): DrillReport | null {
+    return this.#last
+  }
+
+  /** The report of now. One that is being made is not made twice. */
+  run(): Promise<Outcome<DrillReport>> {
+    this.#running ??= this.#run().finally(() => {
+      this.#running = null
+    })
+    return this.#running
+  }
+
+  /** Runs now, and each hour as long as shapes are counted. */
+  start(): void {
+    this.#cancel?.()
+    this.#cancel = null
+    const { config, planner } = this.#options
+    if (!config().settings.drill.shapes) {
+      this.#last = null
+      return
+    }
+    void this.run()
+    this.#cancel = planner.world.later(HOUR, () => this.start())
+  }
+
+  /** What requests of routes needed. */
+  shapes(): Promise<Outcome<readonly ShapeCount[]>> {
+    return this.#options.shapes(this.#range())
+  }
+
+  #range(): DrillRange {
+    const { config, planner } = this.#options
+    const to = planner.world.date()
+    return { from: to - config().settings.drill.days * DAY, to }
+  }
+
+  async #run(): Promise<Outcome<DrillReport>> {
+    const { planner, config, shapes } = this.#options
+    const range = this.#range()
+    const found = await shapes(range)
+    if (!found.ok) return found
+    const turn = () => ownTurn(planner.world.turn)
+    const routes = await dryDrill({ planner, config: config(), shapes: found.value, turn })
+    this.#last = { range, routes }
+    return good(this.#last)
+  }
+}

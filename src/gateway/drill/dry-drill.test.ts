@@ -1,0 +1,120 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type DrillSetup, drillFaults, soundSetups } from '../../../test/support/drill-faults.ts'
+import { stillWorld } from '../../../test/support/still-world.ts'
+import { openCatalogue } from '../../config/catalogue/catalogue.ts'
+import { loadProviders } from '../../config/catalogue/load-providers.ts'
+import { configure } from '../../config/configure.ts'
+import { fileReader } from '../../config/file-reader.ts'
+import { problemLine } from '../../config/problem.ts'
+import { FULL_ACCESS } from '../../core/accounts.ts'
+import type { Config } from '../../core/config.ts'
+import { fail } from '../../core/failure.ts'
+import { priceBook } from '../../policy/accounts/price-book.ts'
+import { classText } from '../../policy/drill/access-class.ts'
+import { lossText, type RouteReport } from '../../policy/drill/report.ts'
+import { shapeOf, shapeText, tokenStep } from '../../policy/drill/shape.ts'
+import { clientProtocolByStyle } from '../../protocols/index.ts'
+import { UpstreamHealth } from '../health/upstream-health.ts'
+import { dryDrill, type ShapeCount } from './dry-drill.ts'
+
+const providers = await loadProviders()
+const catalogue = openCatalogue(() => {}, new URL('../../../data/catalogue.json', import.meta.url))
+const NOW = Date.parse('2026-11-28')
+
+const configOf = (yaml: string): Config => {
+  const loaded = configure({ env: {}, file: { name: 'headgate.yaml', text: yaml, reader: fileReader }, providers })
+  assert.ok(loaded.ok, loaded.ok ? '' : `${loaded.problems.map(problemLine).join('\n')}\n${yaml}`)
+  return loaded.config
+}
+
+const shapesOf = ({ requests, input, require = '', models }: DrillSetup): readonly ShapeCount[] =>
+  requests.map(({ style, body, weight }, at) => {
+    const decoded = clientProtocolByStyle.get(style)?.decodeRequest(body)
+    assert.ok(decoded?.ok, JSON.stringify(decoded))
+    const shape = shapeOf(decoded.value, style)
+    const isLong = input !== undefined && at === requests.length - 1
+    return {
+      route: 'fast',
+      access: classText({ access: models ? [{ ...FULL_ACCESS, models }] : [], require: require || null }),
+      shape: shapeText(isLong ? { ...shape, input: tokenStep(input / 4) } : shape),
+      weight,
+    }
+  })
+
+const drill = async (setup: DrillSetup): Promise<RouteReport> => {
+  const config = configOf(setup.yaml)
+  const world = { ...stillWorld(), date: () => NOW }
+  const health = new UpstreamHealth(world, () => {})
+  const { refusedKey, lists = {} } = setup
+  for (const instance of config.instances) {
+    const [key] = instance.keys
+    const model = instance.models[0] ?? ''
+    if (instance.id !== refusedKey?.provider || !key) continue
+    const candidate = { instance, model, because: '', weight: 1 }
+    health.cooldowns.failed({ candidate, key }, fail(refusedKey.kind, 'refused'))
+  }
+  const planner = {
+    ...{ world, health, catalogue, prices: () => priceBook(catalogue, []) },
+    lists: () => new Map(Object.entries(lists)),
+  }
+  const [report] = await dryDrill({ planner, config, shapes: shapesOf(setup), turn: async () => {} })
+  return report ?? assert.fail('There is no route.')
+}
+
+test('dry drill: of 200 faults of 20 kinds, each that needs no request is found, named and measured', async () => {
+  const found = new Map<string, number>()
+  for (const fault of drillFaults(200)) {
+    const report = await drill(fault)
+    const unit = report.units.find((one) => one.unit === fault.unit) ?? assert.fail(fault.kind)
+    const [cause] = unit.causes
+    const isNamed = cause !== undefined && (cause.targets[0]?.by ?? null) === fault.part
+    if (isNamed) found.set(fault.kind, (found.get(fault.kind) ?? 0) + 1)
+    if (!fault.isDry) continue
+    assert.ok(isNamed, `${fault.kind}: ${JSON.stringify(unit)}`)
+    assert.ok(Math.abs((unit.lost ?? 0) - fault.share) < 0.001, `${fault.kind}: ${unit.lost} instead of ${fault.share}`)
+  }
+  const count = [...found.values()].reduce((sum, one) => sum + one, 0)
+  assert.ok(count >= 120, `${count} of 200: ${JSON.stringify([...found])}`)
+})
+
+test('dry drill: of 1,000 sound set-ups none is accused', async () => {
+  for (const setup of soundSetups(1_000)) {
+    const { units } = await drill(setup)
+    assert.ok(units.length >= 4)
+    const accused = units.filter(({ lost }) => lost !== 0)
+    assert.deepEqual(accused, [], setup.yaml)
+  }
+})
+
+test('dry drill: the loss is a sentence', async () => {
+  const [fault] = drillFaults(1)
+  const report = await drill({
+    ...(fault ?? assert.fail()),
+    requests: (fault?.requests ?? []).map((one, at) => ({ ...one, weight: at === 0 ? 88 : 12 })),
+  })
+  const unit = report.units.find((one) => one.unit === 'openai') ?? assert.fail()
+  assert.equal(
+    lossText('fast', unit),
+    'route `fast` would lose 12 % of its requests if OpenAI failed: tools are refused by house/m1',
+  )
+  assert.equal(unit.causes[0]?.requests, 12)
+})
+
+test('dry drill: shapes and classes that are not known are unknown, and never lost or ready', async () => {
+  const [fault] = drillFaults(1)
+  const config = configOf(fault?.yaml ?? '')
+  const world = { ...stillWorld(), date: () => NOW }
+  const planner = {
+    ...{ world, health: new UpstreamHealth(world, () => {}), catalogue, prices: () => priceBook(catalogue, []) },
+    lists: () => new Map(),
+  }
+  const shape = { route: 'fast', access: '', shape: 'other', weight: 10 }
+  const [report] = await dryDrill({ planner, config, shapes: [shape], turn: async () => {} })
+  const unit = report?.units.find((one) => one.unit === 'openai')
+  assert.deepEqual([unit?.lost, unit?.unknown], [0, 1])
+  const [ofClass] = await dryDrill({ planner, config, shapes: [{ ...shape, access: '?' }], turn: async () => {} })
+  assert.equal(ofClass?.units.find((one) => one.unit === 'openai')?.unknown, 1)
+  const [none] = await dryDrill({ planner, config, shapes: [], turn: async () => {} })
+  assert.deepEqual([none?.requests, none?.units.map(({ lost }) => lost).filter((lost) => lost !== null)], [0, []])
+})

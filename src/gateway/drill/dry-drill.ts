@@ -1,0 +1,145 @@
+/** What routes would lose if one of their providers, models, keys or regions failed: planned from real traffic, without sending anything. */
+import type { Client } from '../../core/accounts.ts'
+import { ANONYMOUS } from '../../core/accounts.ts'
+import type { Config } from '../../core/config.ts'
+import { REQUIRE_HEADER } from '../../core/data-policy.ts'
+import type { Candidate, Plan } from '../../core/target.ts'
+import { dataFacts } from '../../policy/accounts/data-policy.ts'
+import { parseClass, type ReachClass } from '../../policy/drill/access-class.ts'
+import {
+  type DrillFinding,
+  type DrillTarget,
+  type DrillTraffic,
+  dryFinding,
+  type RouteReport,
+  routeReport,
+} from '../../policy/drill/report.ts'
+import { OTHER, parseShape, type Shape } from '../../policy/drill/shape.ts'
+import { overrideText } from '../../policy/routing/override.ts'
+import { type Planner, planFor } from '../routing/planner.ts'
+import { shapeFinding, targetFinding, workingKeys } from './dry-finding.ts'
+
+/** Requests of a route with a shape, by class of clients. `weight`: their number. */
+export type ShapeCount = {
+  readonly route: string
+  readonly access: string
+  readonly shape: string
+  readonly weight: number
+}
+
+/** `known`: what live checks and real failovers have shown of a shape at a target; null: nothing. Absent: there are none. */
+export type DryDrillInput = {
+  readonly planner: Planner
+  readonly config: Config
+  readonly shapes: readonly ShapeCount[]
+  readonly known?: (shape: Shape, candidate: Candidate) => DrillFinding | null
+  /** Lets other work run. */
+  readonly turn: () => Promise<void>
+}
+
+/** The routes of the file with their losses, in its order. */
+export const dryDrill = async (input: DryDrillInput): Promise<readonly RouteReport[]> => {
+  const { config, shapes, turn } = input
+  const byRoute = Map.groupBy(shapes, ({ route }) => route)
+  const findings = new Findings(input)
+  const reports: RouteReport[] = []
+  for (const { name, team } of config.routes.values()) {
+    if (team !== undefined) continue
+    const traffic: DrillTraffic[] = []
+    for (const rows of Map.groupBy(byRoute.get(name) ?? [], ({ access }) => access).values()) {
+      const access = rows[0]?.access ?? ''
+      const reach = parseClass(access)
+      const plan = planOf(input, name, reach ?? FREE)
+      for (const row of rows) {
+        await turn()
+        traffic.push(...trafficOf(input, findings, plan, reach ? row : { ...row, shape: OTHER }))
+      }
+    }
+    reports.push(routeReport(name, traffic, config.settings.drill.depth))
+  }
+  return reports
+}
+
+/** A class of which nothing is known has these targets, and what they would do is not known. */
+const FREE: ReachClass = { access: [], require: null }
+
+/** The plan for a class of clients; null: it may use no target now, so it can lose none. */
+const planOf = ({ planner, config }: DryDrillInput, model: string, reach: ReachClass): Plan | null => {
+  const client: Client = { ...ANONYMOUS, access: reach.access }
+  const headers = (name: string) => (name === REQUIRE_HEADER ? (reach.require ?? undefined) : undefined)
+  const planned = planFor(planner, config, {
+    ...{ model, client, headers, style: 'chat', members: {}, shape: null, isExpected: true },
+  })
+  return planned.ok ? planned.value : null
+}
+
+/** Requests that draw another first target are other rows. */
+const trafficOf = (
+  { config: { settings } }: DryDrillInput,
+  findings: Findings,
+  plan: Plan | null,
+  { shape: text, weight }: ShapeCount,
+): readonly DrillTraffic[] => {
+  if (!plan) return [{ weight, targets: [] }]
+  const shape = parseShape(text)
+  const all = plan.candidates.map((one) => ({ candidate: one, target: findings.of(shape, one) }))
+  const shares = [...(plan.odds?.shares ?? [])].filter(([, share]) => share > 0)
+  const firsts = shares.length > 0 ? shares : plan.candidates.slice(0, 1).map((one): [Candidate, number] => [one, 1])
+  return firsts.map(([first, share]) => {
+    const ordered = [...all].sort((one, other) => Number(other.candidate === first) - Number(one.candidate === first))
+    const isTried = ({ instance }: Candidate) => settings.fallback !== 'none' || instance === first.instance
+    return {
+      weight: weight * share,
+      targets: ordered.flatMap(({ candidate, target }) => (isTried(candidate) ? target : [])),
+    }
+  })
+}
+
+/** Findings are the same for all routes and classes, and computed once for each shape and target. */
+class Findings {
+  readonly #input: DryDrillInput
+  readonly #known = new Map<string, DrillTarget>()
+
+  constructor(input: DryDrillInput) {
+    this.#input = input
+  }
+
+  of(shape: Shape | undefined, candidate: Candidate): DrillTarget {
+    const { instance, model, override, when } = candidate
+    const change = override ? overrideText(override) : ''
+    const id = JSON.stringify([shape ?? null, instance.id, model, change, when ?? null])
+    const known = this.#known.get(id)
+    if (known) return known
+    const made = this.#made(shape, candidate)
+    this.#known.set(id, made)
+    return made
+  }
+
+  #made(shape: Shape | undefined, candidate: Candidate): DrillTarget {
+    const { planner } = this.#input
+    const { instance, model } = candidate
+    const { id, provider } = instance
+    return {
+      provider: id,
+      title: id === provider.name ? provider.title : id,
+      model,
+      region: dataFacts(instance, model).find(({ region }) => region !== undefined)?.region ?? null,
+      keys: workingKeys(planner, candidate).map((key) => key.id),
+      finding: this.#findingOf(shape, candidate),
+    }
+  }
+
+  #findingOf(shape: Shape | undefined, candidate: Candidate): DrillFinding {
+    const { planner, known } = this.#input
+    const facts = { ...planner, lists: planner.lists() }
+    const always = targetFinding(facts, candidate)
+    if (always.verdict === 'refused') return always
+    if (!shape) return dryFinding('doubt', 'other')
+    const shown = known?.(shape, candidate)
+    if (shown) return shown
+    const found = shapeFinding(facts, shape, candidate)
+    if (found.verdict === 'refused') return found
+    if (candidate.when) return dryFinding('doubt', 'condition')
+    return always.verdict === 'doubt' ? always : found
+  }
+}

@@ -232,3 +232,17 @@ test('live checks: 1,000 sound set-ups with 5 % of 429, 5xx and stalls: none is 
   assert.ok(noisy > 50 && ready > 1_000, `${noisy} faults, ${ready} ready`)
   context.diagnostic(`${noisy} faults, ${ready} ready, $${(cost / 1e9).toFixed(4)} for 1,000 runs`)
 })
+
+test('live checks: a model that reasons and has no room to answer is not accused', async () => {
+  const message =
+    'Could not finish the message because max_tokens or model output limit was reached. Please try again with higher max_tokens.'
+  for (const vendor of TAKERS) {
+    const shapes = [shapeWith(['stream']), shapeWith(['tool.enum'], { tools: 1, depth: 2 })]
+    const { of, calls } = await drill(vendor, shapes, (call) => {
+      respondWith.json(call, 400, JSON.stringify(errorOf(vendor, [400, message])))
+      return true
+    })
+    assert.ok(calls.length > 0)
+    for (const shape of shapes) assert.equal(of(shape)?.verdict, 'unsettled', vendor.name)
+  }
+})

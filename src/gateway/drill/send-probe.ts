@@ -82,7 +82,8 @@ export const readyProbe = (deps: ProbeDeps, { route, candidate, shape }: Probe):
     const { outcome, failure, cost = null, isPriceAssumed } = summaryOf(trace)
     const { finish, usage } = fold(events)
     const isWhole = outcome === 'answered' && finish !== undefined && usage !== undefined
-    const kind = isWhole ? null : (failure?.kind ?? 'truncated')
+    const isSpent = OUTPUT_SPENT.test(failure?.upstream?.message ?? '')
+    const kind = isWhole ? null : isSpent ? 'truncated' : (failure?.kind ?? 'truncated')
     return { outcome: probeOutcome(kind), cost: isPriceAssumed ? null : cost }
   }
   return {
@@ -92,6 +93,12 @@ export const readyProbe = (deps: ProbeDeps, { route, candidate, shape }: Probe):
     send,
   }
 }
+
+/**
+ * A model reasons although the catalogue does not say so, and the output limit left it no room: it has taken the request. Source:
+ * weave-os/router#589 (OpenAI answers with 400).
+ */
+const OUTPUT_SPENT = /max_tokens or model output limit was reached/i
 
 /** One attempt, at this target alone. */
 const probeConfig = (config: Config): Config => {

@@ -116,6 +116,7 @@ const processDeps = (runtime: Runtime): ProcessDeps => {
     clients,
     identities: issuers.seen,
     shadows: () => current.shadows?.states() ?? [],
+    liveDrill: () => current.liveDrill ?? null,
     minutes,
     alerts: () => current.alerting?.state() ?? null,
     counts: runtime.counts,

@@ -24,6 +24,7 @@ import { guardRows } from './rows/guards.ts'
 import { identityRows } from './rows/identities.ts'
 import { incidentRows } from './rows/incidents.ts'
 import { liveRows } from './rows/live.ts'
+import { liveDrillRows } from './rows/live-drill.ts'
 import { peopleRows } from './rows/people.ts'
 import { policyRows } from './rows/policy.ts'
 import { priceRows } from './rows/prices.ts'
@@ -67,6 +68,7 @@ const rows: readonly AdminRow[] = [
   ...providerRows,
   ...canaryRows,
   ...shadowRows,
+  ...liveDrillRows,
   ...retiringRows,
   ...explainRows,
   ...whatIfRows,

@@ -139,6 +139,7 @@ test('summarize: reports target, times and usage of an answer', () => {
       shared: undefined,
       cache: undefined,
       saved: undefined,
+      switched: undefined,
       verdicts: [],
       trail: 'openai#a1f3:500, groq#09be:200',
     },

@@ -101,7 +101,11 @@ test('scopes: 100,000 sessions stay within 16 MB, and the least recently used of
 
 test('scopes: more targets than have numbers begin again, and nothing is mistaken', () => {
   const scopes = new SessionScopes()
-  for (let index = 0; index < 10_500; index++) scopes.note('s', answer(`target ${index}`, { at: index * 100 }), 1)
+  for (let index = 0; index < 10_500; index++) {
+    scopes.note('s', answer(`target ${index}`, { at: index * 100, movedFrom: `from ${index}` }), 1)
+    assert.equal(scopes.lastTarget('s'), `target ${index}`)
+    assert.equal(scopes.of('s')?.movedFrom, `from ${index}`)
+  }
   assert.equal(scopes.of('s')?.scopes[0]?.target, 'target 10499')
   for (const { target, at } of scopes.of('s')?.scopes ?? []) assert.equal(target, `target ${at / 100}`)
 })

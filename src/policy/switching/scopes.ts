@@ -84,6 +84,7 @@ export class SessionScopes {
 
   /** Records an answer. `now`: ms of the monotonic clock. */
   note(session: string, answer: SessionAnswer, now: number): void {
+    this.#makeRoom()
     const target = this.#numberOf(answer.target)
     const { page, base } = this.#place(session, now)
     const compacted = answer.input < COMPACTED * (page[base + AT.input] ?? 0)
@@ -145,15 +146,18 @@ export class SessionScopes {
     return { page, base }
   }
 
-  /** A small number for a target. Operators name the targets, so it is full only after many reloads, and then all begin again. */
+  /** Room for the two targets of an answer. Operators name targets, so it is full only after many reloads, and then all begin again. */
+  #makeRoom(): void {
+    if (this.#targets.length + 2 <= MOST_TARGETS) return
+    this.#numbers = new Map()
+    this.#targets = ['']
+    this.#pages.fill(undefined)
+  }
+
+  /** A small number for a target. */
   #numberOf(target: string): number {
     const known = this.#numbers.get(target)
     if (known !== undefined) return known
-    if (this.#targets.length >= MOST_TARGETS) {
-      this.#numbers = new Map()
-      this.#targets = ['']
-      this.#pages.fill(undefined)
-    }
     const number = this.#targets.push(target) - 1
     this.#numbers.set(target, number)
     return number

@@ -9,7 +9,7 @@ import { before, describe, test } from 'node:test'
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib'
 import { answerWith, errorBody, failWith } from '../support/answers.ts'
 import { type Upstream, type UpstreamRequest, until } from '../support/upstream.ts'
-import type { Started } from './support/process.ts'
+import { BELOW, type Started } from './support/process.ts'
 import { bodyFor, callsOf, PATHS, rawClient, STYLES, type Style, sendChat, stage } from './support/stage.ts'
 
 const LIMIT = 200_000
@@ -346,7 +346,7 @@ describe('bad input: invalid requests are rejected', { concurrency: 4 }, () => {
         ...(method === 'POST' && { 'content-length': String(body.length) }),
         ...sent.headers,
       })
-      const head = `${method} ${sent.path ?? PATHS[style]} HTTP/1.1\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')}${lines}connection: close\r\n\r\n`
+      const head = `${method} ${BELOW}${sent.path ?? PATHS[style]} HTTP/1.1\r\n${headers.map(([name, value]) => `${name}: ${value}\r\n`).join('')}${lines}connection: close\r\n\r\n`
       const client = await rawClient(
         gateway.url,
         Buffer.concat([Buffer.from(head), method === 'POST' ? body : Buffer.alloc(0)]),

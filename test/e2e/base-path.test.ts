@@ -51,6 +51,8 @@ describe('base path', { concurrency: false }, () => {
       const page = await navigate(from, NAVIGATION)
       assert.equal(new URL(page.headers.location ?? '', from).href, `${url}/dashboard/`, from)
     }
+    const clients = await json(fetch(`${url}/admin/api/v1/clients`, { headers }))
+    assert.equal(new URL(clients.base_url).pathname, '/gateway')
     const page = await (await fetch(`${url}/dashboard/`)).text()
     assert.doesNotMatch(page, /(?:src|href)="\//)
     for (const [, file = ''] of page.matchAll(/(?:src|href)="([^"#]+)"/g))

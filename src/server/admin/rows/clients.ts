@@ -76,8 +76,8 @@ export const clientRows = [
         .string()
         .max(200)
         .regex(/^(?:\/[\w.~-]+)*$/)
-        .default('')
-        .describe('The path below which a proxy serves the gateway, such as /team/llm'),
+        .optional()
+        .describe('The path below which a proxy serves the gateway, such as /team/llm; default: `basePath`'),
     }),
     answer: z.strictObject({
       ...listOf(client).shape,
@@ -87,8 +87,9 @@ export const clientRows = [
     }),
     example: { query: { model: 'auto' } },
     async handle({ gateway }, { query, request }) {
-      const { headers, hosts, accessPolicy } = request
-      const url = `${accessPolicy.secure || usesHttps(headers) ? 'https' : 'http'}://${hosts[0] ?? ''}${query.prefix}`
+      const { headers, hosts, accessPolicy, settings } = request
+      const prefix = query.prefix ?? settings.basePath
+      const url = `${accessPolicy.secure || usesHttps(headers) ? 'https' : 'http'}://${hosts[0] ?? ''}${prefix}`
       const key = accessPolicy.keyed ? PLACEHOLDER.needed : PLACEHOLDER.none
       const now = new Date(gateway.world.date()).toISOString()
       const data: z.input<typeof client>[] = []

@@ -70,6 +70,8 @@ export const LANES = {
   long: {
     about: 'long tests in full: hours',
     has: startsWith(
+      'src/protocols/framing/web-socket-frames.test',
+      'src/transport/server/proxy-protocol.test',
       'src/usage/bookkeeper/bookkeeper.test',
       'test/conversations/',
       'test/dashboard/pictures',

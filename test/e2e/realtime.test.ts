@@ -1,9 +1,15 @@
 /** Sessions of the Realtime API over real sockets, with a strict fake of the vendor. */
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { WebSocket } from 'ws'
-import { USAGE } from '../support/realtime-upstream.ts'
+import { type RealtimeOptions, USAGE } from '../support/realtime-upstream.ts'
+import { until } from '../support/upstream.ts'
+import { start } from './support/process.ts'
 import { CLIENT, connect, KEY, refused, started, url } from './support/realtime.ts'
 
 const ADMIN = 'hg-admin-0123456789012345678901234'
@@ -226,5 +232,53 @@ describe('realtime', { timeout: 120_000 }, () => {
     await busy.next('response.done')
     assert.equal((await busy.closed).code, 1001)
     assert.equal(await stopped, 0)
+  })
+})
+
+/** A response that begins and does not end. */
+const beginOnly: RealtimeOptions['on'] = (event, peer) => {
+  if (event.type !== 'input_audio_buffer.commit') return false
+  peer.send(JSON.stringify({ type: 'response.created', event_id: 'event_1', response: { id: 'resp_1' } }))
+  return true
+}
+
+type Row = {
+  readonly style: string
+  readonly status: number | null
+  readonly cost: string | null
+  readonly outcome: string
+}
+
+describe('realtime: a gateway that is killed', { timeout: 120_000 }, () => {
+  test('leaves no session upstream, and the next one books what was complete and what was not', async (t) => {
+    const folder = await mkdtemp(join(tmpdir(), 'headgate-realtime-'))
+    t.after(() => rm(folder, { recursive: true, force: true }))
+    const env = { AUTH_ADMIN: ADMIN, DATA_DIR: folder }
+    await using own = await started({ on: beginOnly }, { env })
+    const { gateway, upstream } = own
+    const peer = await connect(url(gateway))
+    peer.send({ type: 'response.create' })
+    await peer.next('response.done')
+    await peer.next('response.created')
+    peer.send({ type: 'input_audio_buffer.commit' })
+    await peer.next('response.created')
+    const killed = once(gateway.child, 'close')
+    gateway.child.kill('SIGKILL')
+    await killed
+    assert.equal((await peer.closed).code, 1006)
+    await until('closed upstream', () => upstream.open.size === 0)
+    await using next = await start({
+      env: { ...env, OPENAI_API_KEY: KEY, OPENAI_BASE_URL: upstream.base, AUTH_KEYS: CLIENT },
+    })
+    const rows = async (): Promise<readonly Row[]> => {
+      const headers = { authorization: `Bearer ${ADMIN}` }
+      const answer = await fetch(`${next.url}/admin/api/v1/requests`, { headers })
+      return ((await answer.json()) as { data: Row[] }).data.filter(({ style }) => style === 'realtime')
+    }
+    for (const end = performance.now() + 20_000; (await rows()).length < 3 && performance.now() < end; )
+      await sleep(200)
+    const found = (await rows()).map(({ outcome, status, cost }) => `${outcome} ${status} ${Number(cost)}`).sort()
+    // What was in flight is charged as it was reserved.
+    assert.deepEqual(found, [`answered 200 ${COST / 1e9}`, 'unknown 0 0', 'unknown 0 0.262144'])
   })
 })

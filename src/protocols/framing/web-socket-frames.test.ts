@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import * as ws from 'ws'
+import { isLong } from '../../../test/support/lane.ts'
 import { CLOSE, closeFrame, FrameReader, textFrame } from './web-socket-frames.ts'
 
 const bytes = (...parts: readonly (number | string | readonly number[])[]): Uint8Array =>
@@ -76,4 +78,71 @@ test('web-socket frames: of a client they are masked, and only then', () => {
   assert.deepEqual(read([masked], { isMasked: true }), { ...OPEN, isClosed: true, messages: [] })
   assert.deepEqual([...masked], [0x88, 0x82, 1, 2, 3, 4, (1008 >> 8) ^ 1, (1008 & 0xff) ^ 2])
   assert.equal(read([bytes(0x81, 0)], { isMasked: true }).code, 1002)
+})
+
+/** Mulberry32. */
+const randomFrom = (seed: number) => () => {
+  seed = (seed + 0x6d2b79f5) | 0
+  let mixed = Math.imul(seed ^ (seed >>> 15), 1 | seed)
+  mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+  return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
+}
+
+type Receiver = {
+  on(event: 'message', run: (data: Buffer) => void): void
+  on(event: 'error', run: (error: Error & Record<symbol, number>) => void): void
+  write(bytes: Uint8Array): void
+}
+// The types of the package lack this class.
+const { Receiver } = ws as unknown as { readonly Receiver: new (options: object) => Receiver }
+
+/** The messages and the code of the first problem, as the package `ws` reads them. */
+const readByOther = async (wire: Uint8Array, isMasked: boolean, maxPayload: number) => {
+  const messages: string[] = []
+  const other = new Receiver({ isServer: isMasked, maxPayload, binaryType: 'nodebuffer', skipUTF8Validation: true })
+  let code: number | null = null
+  other.on('message', (data) => messages.push(data.toString('latin1')))
+  other.on('error', (error) => {
+    const [symbol] = Object.getOwnPropertySymbols(error).filter(({ description }) => description === 'status-code')
+    code = symbol === undefined ? 0 : (error[symbol] ?? 0)
+  })
+  other.write(wire)
+  // Errors are emitted in a later turn.
+  await new Promise((resolve) => setImmediate(resolve))
+  return { messages, code }
+}
+
+test('web-socket frames: random ones are read as the package ws reads them', async () => {
+  const random = randomFrom(20_261_128)
+  const below = (end: number) => Math.floor(random() * end)
+  const counts = { whole: 0, refused: 0 }
+  for (let left = isLong ? 50_000 : 3_000; left > 0; left--) {
+    const isMasked = random() < 0.5
+    const frames = Array.from({ length: 1 + below(5) }, () => {
+      const opcode = [0, 2, 2, 2, 9, 10][below(6)] ?? 2
+      const length = [0, 1, 5, 125, 126, 200][below(6)] ?? 0
+      const payload = Uint8Array.from({ length }, () => below(256))
+      const mask = isMasked ? [1, 2, 3, 4] : []
+      const masked = payload.map((byte, at) => byte ^ (mask[at % 4] ?? 0))
+      const size = length < 126 ? [length] : [126, length >> 8, length & 0xff]
+      size[0] = (size[0] ?? 0) | (isMasked ? 0x80 : 0)
+      return bytes([(random() < 0.8 ? 0x80 : 0) | opcode], size, mask, [...masked])
+    })
+    const wire = bytes(...frames.map((frame) => [...frame]))
+    for (let changes = below(3); changes > 0; changes--) wire[below(wire.length)] = below(256)
+    const pieces = wire.length % 2 === 0 ? [wire] : [...wire].map((byte) => Uint8Array.of(byte))
+    const limits = { isMasked, maxMessage: 400 }
+    const found = read(pieces, limits)
+    // The other ignores what follows a close frame.
+    if (found.isClosed) continue
+    const other = await readByOther(wire, isMasked, 400)
+    const shown = Buffer.from(wire).toString('hex')
+    // The other refuses a header at its second byte, this reader when it is complete.
+    const complete = found.code ?? (other.code === null ? null : read([wire, new Uint8Array(14)], limits).code)
+    assert.equal(complete, other.code, shown)
+    assert.equal(found.messages.length, other.messages.length, shown)
+    if (!isMasked) assert.deepEqual(found.messages, other.messages, shown)
+    counts[found.code === null ? 'whole' : 'refused']++
+  }
+  assert.ok(Math.min(counts.whole, counts.refused) > 500, JSON.stringify(counts))
 })

@@ -1,6 +1,6 @@
 /** Heads of the PROXY protocol, whole, byte by byte and mutated. */
 import assert from 'node:assert/strict'
-import { isIP } from 'node:net'
+import { BlockList, isIP } from 'node:net'
 import { test } from 'node:test'
 import { isLong } from '../../../test/support/lane.ts'
 import { MAX_PROXY_HEAD, type ProxyHead, readProxyHead } from './proxy-protocol.ts'
@@ -93,4 +93,26 @@ test('PROXY protocol: mutated heads', () => {
     Object.values(counts).every((count) => count > 1_000),
     JSON.stringify(counts),
   )
+})
+
+test('PROXY protocol: heads of random addresses have that address', () => {
+  const random = randomFrom(4_711)
+  const below = (end: number) => Math.floor(random() * end)
+  for (let left = isLong ? 1_000_000 : 20_000; left > 0; left--) {
+    const isV4 = random() < 0.5
+    const bytes = Buffer.from(Array.from({ length: isV4 ? 4 : 16 }, () => (random() < 0.3 ? 0 : below(256))))
+    const groups = isV4 ? [...bytes].join('.') : (bytes.toString('hex').match(/.{4}/g) ?? []).join(':')
+    const more = Buffer.alloc(below(30), below(256))
+    const isBinary = random() < 0.5
+    const head = isBinary
+      ? binary(0x21, isV4 ? 0x11 : 0x21, Buffer.concat([bytes, Buffer.alloc(bytes.length + 4, 9), more]))
+      : line(`PROXY ${isV4 ? 'TCP4' : 'TCP6'} ${groups} ${isV4 ? '10.0.0.1' : '::1'} ${below(65_536)} 443`)
+    const found = readProxyHead(Buffer.concat([head, more]))
+    assert.ok(found.is === 'complete' && found.length === head.length && found.client !== null, groups)
+    // Both spellings of an address are equal as addresses.
+    const family = isV4 ? 'ipv4' : 'ipv6'
+    const list = new BlockList()
+    list.addAddress(groups, family)
+    assert.ok(list.check(found.client, family), `${found.client} is not ${groups}`)
+  }
 })

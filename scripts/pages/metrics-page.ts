@@ -5,6 +5,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { accountMetrics } from '../../src/observe/account-metrics.ts'
+import { drillReadings } from '../../src/observe/ledger-readings.ts'
 import { createInstruments } from '../../src/observe/metrics.ts'
 import { type Registry, readingsText } from '../../src/observe/registry.ts'
 import { tlsReadings } from '../../src/server/inbound-tls.ts'
@@ -25,7 +26,7 @@ const PARTS: readonly (readonly [title: string, names: RegExp])[] = [
   ],
   [
     'Attempts, providers and keys',
-    /^headgate_(?:attempts|failovers|hedges|targets_skipped|breaker|key_transitions|circuit|key_active|key_in_flight|proxy)/,
+    /^headgate_(?:attempts|failovers|hedges|targets_skipped|breaker|key_transitions|circuit|key_active|key_in_flight|proxy|drill)/,
   ],
   ['Tokens, cost and cache', /^headgate_(?:tokens|cost|usage_estimated|unpriced|price_assumed|cache)/],
   ['Teams, client keys and budgets', /^headgate_(?:team|key_requests|admission|budget)/],
@@ -84,7 +85,9 @@ const running = async (): Promise<string> => {
   const page = await fetch(`${gateway.url}/metrics`)
   const text = await page.text()
   await Promise.all([s3.close(), otlp.close()])
-  return text + readingsText(tlsReadings([{ file: 'tls.crt', notAfter: 0 }]))
+  const unit = { unit: '', name: '', lost: 0, unknown: 0, causes: [] }
+  const drilled = drillReadings([{ route: '', requests: 0, units: [unit] }])
+  return text + readingsText([...tlsReadings([{ file: 'tls.crt', notAfter: 0 }]), ...drilled])
 }
 
 const rowText = ([name, { kind, help, labels }]: readonly [string, Row]): string =>

@@ -73,6 +73,14 @@ export const alertsSchema = z.strictObject({
         .max(MAX.alerts)
         .default([30, 7, 1])
         .describe('days before the end of a model that the configuration names, or that was used'),
+      drillLost: z
+        .int()
+        .min(0)
+        .max(100)
+        .default(1)
+        .describe(
+          'percentage of the requests of a route that it would lose if a provider failed (`drill.shapes`); 0 is off',
+        ),
       certExpiry: z
         .array(z.int().positive().max(365))
         .max(MAX.alerts)

@@ -91,6 +91,8 @@ export type Alerts = {
     readonly canaryStopped: boolean
     /** Days before the end of a model in use. */
     readonly modelRetires: readonly number[]
+    /** Percentage of the requests of a route that it would lose if a provider failed; 0: no alert. */
+    readonly drillLost: number
     /** Days before the end of a certificate of the port. */
     readonly certExpiry: readonly number[]
   }

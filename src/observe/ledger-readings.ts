@@ -1,4 +1,5 @@
 /** Readings for the metrics page of how well usage and bodies are stored, and usage exported. */
+import type { RouteReport } from '../policy/drill/report.ts'
 import type { Reading } from './registry.ts'
 
 type StorageState = {
@@ -120,3 +121,25 @@ export const exportReadings = ({ lagMs, rows, objects, failures }: ExportFacts):
     kind: 'counter',
   },
 ]
+
+/** Series of the drill, of routes and units with losses. */
+const MOST_LOSSES = 500
+
+/** What the last drill has found. */
+export const drillReadings = (routes: readonly RouteReport[]): Reading[] =>
+  routes
+    .flatMap(({ route, units }) =>
+      units.flatMap(({ unit, lost }): Reading[] =>
+        lost === null
+          ? []
+          : [
+              {
+                name: 'drill_lost_ratio',
+                help: 'Share of the requests of a route that no target would serve if this provider, model, key or region failed.',
+                labels: { route, unit },
+                value: lost,
+              },
+            ],
+      ),
+    )
+    .slice(0, MOST_LOSSES)

@@ -2,6 +2,7 @@
 
 import { fileURLToPath } from 'node:url'
 import type { AskProcesses } from '../core/fleet.ts'
+import type { DrillRuns } from '../gateway/drill/drill-runs.ts'
 import { budgetReadings } from '../observe/account-metrics.ts'
 import type { ProcessView } from '../observe/alerts/view.ts'
 import type { LiveHub } from '../observe/live/hub.ts'
@@ -55,6 +56,7 @@ export const openAdmin = async (runtime: Runtime, handlers: Handlers) => {
     ledger,
     bodies,
     handlers,
+    drill: () => openDrill(runtime),
     live: () => openLive(runtime),
     onSignInProblem: ({ id, provider, reason }) =>
       runtime.log.warn('sso', {
@@ -122,6 +124,7 @@ const processDeps = (runtime: Runtime): ProcessDeps => {
     counts: runtime.counts,
     directory: keys.directory,
     ledgerLag: () => runtime.ledger.state().lagMs,
+    drilled: () => current.drill?.last?.routes ?? [],
     process: {
       version,
       startedAt: started * 1000,
@@ -176,6 +179,18 @@ export const openReader = async ({ current, gateway, keys, ledger, issuers }: Re
     },
   })
   return current.reader
+}
+
+/** Loads the drill of routes. */
+export const openDrill = async (runtime: Runtime): Promise<DrillRuns> => {
+  const { current, gateway } = runtime
+  const [{ DrillRuns }, reader] = await Promise.all([import('../gateway/drill/drill-runs.ts'), openReader(runtime)])
+  current.drill ??= new DrillRuns({
+    planner: gateway,
+    config: () => current.config,
+    shapes: (range) => reader.drillShapes(range),
+  })
+  return current.drill
 }
 
 /** Loads the pages about a client's own usage and requests. */

@@ -28,7 +28,7 @@ import { budgetReadings } from '../observe/account-metrics.ts'
 import { RequestCounts } from '../observe/alerts/request-counts.ts'
 import { ClientsSeen } from '../observe/clients-seen.ts'
 import { eventBus } from '../observe/event-bus.ts'
-import { bookkeeperReadings, exportReadings, ledgerReadings } from '../observe/ledger-readings.ts'
+import { bookkeeperReadings, drillReadings, exportReadings, ledgerReadings } from '../observe/ledger-readings.ts'
 import { auditEvent } from '../observe/live/live-event.ts'
 import { TransitionLog } from '../observe/live/transition-log.ts'
 import { openLog } from '../observe/log.ts'
@@ -221,6 +221,7 @@ const currentOf = ({ loaded, worker }: Pick<StartOptions, 'loaded' | 'worker'>):
     exporter: undefined,
     shadows: undefined,
     liveDrill: undefined,
+    drill: undefined,
     reader: undefined,
     fleet: null,
     fleetLive: null,
@@ -540,6 +541,7 @@ const metricReadings = ({
   ...healthReadings(problems(), limits !== null),
   ...ledgerReadings({ dropped: ledger.state().dropped, lostBodies: bodies.lost }),
   ...(current.exporter ? exportReadings(current.exporter.figures()) : []),
+  ...(current.drill?.last ? drillReadings(current.drill.last.routes) : []),
   // Of several workers the page is completed with those of all together.
   ...(worker
     ? []

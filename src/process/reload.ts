@@ -6,6 +6,7 @@ import { configEvent } from '../observe/live/live-event.ts'
 import { trustByDefault } from '../transport/net/authorities.ts'
 import { processViews } from './admin-parts.ts'
 import { openWarningOf, warnIfOpen } from './announce.ts'
+import { startDrill } from './drill.ts'
 import { startExport } from './export.ts'
 import { fleetOf } from './fleet/fleet-place.ts'
 import { startLiveDrill } from './live-drill.ts'
@@ -109,6 +110,7 @@ export const applyReload = (runtime: Runtime, reloaded: Reloaded): void => {
   void startExport(runtime)
   void startShadows(runtime)
   void startLiveDrill(runtime)
+  void startDrill(runtime)
   void rememberConfig(runtime, reloaded.text)
   log.info('config_changed', { changes: [...reloaded.changes] })
 }

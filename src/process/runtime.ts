@@ -5,6 +5,7 @@ import type { reloadState } from '../config/reload-state.ts'
 import type { Watching } from '../config/watch.ts'
 import type { FullConfig } from '../core/config.ts'
 import type { LiveDrill } from '../gateway/drill/live-drill.ts'
+import type { DrillRuns } from '../gateway/drill/drill-runs.ts'
 import type { Gateway } from '../gateway/gateway.ts'
 import type { FetchedModelLists } from '../gateway/handlers/model-lists.ts'
 import type { HealthProblem } from '../gateway/handlers/pages.ts'
@@ -64,6 +65,8 @@ export type Current = {
   shadows: Shadows | undefined
   /** Undefined until a route has live checks. */
   liveDrill: LiveDrill | undefined
+  /** Undefined until shapes of requests are counted. */
+  drill: DrillRuns | undefined
   /** Undefined until usage is read. */
   reader: UsageReader | undefined
   /** The other gateways. Null: this one shares no store, or the supervisor has the connection. */

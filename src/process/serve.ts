@@ -13,6 +13,7 @@ import type { ControlPlace, StoredAccounts } from '../records/store/record-opera
 import { trustByDefault } from '../transport/net/authorities.ts'
 import { announce, publishAddress, warnIfOpen } from './announce.ts'
 import { build } from './build.ts'
+import { startDrill } from './drill.ts'
 import { startExport } from './export.ts'
 import { listen } from './listen.ts'
 import { startLiveDrill } from './live-drill.ts'
@@ -95,6 +96,7 @@ const start = async (options: StartOptions): Promise<void> => {
   void startAlerts(runtime)
   void startExport(runtime)
   void startLiveDrill(runtime)
+  void startDrill(runtime)
   void rememberConfig(runtime, loaded.text())
   void runtime.ledger.openEarlier()
   process.on('uncaughtException', (error) => runtime.gateway.emit({ event: 'error', error }))

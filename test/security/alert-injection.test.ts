@@ -22,6 +22,7 @@ const rules = {
   keyExpiry: [7],
   canaryStopped: true,
   modelRetires: [],
+  drillLost: 0,
   certExpiry: [],
 }
 const view: AlertView = {

@@ -43,6 +43,7 @@ export const setup = words({
       keyExpiry: 'Client key expires',
       canaryStopped: 'Canary stopped',
       modelRetires: 'Model retires',
+      drillLost: 'Fallback would refuse',
       certExpiry: 'Certificate expires',
     },
     limits: {

@@ -73,6 +73,7 @@ const alertsFor = (url: string, more: Partial<Alerts> = {}): Alerts => ({
     keyExpiry: [],
     canaryStopped: true,
     modelRetires: [],
+    drillLost: 0,
     certExpiry: [],
   },
   ...more,

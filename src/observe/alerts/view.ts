@@ -6,6 +6,7 @@ import type { Gateway } from '../../gateway/gateway.ts'
 import { outagesOf } from '../../gateway/handlers/outages.ts'
 import { defaultModelOf, type HealthProblem, recentModels, retiringIn } from '../../gateway/handlers/pages.ts'
 import type { AlertView, BudgetView } from '../../policy/alerts/conditions.ts'
+import { lossText, type RouteReport } from '../../policy/drill/report.ts'
 import type { ProcessCounts } from './request-counts.ts'
 
 /** Cooldowns that end only when the operator or the provider acts. */
@@ -35,11 +36,13 @@ export type ProcessFacts = {
   readonly ledgerLag: number
   readonly counts: ProcessCounts
   readonly certificates: NonNullable<AlertView['certificates']>
+  /** Of the last drill. */
+  readonly drilled: readonly RouteReport[]
 }
 
 export const processView = (
   gateway: Gateway,
-  { config, problems, ledgerLag, counts, certificates }: ProcessFacts,
+  { config, problems, ledgerLag, counts, certificates, drilled }: ProcessFacts,
 ): ProcessView => {
   const { health } = gateway
   const outages = outagesOf(health, config, (instance) => defaultModelOf(gateway, instance))
@@ -50,6 +53,7 @@ export const processView = (
       return { provider: instance.id, model, at, successor }
     }),
     certificates,
+    drillLosses: lossesOf(drilled),
     stoppedCanaries: gateway.health.canaries.stopped(config),
     openCircuits: outages.providers,
     closedRoutes: outages.routes,
@@ -66,6 +70,16 @@ export const processView = (
     ledgerLag,
   }
 }
+
+/** Of providers alone: their models, keys and regions would say the same again. */
+const lossesOf = (routes: readonly RouteReport[]): NonNullable<AlertView['drillLosses']> =>
+  routes.flatMap(({ route, requests, units }) =>
+    units.flatMap((unit) =>
+      unit.lost && !/[/#:]/.test(unit.unit)
+        ? [{ route, requests, unit: unit.unit, lost: unit.lost, message: lossText(route, unit) }]
+        : [],
+    ),
+  )
 
 /** ms; alerts are sent at most so long before the end of a model. */
 const YEAR = 365 * 24 * 3_600_000
@@ -124,6 +138,10 @@ export const joinViews = (all: readonly ProcessView[]): ProcessView => {
     retiring: firstOfEach(
       all.flatMap(({ retiring = [] }) => retiring),
       ({ provider, model }) => `${provider} ${model}`,
+    ),
+    drillLosses: firstOfEach(
+      all.flatMap(({ drillLosses = [] }) => drillLosses),
+      ({ route, unit }) => `${route} ${unit}`,
     ),
     // Of gateways with different ones, the one that ends first.
     certificates: firstOfEach(

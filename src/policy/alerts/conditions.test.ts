@@ -21,6 +21,7 @@ const rules: Alerts['rules'] = {
   keyExpiry: [7, 1],
   canaryStopped: true,
   modelRetires: [30, 7, 1],
+  drillLost: 1,
   certExpiry: [30, 7, 1],
 }
 const NO_RULES: Alerts['rules'] = {
@@ -40,6 +41,7 @@ const NO_RULES: Alerts['rules'] = {
   keyExpiry: [],
   canaryStopped: true,
   modelRetires: [],
+  drillLost: 0,
   certExpiry: [],
 }
 const quiet: AlertView = {
@@ -251,4 +253,18 @@ test('alerts: a certificate of the port is named before its end, and critical af
     ['certExpiry', 'critical', 'expired', 'The certificate "/run/tls.crt" of the port has expired'],
   ])
   assert.deepEqual(shown(0, NO_RULES), [])
+})
+
+test('alerts: a route whose fallback would refuse requests', () => {
+  const loss = { route: 'fast', unit: 'openai', lost: 0.12, requests: 100, message: 'route `fast` would lose 12 %' }
+  const shown = (more: Partial<typeof loss>, given = rules) =>
+    alertConditions(given, { ...quiet, drillLosses: [{ ...loss, ...more }] }).map(({ type, value, message }) => [
+      type,
+      value,
+      message,
+    ])
+  assert.deepEqual(shown({}), [['drill.lost', 12, 'Route `fast` would lose 12 %.']])
+  assert.deepEqual(shown({ lost: 0.009 }), [])
+  assert.deepEqual(shown({ requests: 19 }), [])
+  assert.deepEqual(shown({}, NO_RULES), [])
 })

@@ -79,6 +79,14 @@ export type AlertView = {
     readonly at: number
     readonly successor: string | null
   }[]
+  /** What routes would lose if a provider failed. `requests`: of the route. Absent: nothing. */
+  readonly drillLosses?: readonly {
+    readonly route: string
+    readonly unit: string
+    readonly lost: number
+    readonly requests: number
+    readonly message: string
+  }[]
   /** Certificates of the port. `notAfter`: ms since 1970. Absent: the port takes plain HTTP. */
   readonly certificates?: readonly { readonly file: string; readonly notAfter: number }[]
   readonly keys: readonly Pick<ClientKey, 'id' | 'name' | 'status' | 'expiresAt'>[]
@@ -115,6 +123,7 @@ const found = (rules: Alerts['rules'], view: AlertView): AlertCondition[] => [
   ...estimatedConditions(rules, view),
   ...view.keys.flatMap((key) => expiryConditions(rules, key, view.now)),
   ...(view.retiring ?? []).flatMap((model) => retirementConditions(rules, model, view.now)),
+  ...(view.drillLosses ?? []).flatMap((loss) => drillConditions(rules, loss)),
   ...(view.certificates ?? []).flatMap((certificate) => certificateConditions(rules, certificate, view.now)),
 ]
 
@@ -389,6 +398,32 @@ const retirementConditions = (
       limit: null,
       message: `The provider ends the model ${quotedName(name)} at ${new Date(at).toISOString()}.${replaced}`,
     }))
+}
+
+/** Requests of a route below which its loss is not judged. */
+const MIN_DRILLED = 20
+
+const drillConditions = (
+  { drillLost: limit }: Alerts['rules'],
+  { route, unit, lost, requests, message }: NonNullable<AlertView['drillLosses']>[number],
+): AlertCondition[] => {
+  const value = 100 * lost
+  if (limit === 0 || requests < MIN_DRILLED || value < limit) return []
+  return [
+    {
+      ...EPISODE,
+      rule: 'drillLost',
+      type: 'drill.lost',
+      severity: 'warning',
+      object: { kind: 'route', id: route, name: route },
+      // Of several units one alert each.
+      threshold: unit,
+      after: 0,
+      value: Math.round(value),
+      limit,
+      message: `${message.charAt(0).toUpperCase()}${message.slice(1)}.`,
+    },
+  ]
 }
 
 const certificateConditions = (

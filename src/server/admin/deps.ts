@@ -9,6 +9,7 @@ import type { AskProcesses } from '../../core/fleet.ts'
 import type { SeenIdentity } from '../../core/seen-identity.ts'
 import type { ShadowState } from '../../core/shadow.ts'
 import type { LiveDrill } from '../../gateway/drill/live-drill.ts'
+import type { DrillRuns } from '../../gateway/drill/drill-runs.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { HealthProblem } from '../../gateway/handlers/pages.ts'
 import type { AlertingState } from '../../observe/alerts/alerting.ts'
@@ -18,6 +19,7 @@ import type { LiveHub } from '../../observe/live/hub.ts'
 import type { IncidentLog } from '../../observe/live/incident-log.ts'
 import type { TransitionLog } from '../../observe/live/transition-log.ts'
 import type { ProviderMinutes } from '../../observe/provider-minutes.ts'
+import type { RouteReport } from '../../policy/drill/report.ts'
 import type { RunOperation } from '../../records/store/record-operations.ts'
 import type { RequestBodies } from '../../usage/bodies/body-keeper.ts'
 import type { UsageLedger } from '../../usage/bookkeeper/usage-ledger.ts'
@@ -68,6 +70,10 @@ export type AdminDeps = {
   readonly counts: Pick<RequestCounts, 'sums'>
   /** ms by which the usage database lags behind the journal. */
   readonly ledgerLag: () => number
+  /** What the last drill of this process has found. */
+  readonly drilled: () => readonly RouteReport[]
+  /** The drill of routes, loaded on use. */
+  readonly drill: () => Promise<DrillRuns>
   /** The live events, loaded on use. */
   readonly live: () => Promise<LiveHub>
 }

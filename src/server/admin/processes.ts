@@ -70,6 +70,7 @@ export type ProcessDeps = Pick<
   | 'directory'
   | 'ledgerLag'
   | 'liveDrill'
+  | 'drilled'
 >
 
 type ProcessAnswer = { readonly name: string | null; readonly value: JsonObject }
@@ -163,6 +164,7 @@ export const answerHere = async (deps: ProcessDeps, query: ProcessQuery): Promis
           ledgerLag: deps.ledgerLag(),
           counts: deps.counts.sums(query.window),
           certificates: deps.process.certificates(),
+          drilled: deps.drilled(),
         }),
         ...(await reachedBy(deps, query.thresholds)),
       }

@@ -18,6 +18,7 @@ import { claudeRows } from './rows/claude.ts'
 import { clientRows } from './rows/clients.ts'
 import { configRows } from './rows/config.ts'
 import { correctionRows } from './rows/corrections.ts'
+import { drillRows } from './rows/drill.ts'
 import { endUserRows } from './rows/end-users.ts'
 import { explainRows } from './rows/explain.ts'
 import { guardRows } from './rows/guards.ts'
@@ -72,6 +73,7 @@ const rows: readonly AdminRow[] = [
   ...retiringRows,
   ...explainRows,
   ...whatIfRows,
+  ...drillRows,
   ...routeActivityRows,
   ...routeRows,
   ...policyRows,

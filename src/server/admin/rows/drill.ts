@@ -1,0 +1,181 @@
+/** The drill: what routes would lose if one of their providers, models, keys or regions failed. */
+import { z } from 'zod'
+import { bad, fail, good, type Outcome } from '../../../core/failure.ts'
+import type { DrillReport } from '../../../gateway/drill/drill-runs.ts'
+import type { ShapeCount } from '../../../gateway/drill/dry-drill.ts'
+import { lossText, type RouteReport, type UnitReport } from '../../../policy/drill/report.ts'
+import { AMOUNTS, parseShape } from '../../../policy/drill/shape.ts'
+import { DRILL, DRILL_SHAPES, DRILLED_ROUTE } from '../../answers/drill.ts'
+import type { AdminDeps } from '../deps.ts'
+import { row } from '../row.ts'
+
+type ShownLosses = z.input<typeof DRILLED_ROUTE>
+
+const iso = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString())
+
+const shownUnit = (route: string, unit: UnitReport): ShownLosses['units'][number] => ({
+  unit: unit.unit,
+  name: unit.name,
+  lost: unit.lost,
+  unknown: unit.unknown,
+  causes: unit.causes.map(({ requests, share, targets }) => ({
+    ...{ requests, share },
+    targets: targets.map(({ provider, model, verdict, by, source, at }) => ({
+      ...{ provider, model, verdict, by, source },
+      at: iso(at),
+    })),
+  })),
+  sentence: lossText(route, unit),
+})
+
+const shownRoute = ({ route, requests, units }: RouteReport): ShownLosses => ({
+  object: 'drilled_route',
+  route,
+  requests: Math.round(requests),
+  units: units.map((unit) => shownUnit(route, unit)),
+})
+
+const listed = ({ gateway }: AdminDeps, report: DrillReport | null): z.input<typeof DRILL> => ({
+  object: 'list',
+  enabled: gateway.config().settings.drill.shapes,
+  from: iso(report?.range.from ?? null),
+  to: iso(report?.range.to ?? null),
+  data: (report?.routes ?? []).map(shownRoute),
+  ...{ has_more: false, next: null },
+})
+
+const DISABLED = fail('unsupported', 'No shapes of requests are counted. Set drill.shapes (DRILL_SHAPES) to true.')
+
+/** The report of the last run, or of one that is made now. */
+const reportOf = async ({ gateway, drill }: AdminDeps): Promise<Outcome<DrillReport>> => {
+  if (!gateway.config().settings.drill.shapes) return bad(DISABLED)
+  const runs = await drill()
+  return runs.last ? good(runs.last) : runs.run()
+}
+
+const shownShape = ({
+  route,
+  access,
+  shape: text,
+  weight,
+}: ShapeCount): z.input<typeof DRILL_SHAPES>['data'][number] => {
+  const shape = parseShape(text)
+  return {
+    object: 'drill_shape',
+    ...{ route, access, shape: text, requests: Math.round(weight) },
+    style: shape?.style ?? null,
+    features: [...(shape?.features ?? [])],
+    amounts: shape ? Object.fromEntries(AMOUNTS.map((name) => [name, shape[name]])) : {},
+  }
+}
+
+const SHOWN = {
+  object: 'drilled_route' as const,
+  route: 'fast',
+  requests: 19_250,
+  units: [
+    {
+      ...{ unit: 'openai', name: 'OpenAI', lost: 0.12, unknown: 0.04 },
+      causes: [
+        {
+          ...{ requests: 2_310, share: 0.12 },
+          targets: [
+            {
+              ...{ provider: 'house', model: 'm1', verdict: 'refused' as const, by: 'tools' },
+              ...{ source: 'dry' as const, at: null },
+            },
+          ],
+        },
+      ],
+      sentence:
+        'route `fast` would lose 12 % of its requests if OpenAI failed: tools are refused by house/m1 (4 % unknown)',
+    },
+  ],
+}
+const LIST = {
+  ...{ object: 'list' as const, enabled: true, from: '2026-11-21T10:00:00.000Z', to: '2026-11-28T10:00:00.000Z' },
+  ...{ data: [SHOWN], has_more: false, next: null },
+}
+
+export const drillRows = [
+  row({
+    method: 'GET',
+    path: '/drill',
+    summary: 'Show what routes would lose if something failed',
+    about:
+      'For each route of the file and each provider, model, key and region at its targets: the share of its requests that no other target would serve, by the requests of the last days (`drill.days`) and what is known of the targets. Nothing is sent. The drill runs each hour, and when the configuration changes.',
+    role: 'viewer',
+    scope: 'all',
+    answer: DRILL,
+    example: { answer: LIST },
+    async handle(deps) {
+      if (!deps.gateway.config().settings.drill.shapes) return good({ body: listed(deps, null) })
+      const report = await reportOf(deps)
+      return report.ok ? good({ body: listed(deps, report.value) }) : report
+    },
+  }),
+  row({
+    method: 'GET',
+    path: '/drill/shapes',
+    summary: 'List what the requests of routes have',
+    about:
+      'From a sample of the requests of the last days (`drill.days`): features, steps of amounts, and how many requests have them. It has no text of a request, and no key, team or person.',
+    role: 'viewer',
+    scope: 'all',
+    answer: DRILL_SHAPES,
+    example: {
+      answer: {
+        object: 'list',
+        data: [
+          {
+            ...{ object: 'drill_shape', route: 'fast', access: '', shape: '1:chat:1:1:0:0:1024:0:1', requests: 2_310 },
+            ...{ style: 'chat', features: ['stream'] },
+            amounts: { tools: 1, depth: 1, media: 0, others: 0, input: 1_024, output: 0 },
+          },
+        ],
+        ...{ has_more: false, next: null },
+      },
+    },
+    async handle({ drill }) {
+      const found = await (await drill()).shapes()
+      if (!found.ok) return found
+      return good({
+        body: { object: 'list' as const, data: found.value.map(shownShape), has_more: false, next: null },
+      })
+    },
+  }),
+  row({
+    method: 'GET',
+    path: '/drill/{route}',
+    summary: 'Show what one route would lose if something failed',
+    role: 'viewer',
+    scope: 'all',
+    params: z.strictObject({ route: z.string() }),
+    answer: DRILLED_ROUTE,
+    example: { params: { route: 'fast' }, answer: SHOWN },
+    async handle(deps, { params }) {
+      const report = await reportOf(deps)
+      if (!report.ok) return report
+      const found = report.value.routes.find(({ route }) => route === params.route)
+      return found ? good({ body: shownRoute(found) }) : bad(NO_ROUTE)
+    },
+  }),
+  row({
+    method: 'POST',
+    path: '/drill/run',
+    summary: 'Run the drill now',
+    about: 'Plans again with the requests until now. Nothing is sent.',
+    role: 'operator',
+    scope: 'all',
+    body: z.strictObject({}),
+    answer: DRILL,
+    example: { body: {}, answer: LIST },
+    async handle(deps) {
+      if (!deps.gateway.config().settings.drill.shapes) return bad(DISABLED)
+      const report = await (await deps.drill()).run()
+      return report.ok ? good({ body: listed(deps, report.value) }) : report
+    },
+  }),
+]
+
+const NO_ROUTE = fail('not_found', 'No route of the file has this name. GET /admin/api/v1/drill lists them.')

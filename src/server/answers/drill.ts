@@ -1,0 +1,64 @@
+/** What routes would lose if something failed. */
+import { z } from 'zod'
+import { time } from '../../records/entities/shown.ts'
+import { count, listOf } from './fields.ts'
+
+const share = z.number().min(0).max(1)
+
+const FINDING = z.strictObject({
+  provider: z.string(),
+  model: z.string(),
+  verdict: z.enum(['ready', 'lossy', 'doubt', 'refused']).describe('`doubt`: unknown; `lossy`: without a part of them'),
+  by: z.string().nullable().describe('The part of requests that is refused, or the reason'),
+  source: z.enum(['dry', 'live', 'real']).describe('`dry`: nothing was sent'),
+  at: time.nullable().describe('When it was seen; null: by what is known now'),
+})
+
+const CAUSE = z.strictObject({
+  requests: count,
+  share,
+  targets: z.array(FINDING).describe('The next targets, in their order; empty: none is left'),
+})
+
+const UNIT = z.strictObject({
+  unit: z.string().describe('`openai`, `openai/gpt-5-mini`, `openai#a1f3` (a key), `region:eu`'),
+  name: z.string(),
+  lost: share
+    .nullable()
+    .describe('The share of the requests of the route that no other target would serve; null: no request is known'),
+  unknown: share.nullable().describe('The share of which that is not known'),
+  causes: z.array(CAUSE).describe('Why requests would be lost, the most frequent first'),
+  sentence: z.string(),
+})
+
+export const DRILLED_ROUTE = z
+  .strictObject({
+    object: z.literal('drilled_route'),
+    route: z.string(),
+    requests: count.describe('Estimated from a sample'),
+    units: z.array(UNIT).describe('What can fail'),
+  })
+  .meta({ id: 'DrilledRoute' })
+
+export const DRILL = listOf(DRILLED_ROUTE).extend({
+  enabled: z.boolean().describe('Whether shapes of requests are counted (`drill.shapes`)'),
+  from: time.nullable().describe('Of the requests; null: no drill has run'),
+  to: time.nullable(),
+})
+
+const DRILL_SHAPE = z
+  .strictObject({
+    object: z.literal('drill_shape'),
+    route: z.string(),
+    access: z
+      .string()
+      .describe('The class of clients: their lists of models and providers, and their data policy; empty: all'),
+    shape: z.string().describe('For `headgate drill --shapes`; `other`: not known'),
+    requests: count,
+    style: z.string().nullable(),
+    features: z.array(z.string()).describe('What the requests have'),
+    amounts: z.record(z.string(), z.int()).describe('The upper ends of steps; tokens of input and output'),
+  })
+  .meta({ id: 'DrillShape' })
+
+export const DRILL_SHAPES = listOf(DRILL_SHAPE)

@@ -13,7 +13,7 @@ export const EXIT = {
   notPermitted: 5,
   /** Not found, or in conflict with the present state. */
   conflict: 6,
-  /** A claim does not hold. */
+  /** A claim does not hold, or a route would lose requests. */
   broken: 7,
 } as const
 type ExitCode = (typeof EXIT)[keyof typeof EXIT]

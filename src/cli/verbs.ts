@@ -19,6 +19,7 @@ export const VERBS: readonly VerbRow[] = [
   { name: 'prove', summary: 'prove that requests stay where they must', load: () => import('./verbs/prove.ts') },
   { name: 'explain', summary: 'explain how a request is or was routed', load: () => import('./verbs/explain.ts') },
   { name: 'what-if', summary: 'show routes as if providers were down', load: () => import('./verbs/what-if.ts') },
+  { name: 'drill', summary: 'show what routes would lose in an outage', load: () => import('./verbs/drill.ts') },
   { name: 'connect', summary: 'configure a client for this gateway', load: () => import('./verbs/connect.ts') },
   { name: 'import', summary: 'convert a configuration of another gateway', load: () => import('./verbs/import.ts') },
   { name: 'login', summary: 'sign in with a company account', load: () => import('./verbs/login.ts') },

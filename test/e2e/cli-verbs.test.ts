@@ -146,6 +146,8 @@ const ROWS: readonly Row[] = [
   ['tokens create', 't$n --role owner', 2, 'object'],
   ['tokens list', '--sort name', 0, 'object'],
   ['tokens revoke', 'token-none', 6, 'object'],
+  ['drill', '', 6, 'object'],
+  ['drill export', '', 6, 'object'],
   ['what-if', 'groq', 0, 'object'],
   ['what-if', 'nowhere', 2, 'object'],
   ['completion', 'fish', 0, 'object'],

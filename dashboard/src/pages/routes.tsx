@@ -8,6 +8,7 @@ import type { RoutesActivity, ShownRoute } from '../plans.ts'
 import { current } from '../store.ts'
 import { en } from '../words/en.ts'
 import type { CanaryLine } from './routes/canary.tsx'
+import { Drill } from './routes/drill.tsx'
 import { Explain } from './routes/explain.tsx'
 import type { KnownFacts, ProviderFacts } from './routes/facts.tsx'
 import { RouteList } from './routes/list.tsx'
@@ -94,6 +95,7 @@ export const Page = () => {
           }}
         />
       )}
+      <Drill />
       <OwnRoutes activity={activity.value} team={team} changed={activity.reload} />
       <Explain names={names} />
       <Models providers={listed} />

@@ -73,6 +73,20 @@ export const routes = words({
     about: (hours: number) =>
       `By the tokens of the requests of ${hours <= 1 ? 'the last hour' : `the last ${Math.round(hours)} hours`}, at the prices of the first substitute.`,
   },
+  drill: {
+    title: 'Fallback drill',
+    about: 'What routes would lose if a provider failed, by what their requests had in the last days. Nothing is sent.',
+    nothing: 'No route is known to lose requests.',
+    none: 'No request is known.',
+    without: (unit: string) => `without ${unit}: loses`,
+    lost: (n: number, all: number) => `(${n.toLocaleString()} of ${counted(all, 'request')})`,
+    unknown: (share: string) => `${share} unknown`,
+    source: {
+      dry: 'planned',
+      live: (day: string) => `tried ${day}`,
+      real: (day: string) => `seen ${day}`,
+    },
+  },
   strategy: (name: string) =>
     ({
       priority: 'in this order',

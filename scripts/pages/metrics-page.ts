@@ -85,7 +85,7 @@ const running = async (): Promise<string> => {
   const page = await fetch(`${gateway.url}/metrics`)
   const text = await page.text()
   await Promise.all([s3.close(), otlp.close()])
-  const unit = { unit: '', name: '', lost: 0, unknown: 0, causes: [] }
+  const unit = { unit: '', name: '', lost: 0, unknown: 0, lossy: 0, causes: [] }
   const drilled = drillReadings([{ route: '', requests: 0, units: [unit] }])
   return text + readingsText([...tlsReadings([{ file: 'tls.crt', notAfter: 0 }]), ...drilled])
 }

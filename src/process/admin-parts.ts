@@ -189,6 +189,7 @@ export const openDrill = async (runtime: Runtime): Promise<DrillRuns> => {
     planner: gateway,
     config: () => current.config,
     shapes: (range) => reader.drillShapes(range),
+    live: (shape, candidate) => current.liveDrill?.resultOf(shape, candidate),
   })
   return current.drill
 }

@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import { z } from 'zod'
 import { nearest } from '../../core/nearest.ts'
 import type { ShapeCount } from '../../gateway/drill/dry-drill.ts'
-import { lossText, partText, percentText } from '../../policy/drill/report.ts'
+import { causeText, lossText, partText, percentText } from '../../policy/drill/report.ts'
 import type { Shown } from '../../records/entities/shown.ts'
 import { DRILL, DRILL_SHAPES, type DRILLED_ROUTE } from '../../server/answers/drill.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
@@ -37,13 +37,14 @@ const named = <T>(all: readonly T[], name: string, nameOf: (one: T) => string, w
 }
 
 const linesOf = ({ route, requests }: RouteLosses, unit: Unit): readonly string[] => {
-  const { name, lost, unknown, causes } = unit
+  const { name, lost, unknown, lossy, causes } = unit
   if (lost === null) return [`${route}  without ${name}: unknown, because no request is known`]
   const count = Math.round(lost * requests).toLocaleString('en')
   const some = lost > 0 ? ` (${count} of ${requests.toLocaleString('en')} requests)` : ''
   const more = unknown ? `, ${percentText(unknown)} unknown` : ''
+  const less = lossy ? `, ${percentText(lossy)} served without a part` : ''
   return [
-    `${route}  without ${name}: loses ${percentText(lost)}${some}${more}`,
+    `${route}  without ${name}: loses ${percentText(lost)}${some}${more}${less}`,
     ...causes.map(({ share, targets }) => {
       const why = targets.map(({ provider, model, by, source }) => {
         const part = by === null ? 'unknown' : partText(by)
@@ -98,6 +99,7 @@ const fromFiles = async (
       ...unit,
       causes: unit.causes.map((cause) => ({
         ...cause,
+        text: causeText(cause),
         targets: cause.targets.map((target) => ({ ...target, at: null })),
       })),
       sentence: lossText(route, unit),

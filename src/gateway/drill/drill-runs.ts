@@ -2,8 +2,11 @@
 import type { Config } from '../../core/config.ts'
 import { good, type Outcome } from '../../core/failure.ts'
 import { ownTurn } from '../../core/steps.ts'
+import type { Candidate } from '../../core/target.ts'
 import type { Cancel } from '../../core/world.ts'
-import type { RouteReport } from '../../policy/drill/report.ts'
+import type { LiveResult } from '../../policy/drill/live-rules.ts'
+import type { DrillFinding, RouteReport } from '../../policy/drill/report.ts'
+import type { Shape } from '../../policy/drill/shape.ts'
 import type { Planner } from '../routing/planner.ts'
 import { dryDrill, type ShapeCount } from './dry-drill.ts'
 
@@ -17,6 +20,8 @@ export type DrillRange = { readonly from: number; readonly to: number }
 export type DrillReport = { readonly range: DrillRange; readonly routes: readonly RouteReport[] }
 
 export type DrillRunsOptions = {
+  /** What live checks have shown of a shape at a target; undefined: nothing. */
+  readonly live: (shape: Shape, candidate: Candidate) => LiveResult | undefined
   readonly planner: Planner
   readonly config: () => Config
   readonly shapes: (range: DrillRange) => Promise<Outcome<readonly ShapeCount[]>>
@@ -70,13 +75,21 @@ export class DrillRuns {
   }
 
   async #run(): Promise<Outcome<DrillReport>> {
-    const { planner, config, shapes } = this.#options
+    const { planner, config, shapes, live } = this.#options
     const range = this.#range()
     const found = await shapes(range)
     if (!found.ok) return found
     const turn = () => ownTurn(planner.world.turn)
-    const routes = await dryDrill({ planner, config: config(), shapes: found.value, turn })
+    const known = (shape: Shape, candidate: Candidate) => liveFinding(live(shape, candidate))
+    const routes = await dryDrill({ planner, config: config(), shapes: found.value, known, turn })
     this.#last = { range, routes }
     return good(this.#last)
   }
+}
+
+/** Null: it has no verdict. */
+const liveFinding = (result: LiveResult | undefined): DrillFinding | null => {
+  if (!result || result.verdict === 'unsettled') return null
+  const { verdict, at, source } = result
+  return { verdict, by: verdict === 'ready' ? null : (result.by ?? result.kind ?? 'target'), source, at }
 }

@@ -135,11 +135,13 @@ class Findings {
     const always = targetFinding(facts, candidate)
     if (always.verdict === 'refused') return always
     if (!shape) return dryFinding('doubt', 'other')
-    const shown = known?.(shape, candidate)
-    if (shown) return shown
     const found = shapeFinding(facts, shape, candidate)
     if (found.verdict === 'refused') return found
+    const shown = known?.(shape, candidate)
+    if (shown?.verdict === 'refused') return shown
     if (candidate.when) return dryFinding('doubt', 'condition')
+    // Live checks are small, so they show nothing about windows.
+    if (shown && found.by !== 'window' && found.verdict !== 'lossy') return shown
     return always.verdict === 'doubt' ? always : found
   }
 }

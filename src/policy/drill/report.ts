@@ -41,12 +41,13 @@ export type DrillCause = {
   readonly targets: readonly (Pick<DrillTarget, 'provider' | 'model'> & DrillFinding)[]
 }
 
-/** `lost`, `unknown`: shares of all requests of the route, from 0 to 1; null: no request is known. */
+/** Shares of all requests of the route, from 0 to 1; null: no request is known. `lossy`: served without a part. */
 export type UnitReport = {
   readonly unit: string
   readonly name: string
   readonly lost: number | null
   readonly unknown: number | null
+  readonly lossy: number | null
   /** The most frequent first. */
   readonly causes: readonly DrillCause[]
 }
@@ -98,13 +99,17 @@ const unitReport = (
 ): UnitReport => {
   const { id, name, isGone } = unit
   const causes = new Map<string, { targets: DrillCause['targets']; weight: number }>()
-  let [lost, unknown] = [0, 0]
+  let [lost, unknown, lossy] = [0, 0, 0]
   for (const { weight, targets } of traffic) {
     const serving = targets.find(({ finding }) => finding.verdict !== 'refused')
     // It is refused now, or another target serves it.
     if (!serving || !isGone(serving)) continue
     const left = targets.filter((target) => !isGone(target))
-    if (left.some(({ finding }) => finding.verdict === 'ready' || finding.verdict === 'lossy')) continue
+    const next = left.find(({ finding }) => finding.verdict === 'ready' || finding.verdict === 'lossy')
+    if (next) {
+      if (next.finding.verdict === 'lossy') lossy += weight
+      continue
+    }
     if (left.some(({ finding }) => finding.verdict === 'doubt')) {
       unknown += weight
       continue
@@ -122,6 +127,7 @@ const unitReport = (
     name,
     lost: share(lost),
     unknown: share(unknown),
+    lossy: share(lossy),
     causes: [...causes.values()]
       .sort((one, other) => other.weight - one.weight)
       .slice(0, MOST.causes)

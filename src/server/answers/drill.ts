@@ -17,6 +17,7 @@ const FINDING = z.strictObject({
 const CAUSE = z.strictObject({
   requests: count,
   share,
+  text: z.string().describe('As a sentence: `tools are refused by house/m1`'),
   targets: z.array(FINDING).describe('The next targets, in their order; empty: none is left'),
 })
 
@@ -27,6 +28,7 @@ const UNIT = z.strictObject({
     .nullable()
     .describe('The share of the requests of the route that no other target would serve; null: no request is known'),
   unknown: share.nullable().describe('The share of which that is not known'),
+  lossy: share.nullable().describe('The share that the next target would serve without a part of the request'),
   causes: z.array(CAUSE).describe('Why requests would be lost, the most frequent first'),
   sentence: z.string(),
 })

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { bad, fail, good, type Outcome } from '../../../core/failure.ts'
 import type { DrillReport } from '../../../gateway/drill/drill-runs.ts'
 import type { ShapeCount } from '../../../gateway/drill/dry-drill.ts'
-import { lossText, type RouteReport, type UnitReport } from '../../../policy/drill/report.ts'
+import { causeText, lossText, type RouteReport, type UnitReport } from '../../../policy/drill/report.ts'
 import { AMOUNTS, parseShape } from '../../../policy/drill/shape.ts'
 import { DRILL, DRILL_SHAPES, DRILLED_ROUTE } from '../../answers/drill.ts'
 import type { AdminDeps } from '../deps.ts'
@@ -18,8 +18,9 @@ const shownUnit = (route: string, unit: UnitReport): ShownLosses['units'][number
   name: unit.name,
   lost: unit.lost,
   unknown: unit.unknown,
+  lossy: unit.lossy,
   causes: unit.causes.map(({ requests, share, targets }) => ({
-    ...{ requests, share },
+    ...{ requests, share, text: causeText({ targets }) },
     targets: targets.map(({ provider, model, verdict, by, source, at }) => ({
       ...{ provider, model, verdict, by, source },
       at: iso(at),
@@ -43,6 +44,12 @@ const listed = ({ gateway }: AdminDeps, report: DrillReport | null): z.input<typ
   data: (report?.routes ?? []).map(shownRoute),
   ...{ has_more: false, next: null },
 })
+
+/** Models, keys and regions would say of most requests what their provider says. */
+const withLosses = (route: RouteReport): readonly RouteReport[] => {
+  const units = route.units.filter(({ unit, lost, unknown }) => !/[/#:]/.test(unit) && (lost || unknown))
+  return units.length === 0 ? [] : [{ ...route, units }]
+}
 
 const DISABLED = fail('unsupported', 'No shapes of requests are counted. Set drill.shapes (DRILL_SHAPES) to true.')
 
@@ -75,10 +82,10 @@ const SHOWN = {
   requests: 19_250,
   units: [
     {
-      ...{ unit: 'openai', name: 'OpenAI', lost: 0.12, unknown: 0.04 },
+      ...{ unit: 'openai', name: 'OpenAI', lost: 0.12, unknown: 0.04, lossy: 0 },
       causes: [
         {
-          ...{ requests: 2_310, share: 0.12 },
+          ...{ requests: 2_310, share: 0.12, text: 'tools are refused by house/m1' },
           targets: [
             {
               ...{ provider: 'house', model: 'm1', verdict: 'refused' as const, by: 'tools' },
@@ -106,12 +113,17 @@ export const drillRows = [
       'For each route of the file and each provider, model, key and region at its targets: the share of its requests that no other target would serve, by the requests of the last days (`drill.days`) and what is known of the targets. Nothing is sent. The drill runs each hour, and when the configuration changes.',
     role: 'viewer',
     scope: 'all',
+    query: z.strictObject({
+      losses: z.boolean().default(false).describe('Only providers whose failure loses requests, or may'),
+    }),
     answer: DRILL,
     example: { answer: LIST },
-    async handle(deps) {
+    async handle(deps, { query }) {
       if (!deps.gateway.config().settings.drill.shapes) return good({ body: listed(deps, null) })
       const report = await reportOf(deps)
-      return report.ok ? good({ body: listed(deps, report.value) }) : report
+      if (!report.ok) return report
+      const { range, routes } = report.value
+      return good({ body: listed(deps, { range, routes: query.losses ? routes.flatMap(withLosses) : routes }) })
     },
   }),
   row({

@@ -138,12 +138,10 @@ const isOfPerson = ({ path }: AdminRow): boolean =>
 const isOfCanary = ({ path, method }: AdminRow): boolean => path === '/canaries' && method === 'POST'
 /** Live checks are off. */
 const isOfLiveDrill = ({ path, method }: AdminRow): boolean => path === '/drill/live' && method === 'POST'
-const successOf = (row: AdminRow): number =>
-  isOfPerson(row) || isOfCanary(row) ? 404 : isOfLiveDrill(row) ? 400 : (row.status ?? 200)
 /** A drilled route needs one in the file: test/e2e/drill.test.ts has them. */
 const isOfDrill = ({ path }: AdminRow): boolean => path === '/drill/{route}'
 const successOf = (row: AdminRow): number =>
-  isOfPerson(row) || isOfCanary(row) || isOfDrill(row) ? 404 : (row.status ?? 200)
+  isOfPerson(row) || isOfCanary(row) || isOfDrill(row) ? 404 : isOfLiveDrill(row) ? 400 : (row.status ?? 200)
 
 /** Rows for those who have no credentials yet. */
 const PUBLIC: ReadonlySet<string> = new Set(['POST /session', 'GET /sign-in'])

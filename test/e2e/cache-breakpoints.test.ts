@@ -16,6 +16,7 @@ providers:
 routes:
   marked: { targets: [ { provider: anthropic, model: claude-sonnet-5, cacheBreakpoints: auto } ] }
   plain: { targets: [anthropic/claude-sonnet-5] }
+  whole: { cacheBreakpoints: auto, targets: [ { provider: other, model: missing, when: { tag: { a: b } } } ], fallback: [anthropic/claude-sonnet-5] }
   foreign: { targets: [ { provider: other, model: o, cacheBreakpoints: auto } ] }
 `
 
@@ -82,6 +83,10 @@ describe('cache breakpoints', { concurrency: false }, () => {
       JSON.stringify({ model: 'marked', messages: [{ role: 'system', content: 'be kind' }, ...messages] }),
     )
     assert.equal(marksIn(whole), 2)
+  })
+
+  test('cache breakpoints: those of a route are those of its targets', async () => {
+    assert.equal(marksIn((await sent('/v1/messages', bodyOf('whole'))).json), 2)
   })
 
   test('cache breakpoints: a request states them, and refuses those of the target', async () => {

@@ -146,7 +146,7 @@ const overTls = (port: number | undefined) =>
     const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' }
     const sent = httpsRequest(
       {
-        ...{ host: OWN, port, path: '/v1/chat/completions', method: 'POST', headers, agent: false },
+        ...{ host: OWN, port, path: `${BELOW}/v1/chat/completions`, method: 'POST', headers, agent: false },
         ...{ ca: certificate.cert, servername: 'localhost' },
       },
       (response) => {
@@ -177,7 +177,11 @@ test('PROXY protocol: haproxy with send-proxy and send-proxy-v2, plain and befor
   ])
   const ask = async (port: number | undefined) => {
     const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json', connection: 'close' }
-    const response = await fetch(`http://${OWN}:${port}/v1/chat/completions`, { method: 'POST', headers, body: BODY })
+    const response = await fetch(`http://${OWN}:${port}${BELOW}/v1/chat/completions`, {
+      method: 'POST',
+      headers,
+      body: BODY,
+    })
     await response.arrayBuffer()
     return response.status
   }

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { parseDollars } from '../../core/money.ts'
 import { type Route, type RouteTarget, type ShadowRules, STICKINESS } from '../../core/route.ts'
 import { settingsSchema } from '../../core/settings.ts'
+import type { TargetOverride } from '../../core/target-override.ts'
 import { instanceName } from './ids.ts'
 import { TEXT } from './member.ts'
 import { FILE_ONLY, OVERRIDE, overrideFrom } from './override.ts'
@@ -40,6 +41,7 @@ const ROUTE_MEMBERS = {
     ),
   cache: CACHE.optional().describe(CACHE_USE),
   require: REQUIRE.optional().describe(REQUIRE_USE),
+  cacheBreakpoints: OVERRIDE.cacheBreakpoints.describe('`cacheBreakpoints` of each of its targets'),
   onRetired: z
     .literal('successor')
     .optional()
@@ -162,11 +164,11 @@ export const ROUTE = shownAs('route', TEAM_ROUTE, {
 /** The route of an entry. Its providers are written as in the file, so they may be aliases, or not be configured. */
 export const routeFrom = (
   name: string,
-  { strategy, stickiness, targets, fallback, cache, require, onRetired, canary, shadow, drill }: RouteEntry,
+  { strategy, stickiness, targets, fallback, cache, require, cacheBreakpoints, onRetired, canary, shadow, drill }: RouteEntry,
 ): Route => ({
   name,
-  targets: targets.map(targetFrom),
-  fallback: fallback.map(targetFrom),
+  targets: targets.map((target) => targetFrom(target, cacheBreakpoints)),
+  fallback: fallback.map((target) => targetFrom(target, cacheBreakpoints)),
   ...(strategy !== undefined && { strategy }),
   ...(stickiness !== undefined && { stickiness }),
   ...(cache !== undefined && { cache }),
@@ -184,7 +186,11 @@ const shadowFrom = ({ to, percent, perMinute, budget }: ShadowEntry): ShadowRule
   budget: String(budget),
 })
 
-const targetFrom = (entry: TargetEntry): RouteTarget => {
+/** `cacheBreakpoints`: of its route. */
+const targetFrom = (
+  entry: TargetEntry,
+  cacheBreakpoints: TargetOverride['cacheBreakpoints'] = undefined,
+): RouteTarget => {
   if (typeof entry === 'string') {
     const slash = entry.indexOf('/')
     const model = slash === -1 ? '' : entry.slice(slash + 1)
@@ -192,10 +198,11 @@ const targetFrom = (entry: TargetEntry): RouteTarget => {
       provider: instanceName(slash === -1 ? entry : entry.slice(0, slash)),
       ...(model !== '' && { model }),
       weight: 1,
+      ...(cacheBreakpoints && { override: { cacheBreakpoints } }),
     }
   }
   const { provider, model, weight, when } = entry
-  const override = overrideFrom(entry)
+  const override = overrideFrom({ ...entry, cacheBreakpoints: entry.cacheBreakpoints ?? cacheBreakpoints })
   return {
     provider: instanceName(provider),
     ...(model !== undefined && { model }),

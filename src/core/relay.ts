@@ -14,6 +14,8 @@ export type RelayRow = {
   /** Further paths at the gateway, which clients use. */
   readonly also?: readonly string[]
   readonly body: Extract<BodyKind, 'json' | 'multipart'>
+  /** A form that may be JSON too, with its files as addresses or in base64. */
+  readonly isJsonToo?: true
   /** The member or the part of the form that names the model. */
   readonly model: string
   /** A request may leave the model out: the default one of the first provider that has the endpoint. */
@@ -148,10 +150,12 @@ export const RELAYS = {
     ...images,
     path: '/images/edits',
     body: 'multipart',
+    isJsonToo: true,
     file: 'image',
     media: 'IMAGE',
     summary: 'Edit images',
-    description: 'A form with `image`, or several `image[]`, and `prompt`. As the generation of images.',
+    description:
+      'A form with `image`, or several `image[]`, and `prompt`; or JSON, as the provider reads it: `images` at OpenAI, `image` at xAI. A provider that reads only one of them receives no other. As the generation of images.',
   },
   'image-variations': {
     path: '/images/variations',
@@ -198,6 +202,8 @@ export type RelaySupport = {
   readonly path?: string
   /** Known models for it, the default first. */
   readonly models: readonly string[]
+  /** The only kind of body that it reads; absent: all of the endpoint. */
+  readonly body?: RelayRow['body']
   /** Members of a request that it refuses, by their values as text: a request with one goes to another provider. */
   readonly refuses?: { readonly [member: string]: RegExp }
 }

@@ -37,7 +37,18 @@ const REGIONAL_HOST = /^https:\/\/[a-z]{2}\.api\.openai\.com/
 const pricedAs: Provider['pricedAs'] = (model, { baseUrl }) =>
   REGIONAL_HOST.test(baseUrl) && OPENAI_IN_REGION.test(model) ? { factor: REGIONAL } : undefined
 
-const EDITED = ['gpt-image-1.5', 'gpt-image-1', 'gpt-image-1-mini', 'dall-e-2']
+/** `resources/images.d.ts` of openai-node 7.55.0: gpt-image-1 was shut down on October 23, 2026. */
+const EDITED = [
+  'gpt-image-2.6-flare',
+  'gpt-image-2.6-sunburst',
+  'gpt-image-2.5-flare',
+  'gpt-image-2.5-sunburst',
+  'gpt-image-2',
+  'gpt-image-1.5',
+  'gpt-image-1-mini',
+  'chatgpt-image-latest',
+  'dall-e-2',
+]
 const GENERATED = [...EDITED, 'dall-e-3']
 
 export default {

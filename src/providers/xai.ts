@@ -71,6 +71,8 @@ const errors: ErrorTable = {
   ],
 }
 
+const GENERATED = ['grok-imagine-image-quality', 'grok-imagine-image']
+
 export default {
   name: 'xai',
   aliases: ['grok'],
@@ -100,7 +102,9 @@ export default {
   quirks: { requestBody: inOrder(dropRefused, reasoningItems), errors },
   // docs.x.ai/developers/model-capabilities/images/generation (2026-11-28).
   relays: {
-    images: { models: ['grok-imagine-image-quality', 'grok-imagine-image'] },
+    images: { models: GENERATED },
+    // "The OpenAI SDK's images.edit() method is not supported […] because it uses multipart/form-data" (the same page, 2026-11-28).
+    'image-edits': { models: GENERATED, body: 'json' },
     // docs.litellm.ai/docs/providers/xai_realtime (2026-10-06): the paths and events of OpenAI, and the model in the query.
     realtime: { models: ['grok-voice-latest'] },
   },

@@ -488,7 +488,7 @@ const BREAKPOINTS: JsonObject = {
 const anyObject = (): JsonObject => ({ 'application/json': { schema: { type: 'object' } } })
 
 /** The body of a relayed endpoint: the members that the gateway reads, and those of the provider. */
-const relayBody = ({ body, model, isModelOptional, texts, file = 'file' }: RelayRow): JsonObject => {
+const relayBody = ({ body, isJsonToo, model, isModelOptional, texts, file = 'file' }: RelayRow): JsonObject => {
   const text = { type: 'string' }
   const isForm = body === 'multipart'
   const properties = {
@@ -498,7 +498,12 @@ const relayBody = ({ body, model, isModelOptional, texts, file = 'file' }: Relay
   }
   const required = [...(isModelOptional ? [] : [model]), ...(isForm ? [file] : [])]
   const schema = { type: 'object', properties, ...(required.length > 0 && { required }) }
-  return { [isForm ? 'multipart/form-data' : 'application/json']: { schema } }
+  return {
+    [isForm ? 'multipart/form-data' : 'application/json']: { schema },
+    ...(isJsonToo && {
+      'application/json': { schema: { type: 'object', properties: { [model]: text }, required: [model] } },
+    }),
+  }
 }
 
 /** The description of a chat call without one of its own. */

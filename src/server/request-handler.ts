@@ -164,7 +164,7 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     if (shed) return this.refuse(shedFailure(shed), {}, shed)
     if (route.body === 'none') return this.#call(route, { text: '' })
     if (route.body === 'stream') return this.#passOn(route)
-    const rules = bodyRules(route, settings, this.server.forms)
+    const rules = bodyRules(readAs(route, headers), settings, this.server.forms)
     const unfit = bodyProblem(headers, rules)
     if (unfit) return this.refuse(unfit)
     if (exchange.expects === 'continue') exchange.sendContinue()
@@ -292,6 +292,12 @@ export class RequestHandler implements ActiveRequest, BodyListener, ReplyAccount
     this.memory.done()
   }
 }
+
+/** The route with the kind of body that the request states. */
+const readAs = (route: ApiRoute, headers: HeaderLookup): ApiRoute =>
+  route.isJsonToo && headers('content-type') !== undefined && typeProblem(headers, 'json') === null
+    ? { ...route, body: 'json' }
+    : route
 
 /** What is read of the body of a route. */
 const bodyRules = (

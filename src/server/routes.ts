@@ -34,6 +34,8 @@ export type RouteRow = {
   readonly serves?: 'chat' | 'relay'
   /** The path also accepts WebSocket, or does only that: `turns` are answered here, a `relay` passes messages on. */
   readonly webSocket?: 'turns' | 'relay'
+  /** A form that may be JSON too. */
+  readonly isJsonToo?: true
   /** The body is passed on as it is, so it may be compressed. */
   readonly encoded?: true
 }
@@ -47,11 +49,12 @@ type RelayRoutes = {
   }
 }
 const relayRoutes = Object.fromEntries(
-  RELAY_ROWS.map(([name, { path, also, body }]) => [
+  RELAY_ROWS.map(([name, { path, also, body, isJsonToo }]) => [
     name,
     {
       path: `/v1${path}`,
       ...(also && { also }),
+      ...(isJsonToo && { isJsonToo }),
       method: 'POST',
       body,
       access: 'client',

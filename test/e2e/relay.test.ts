@@ -230,3 +230,61 @@ test('relay: the SDK for Python', { skip: skipPython() }, (t) =>
     cases: 6,
   }),
 )
+
+test('image edits: JSON too, and each kind of body at a provider that reads it', async () => {
+  const painter = await startUpstream(({ method }) =>
+    method === 'GET'
+      ? { do: 'answer', status: 404, body: {} }
+      : { do: 'answer', body: { created: 1, data: [{ b64_json: PICTURE }] } },
+  )
+  const [xai, openai] = ['xai/grok-imagine-image', 'openai/gpt-image-1-mini']
+  const file = `routes: { edit: { targets: [${xai}, ${openai}] } }`
+  const painting = await start({
+    env: {
+      PROVIDERS: 'xai,openai',
+      XAI_API_KEY: 'xai-0123456789',
+      XAI_BASE_URL: `${painter.url}/v1`,
+      OPENAI_API_KEY: 'sk-openai-0123456789',
+      OPENAI_BASE_URL: `${painter.url}/v1`,
+    },
+    files: { 'headgate.yaml': file },
+  })
+  try {
+    const image = { url: `data:image/png;base64,${PICTURE}`, type: 'image_url' }
+    const asJson = (model: string, type = 'application/json') =>
+      fetch(`${painting.base}/images/edits`, {
+        method: 'POST',
+        headers: { 'content-type': type },
+        body: JSON.stringify({ model, prompt: 'a hat', image }),
+      })
+    const asForm = (model: string) => {
+      const form = new FormData()
+      form.set('image', new File(['picture'], 'a.png'))
+      form.set('prompt', 'a hat')
+      form.set('model', model)
+      return fetch(`${painting.base}/images/edits`, { method: 'POST', body: form })
+    }
+    for (const model of [xai, openai, 'edit']) {
+      const answer = await asJson(model)
+      assert.equal(answer.status, 200, await answer.text())
+      const sent = painter.requests.at(-1)
+      assert.equal(sent?.path, '/v1/images/edits')
+      const own = model === openai ? 'gpt-image-1-mini' : 'grok-imagine-image'
+      assert.deepEqual(sent?.json, { model: own, prompt: 'a hat', image })
+    }
+    const { length } = painter.requests
+    const refused = await asForm(xai)
+    assert.equal(refused.status, 400)
+    assert.match(await refused.text(), /content-type/)
+    assert.equal(painter.requests.length, length)
+    for (const model of [openai, 'edit'])
+      assert.equal((await asForm(model)).headers.get('x-headgate-provider'), 'openai')
+    assert.equal((await asJson(openai, 'text/plain')).status, 415)
+    const broken = { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"model":' }
+    assert.equal((await fetch(`${painting.base}/images/edits`, broken)).status, 400)
+    assert.equal((await fetch(`${painting.base}/images/variations`, { ...broken, body: '{}' })).status, 415)
+  } finally {
+    await painting.stop()
+    await painter.close()
+  }
+})

@@ -75,7 +75,7 @@ export class RelayAttempts implements AttemptSpec<PreparedRelay> {
       url: instance.baseUrl + (quirks?.path?.(path, model, instance.variables) ?? path),
       body: () => this.#bodyFor(model),
       dropped: [...request.mended, ...withheldHeaders(instance, received.headers)],
-      unfit: refusedMembers(support, request.body),
+      unfit: [...(isReadBy(support, request) ? [] : ['content-type']), ...refusedMembers(support, request.body)],
       droppable: [],
       doubts: [],
     }
@@ -133,6 +133,9 @@ export class RelayAttempts implements AttemptSpec<PreparedRelay> {
     return !this.#input.row.isPaidPerAttempt || wasNotStarted(failure)
   }
 }
+
+const isReadBy = ({ body }: RelaySupport, { contentType }: RelayRequest): boolean =>
+  body === undefined || (body === 'json') === (contentType === 'application/json')
 
 /** The members of a request that a provider refuses. */
 const refusedMembers = ({ refuses = {} }: RelaySupport, members: JsonObject): readonly string[] =>

@@ -65,13 +65,14 @@ const parseJsonBody = async (
   const { source: mended, body, members: spans, mended: paths = [] } = read.value
   const model = modelIn(row, body)
   if (!model.ok) return model
+  const size = source.bytes?.length ?? source.text.length
   const request: RelayRequest = {
     model: model.value,
     body,
     contentType: 'application/json',
     source: mended,
     mended: paths,
-    tokens: tokensOf(row, body, { file: 0, all: source.bytes?.length ?? source.text.length }),
+    tokens: tokensOf(row, body, { file: row.isJsonToo ? size : 0, all: size }),
     units: requestUnits(row, body, 0),
     bodyFor: (name) => {
       const own = withoutPolicyMembers(body)

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { answerWith } from '../support/answers.ts'
 import { startUpstream, type Upstream } from '../support/upstream.ts'
-import { MAIN, type Started, start } from './support/process.ts'
+import { BELOW, MAIN, type Started, start } from './support/process.ts'
 import { verb, verbProcess } from './support/verb.ts'
 
 const SECRET = 'sk-canary-0123456789abcdef'
@@ -46,7 +46,7 @@ describe('verbs that use a running gateway', () => {
     const address = {
       host: '127.0.0.1',
       port: Number(new URL(gateway.url).port),
-      basePath: '',
+      basePath: BELOW,
       secure: false,
       healthPort: 0,
     }
@@ -66,7 +66,7 @@ describe('verbs that use a running gateway', () => {
     const text = await here(['status'])
     assert.match(
       text.stdout,
-      /^headgate \d+\.\d+\.\d+ {2}ok {2}up .+ {2}http:\/\/127\.0\.0\.1:\d+ {2}client keys required\n/,
+      /^headgate \d+\.\d+\.\d+ {2}ok {2}up .+ {2}http:\/\/127\.0\.0\.1:\d+\S* {2}client keys required\n/,
     )
     assert.match(text.stdout, /^openai {4}available {2}closed {3}1\/1/m)
   })

@@ -191,7 +191,7 @@ describe('inbound TLS', { concurrency: false }, () => {
 
   test('the metric is the end of each certificate', async () => {
     const headers = { authorization: 'Bearer admin-token-0123456789abcdef' }
-    const { body } = await ask(gateway.url, { path: '/metrics', headers })
+    const { body } = await ask(gateway.url, { path: `${BELOW}/metrics`, headers })
     for (const name of ['one', 'two']) {
       const [, value] =
         new RegExp(`^headgate_tls_not_after_seconds{file="[^"]*/${name}.crt"} (.+)$`, 'm').exec(body) ?? []
@@ -202,7 +202,7 @@ describe('inbound TLS', { concurrency: false }, () => {
 
   test('the cookie of a session is Secure', async () => {
     const body = JSON.stringify({ token: 'admin-token-0123456789abcdef' })
-    const { status, setCookie } = await ask(gateway.url, { path: '/admin/api/v1/session', body })
+    const { status, setCookie } = await ask(gateway.url, { path: `${BELOW}/admin/api/v1/session`, body })
     assert.equal(status, 201)
     assert.match(setCookie.join(), /^__Host-headgate=.*Secure/)
   })

@@ -177,6 +177,8 @@ export const KINDS = {
   client_limit: { ...gateway, status: 429, type: 'rate_limit_error', code: 'rate_limit_exceeded' },
   /** The client accepts an answer from the cache only, and there is none. */
   not_cached: { ...client, status: 504, code: 'not_cached' },
+  /** Recordings answer all calls, and none of them has this request. */
+  tape_miss: { ...client, code: 'tape_miss' },
   client_gone: { ...client, status: 499, code: 'client_gone' },
 
   // Requests to the admin API.

@@ -27,6 +27,7 @@ import {
   prepareRequest,
   sameFormat,
 } from '../upstream/outbound-request.ts'
+import type { TapedCall } from '../upstream/tape.ts'
 import { MissingProtocols } from './missing-protocols.ts'
 import { OutputLimits } from './output-limits.ts'
 import { OWN_PARTS, refusesOwnParts } from './own-parts.ts'
@@ -58,7 +59,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
   readonly hedging?: Hedging
   readonly hedgesProbes: boolean
   readonly isWhole: boolean
-  readonly #deps: RouterDeps
+  readonly #deps: TapedDeps
   readonly #inbound: InboundRequest
   readonly #settings: Settings
   readonly #turn: ChatAttemptsInput['turn']
@@ -71,7 +72,8 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
   readonly #refused: RefusalRetries
 
   constructor(deps: RouterDeps, { inbound, settings, turn, memoryOwner, bodies = null }: ChatAttemptsInput) {
-    this.#deps = deps
+    const taped = deps.tape?.chat(inbound)
+    this.#deps = taped ? { ...deps, taped } : deps
     this.#inbound = inbound
     this.#settings = settings
     this.#turn = turn
@@ -99,7 +101,8 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     const stated = this.#outputs.of(candidate)
     const asked = withIssuers(forcedStream(inbound, instance), instance, this.#deps.health)
     const limited = stated === undefined ? asked : { ...asked, outputLimit: stated.limit, addsLimit: stated.isAdded }
-    const prepared = prepareRequest(limited, candidate, facts, this.#missing.at(instance))
+    const own = prepareRequest(limited, candidate, facts, this.#missing.at(instance))
+    const prepared = own && this.#deps.taped ? this.#deps.taped.prepared(own, target) : own
     known.push({ inbound, prepared })
     this.#prepared.set(candidate, known)
     return prepared
@@ -132,7 +135,7 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     const { protocol, auth, url, body, stream } = prepared
     const choices = severalChoices(inbound, protocol)
     const isTranslated = protocol.name !== inbound.protocol.name || this.#variants.of(target).reencode !== undefined
-    return new Attempt(this.#deps, {
+    return new Attempt(attemptDeps(this.#deps, target, prepared), {
       url,
       headers: headersFor(instance, target.key, inbound, prepared),
       traced,
@@ -246,6 +249,16 @@ class ChatAttempts implements AttemptSpec<OutboundRequest> {
     return comparableMember(failure, optionalIn(this.#prepared.get(candidate)))
   }
 }
+
+/** `taped`: the recordings of this call. */
+type TapedDeps = RouterDeps & { readonly taped?: TapedCall }
+
+const attemptDeps = (
+  deps: TapedDeps,
+  target: Target,
+  prepared: OutboundRequest,
+): ConstructorParameters<typeof Attempt>[0] =>
+  deps.taped ? { ...deps, world: { ...deps.world, dial: deps.taped.dial(target, prepared) } } : deps
 
 const withIssuers = (inbound: InboundRequest, instance: Instance, { issuers }: UpstreamHealth): InboundRequest =>
   issuers.isEmpty

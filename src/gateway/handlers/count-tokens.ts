@@ -150,12 +150,13 @@ const isInvalidRequest = (failure: Failure): boolean => {
 }
 
 /** Routing dependencies that read health but never record an outcome. */
-const readOnlyDeps = ({ world, catalogue, health, activeCalls }: ModelCallDeps): RoutingDeps => {
+const readOnlyDeps = ({ world, catalogue, health, activeCalls, tape }: ModelCallDeps): RoutingDeps => {
   const noPermit = { isProbe: false, commit: () => {}, done: () => {}, failed: () => {}, release: () => {} }
   return {
     world,
     catalogue,
     activeCalls,
+    ...(tape && { tape }),
     emit: () => {},
     health: {
       admit: (target, settings) => health.peek(target, settings) ?? noPermit,

@@ -41,7 +41,7 @@ export type JsonAnswer<T> = { readonly value: T; readonly usage?: Usage }
 
 /** One JSON call, for the router. */
 export type JsonCall<T> = {
-  readonly received: Pick<IncomingRequest, 'client' | 'memoryOwner'>
+  readonly received: Pick<IncomingRequest, 'client' | 'headers' | 'memoryOwner'>
   readonly running: Pick<RunningCall, 'cancellation' | 'recorder'>
   readonly plan: Plan
   readonly config: Config
@@ -60,7 +60,8 @@ export type JsonRouted<T> = Routed<JsonRequest<T>> & { readonly value: T }
 
 /** Routes the call and decodes its answer. */
 export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promise<JsonRouted<T> | NotRouted> => {
-  const { world, activeCalls } = deps
+  const { activeCalls } = deps
+  const tape = deps.tape?.json(call.received.headers)
   const { plan, config, timeout, keysOf, onHeaders } = call
   const { client, memoryOwner } = call.received
   const { cancellation, recorder } = call.running
@@ -78,7 +79,9 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
   const begin = (target: Target, request: JsonRequest<T>, traced?: Readonly<Record<string, string>>): Attempt => {
     const { url, headers, auth, body, parts, read, decodeFailure, quirks } = request
     const { instance } = target.candidate
-    return new Attempt(parts ? { ...deps, world: { ...world, dial: batchedDial(world.dial, parts) } } : deps, {
+    const world = tape ? { ...deps.world, dial: tape.dial(target, null) } : deps.world
+    const sending = { activeCalls, world: parts ? { ...world, dial: batchedDial(world.dial, parts) } : world }
+    return new Attempt(sending, {
       url,
       headers: headers(target.key),
       traced,
@@ -110,11 +113,11 @@ export const routeJson = async <T>(deps: RoutingDeps, call: JsonCall<T>): Promis
     if (adapted) requests.set(candidate, adapted)
     return adapted !== null
   }
-  activeCalls.startDeadline(world, cancellation, timeout)
+  activeCalls.startDeadline(deps.world, cancellation, timeout)
   try {
     const routed = await route(deps, routeContextOf({ client, plan, config, keysOf, running: call.running }), {
       prepare,
-      makeReady: ({ body }) => encodeInTurns(body, world.turn),
+      makeReady: ({ body }) => encodeInTurns(body, deps.world.turn),
       begin,
       sentText: ({ body }) => body.text,
       retrySameTarget,

@@ -10,9 +10,12 @@ import type { RequestAccount } from '../accounts/request-account.ts'
 import type { CallDeps, RunningCall } from '../call/call-lifecycle.ts'
 import type { Cancellation } from '../call/cancellation.ts'
 import type { UpstreamHealth } from '../health/upstream-health.ts'
+import type { Tape } from '../upstream/tape.ts'
 
 /** The dependencies of calls of providers. */
 export type RouterDeps = CallDeps & {
+  /** Records calls, or answers them from recordings. Absent: off. */
+  readonly tape?: Tape
   readonly health: UpstreamHealth
   readonly catalogue: Catalogue
   /** The current prices. */
@@ -20,7 +23,7 @@ export type RouterDeps = CallDeps & {
 }
 
 /** The dependencies of routing. `health` is reduced, so that embeddings and token counts can pass a read-only view. */
-export type RoutingDeps = Pick<RouterDeps, 'world' | 'catalogue' | 'emit' | 'activeCalls'> & {
+export type RoutingDeps = Pick<RouterDeps, 'world' | 'catalogue' | 'emit' | 'activeCalls' | 'tape'> & {
   readonly health: Pick<UpstreamHealth, 'admit' | 'refuses' | 'peek' | 'firstTry' | 'mayRepeat' | 'limits'>
 }
 

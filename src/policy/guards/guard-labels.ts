@@ -4,7 +4,7 @@ import type { GuardRule } from '../../core/guard.ts'
 import type { GuardPhase } from '../../core/guard-verdict.ts'
 import type { FoundKind, FoundSpan } from './finders/finder.ts'
 
-const LABELS: { readonly [kind in FoundKind]: string } = {
+export const LABELS: { readonly [kind in FoundKind]: string } = {
   email: 'EMAIL',
   phone: 'PHONE',
   card: 'CARD',

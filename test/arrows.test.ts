@@ -139,6 +139,8 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
   // Services that guards ask.
   'transport/guards': ['transport/net'],
   demo: [],
+  // Recorded calls.
+  tape: [],
   runtime: ['storage/files'],
   'storage/sql': [],
   'storage/redis': [],
@@ -235,6 +237,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'server/answers',
     'storage/files',
     'storage/sql',
+    'tape',
     'transport/client',
     'transport/identity',
     'transport/net',
@@ -271,6 +274,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'observe/otlp',
     'process/fleet',
     'process/workers',
+    'records/entities',
     'records/store',
     'runtime',
     'server',
@@ -281,6 +285,7 @@ const ROOMS: { readonly [room: string]: readonly string[] } = {
     'storage/pass',
     'storage/responses',
     'storage/sql',
+    'tape',
     'transport/client',
     'transport/guards',
     'transport/identity',

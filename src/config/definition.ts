@@ -59,6 +59,34 @@ export const launchSchema = z.strictObject({
     .string()
     .optional()
     .describe('path of the configuration file; unset: `headgate.yaml` in the working folder'),
+  headgateTape: z
+    .enum(['off', 'record', 'replay', 'strict'])
+    .default('off')
+    .describe(
+      'tapes of calls (docs/cassettes.md): `record` calls and records, `replay` answers from tapes and records what they lack, `strict` answers from tapes only. Not in production',
+    ),
+  headgateTapeDir: z.string().min(1).default('tapes').describe('folder of the tapes'),
+  headgateTapeName: z
+    .string()
+    .regex(/^\w[\w.-]{0,63}$/)
+    .default('main')
+    .describe('tape of requests without the header `x-headgate-tape`')
+    .meta({ allowed: 'up to 64 letters, digits, dots, - and _' }),
+  headgateTapePace: z
+    .number()
+    .min(0)
+    .max(10)
+    .default(0)
+    .describe('share of the recorded times in which answers are replayed; 0: at once, 1: as recorded'),
+  headgateTapeNormalise: z
+    .array(z.enum(['dates', 'uuids', 'paths']))
+    .default([])
+    .describe('changing texts that new tapes leave out of requests: any of dates, uuids, paths'),
+  headgateTapeMatch: z
+    .enum(['request', 'target'])
+    .default('request')
+    .describe('`target`: a recording answers only the provider and model that gave it'),
+  headgateTapeFailures: z.boolean().default(false).describe('record answers with a status of 400 and above too'),
   providers: z
     .array(z.string())
     .optional()

@@ -79,6 +79,19 @@ export type Launch = {
   readonly workers: number
   /** As given in `HEADGATE_CONFIG`. */
   readonly configPath: string | undefined
+  /** Undefined: off. */
+  readonly tape: TapeLaunch | undefined
+}
+
+/** `folder`: as it is written. */
+type TapeLaunch = {
+  readonly mode: 'record' | 'replay' | 'strict'
+  readonly folder: string
+  readonly name: string
+  readonly pace: number
+  readonly normalise: readonly ('dates' | 'uuids' | 'paths')[]
+  readonly match: 'request' | 'target'
+  readonly keepsFailures: boolean
 }
 
 /** The beginning of a HOST that is a path. */
@@ -97,6 +110,9 @@ export const launchFrom = (
   const path = host?.startsWith(SOCKET) ? host.slice(SOCKET.length) : undefined
   if (path !== undefined && workers > 1)
     return { launch: undefined, problems: [{ where: 'WORKERS', found: `${workers}`, allowed: ONE_ON_A_SOCKET }] }
+  const tape = tapeFrom(parsed)
+  const refused = tape && (production ? NO_TAPE_IN_PRODUCTION : workers > 1 ? ONE_WITH_A_TAPE : undefined)
+  if (refused) return { launch: undefined, problems: [{ where: 'HEADGATE_TAPE', found: tape.mode, allowed: refused }] }
   return {
     launch: {
       port: path === undefined ? port : 0,
@@ -110,10 +126,28 @@ export const launchFrom = (
       heapTuning,
       workers,
       configPath: headgateConfig,
+      tape,
     },
     problems,
   }
 }
+
+const NO_TAPE_IN_PRODUCTION =
+  'off, because NODE_ENV is production: a tape answers with old answers, or keeps texts of users'
+const ONE_WITH_A_TAPE = 'off with WORKERS above 1: repeated requests are counted in one process'
+
+const tapeFrom = (parsed: z.output<typeof launchSchema>): TapeLaunch | undefined =>
+  parsed.headgateTape === 'off'
+    ? undefined
+    : {
+        mode: parsed.headgateTape,
+        folder: parsed.headgateTapeDir,
+        name: parsed.headgateTapeName,
+        pace: parsed.headgateTapePace,
+        normalise: parsed.headgateTapeNormalise,
+        match: parsed.headgateTapeMatch,
+        keepsFailures: parsed.headgateTapeFailures,
+      }
 
 const SECTIONS = [...new Set(settingRows.filter(({ path }) => path.length > 1).map(({ path }) => `${path[0]}`))].map(
   (section) => `${section.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}_`,

@@ -68,15 +68,14 @@ import { logControlState, logSnapshotState, logStoreChange, shadowReport } from 
 import { openPassedCalls } from './passed-calls.ts'
 import { type Current, logFormatOf, paint, type Runtime, type StartOptions } from './runtime.ts'
 import { openIssuers } from './signed-tokens.ts'
+import { openTape, taped } from './tape.ts'
 import { ledgerLog } from './workers/ledger-log.ts'
 
 /** Creates everything that the server needs. */
 export const build = async ({ home, version, loaded, worker, ...options }: StartOptions): Promise<Runtime> => {
   const sources: ConfigSources = { ...options.sources, stored: () => keys.stored() }
-  const { launch } = loaded
-  const current = currentOf({ loaded, worker })
-  const onCatalogue = (problem: string) => log.warn('catalogue', { message: problem })
-  const catalogue = openCatalogue(onCatalogue, new URL('data/catalogue.json', home))
+  const [{ launch }, current] = [loaded, currentOf({ loaded, worker })]
+  const catalogue = openCatalogue((message) => log.warn('catalogue', { message }), new URL('data/catalogue.json', home))
   const prices = pricesOf(catalogue, () => keys.directory())
   const log = openLog({
     out: worker?.out ?? process.stdout,
@@ -102,7 +101,10 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
   const inFlight = () => activeCalls.size
   const load = measureLoad({ inFlight, ...(isTuned && { whileBusy: () => limitYoungGeneration(inFlight) }) })
   const limit = () => bufferLimitBytes(current.config.settings.limit)
-  const world = realWorld({ dial: withByteAccounting(signed.dial, { held: load.held, limit, turn }) })
+  const world = realWorld({
+    dial: withByteAccounting(taped(launch, signed.dial), { held: load.held, limit, turn }),
+  })
+  current.tape = await openTape({ current, sources, log, launch }, world)
   const started = Math.floor(world.date() / 1000)
   const lists = new FetchedModelLists(world, (id, listed) => gateway.health.list(id, listed))
   const transitions = new TransitionLog(world.date)
@@ -226,6 +228,7 @@ const currentOf = ({ loaded, worker }: Pick<StartOptions, 'loaded' | 'worker'>):
     fleet: null,
     fleetLive: null,
     live: undefined,
+    tape: undefined,
     warnings: [...loaded.warnings, ...(worker ? worker.warnings(config) : [])],
   }
 }
@@ -315,8 +318,9 @@ const guardsOf = ({ current, keys }: Pick<Runtime, 'current' | 'keys'>, world: W
 }
 
 /** The parts that depend on the configuration. */
-const optionalParts = (parts: Parameters<typeof claimsOf>[0]): Pick<Gateway, 'claims' | 'shadow'> => ({
+const optionalParts = (parts: Parameters<typeof claimsOf>[0]): Pick<Gateway, 'claims' | 'shadow' | 'tape'> => ({
   ...claimsOf(parts),
+  ...(parts.current.tape && { tape: parts.current.tape }),
   shadow: (call) => parts.current.shadows?.follow(call) ?? null,
 })
 

@@ -30,6 +30,7 @@ import { isKeyRequired } from '../server/access-rules.ts'
 import type { InboundTls } from '../server/inbound-tls.ts'
 import type { Server } from '../server/server.ts'
 import type { threadedStore } from '../storage/responses/threaded-store.ts'
+import type { Tapes } from '../tape/tapes.ts'
 import type { Dialer } from '../transport/client/dial.ts'
 import type { SigningDialer } from '../transport/identity/signing.ts'
 import type { RequestBodies } from '../usage/bodies/body-keeper.ts'
@@ -50,6 +51,8 @@ type Started = Extract<LoadedTexts, { readonly ok: true }>
 
 /** What changes while the process runs. */
 export type Current = {
+  /** Undefined: off. */
+  tape: Tapes | undefined
   config: FullConfig
   /** Undefined if the port takes plain HTTP. */
   tls: InboundTls | undefined

@@ -22,6 +22,7 @@ import { refuseToStart, type StartOptions } from './runtime.ts'
 import { startShadows } from './shadows.ts'
 import { drain, handleSignals } from './shutdown.ts'
 import { connectToSupervisor, joinFleet } from './supervised.ts'
+import { withTapeKeys } from './tape.ts'
 
 /** ms to wait for keys in Postgres before the gateway listens. */
 const FIRST_READ = 3_000
@@ -36,7 +37,8 @@ export const serve = async (home: URL, version: string): Promise<void> => {
   const mark = env[WORKER_VARIABLE]
   const worker = mark === undefined ? undefined : (await import('./workers/worker.ts')).connectWorker(mark)
   const catalogue = openCatalogue(() => {}, new URL('data/catalogue.json', home))
-  const sources = { env, folder: process.cwd(), providers: await loadProviders(), catalogue }
+  const read = { env, folder: process.cwd(), providers: await loadProviders() }
+  const sources = { ...read, env: await withTapeKeys(read), catalogue }
   const reading = readOnce()
   const loaded = await loadConfig({ ...sources, stored: reading.records })
   if (!loaded.ok) return refuseToStart(loaded.problems.map(problemLine))

@@ -45,7 +45,7 @@ export const drain = async (runtime: Runtime, server: Server, watching: Watching
   )
   log.info('stopped')
   log.close()
-  process.exit(0)
+  process.exit(runtime.current.tape?.hasFailed ? 1 : 0)
 }
 
 const closingSteps = (runtime: Runtime, watching: Watching, endStreams: () => void): readonly ClosingStep[] => {
@@ -60,6 +60,7 @@ const closingSteps = (runtime: Runtime, watching: Watching, endStreams: () => vo
         export: () => current.exporter?.stop(),
         shadows: () => current.shadows?.close(),
         'live checks': () => current.liveDrill?.close(),
+        tape: () => current.tape?.close(),
         incidents: () => runtime.incidents.stop(),
         'model lists': () => runtime.lists.stop(),
         credentials: () => runtime.signing.close(),

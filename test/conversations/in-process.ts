@@ -15,13 +15,14 @@ import type { Gateway } from '../../src/gateway/gateway.ts'
 import { UpstreamHealth } from '../../src/gateway/health/upstream-health.ts'
 import { createResponse } from '../../src/gateway/responses/create-response.ts'
 import { ResponseCache } from '../../src/gateway/sharing/response-cache.ts'
+import type { Tape } from '../../src/gateway/upstream/tape.ts'
 import { priceBook } from '../../src/policy/accounts/price-book.ts'
 import { protocols } from '../../src/protocols/index.ts'
 import { testAccounts } from '../support/accounts.ts'
 import { CapturedReply, respondWith } from '../support/gateway.ts'
 import { type ScriptedCall, type StillWorld, stillWorld } from '../support/still-world.ts'
 import { testStore } from '../support/stores.ts'
-import { type Conversation, converse, type Reply, type Turn } from './conversation.ts'
+import { type Ask, type Conversation, converse, type Reply, type Turn } from './conversation.ts'
 import { FakeVendors } from './fake-vendors.ts'
 import { LENIENT, VENDORS, type Vendor, variable } from './vendors.ts'
 
@@ -75,7 +76,7 @@ export const answer = (fakeVendors: FakeVendors, call: ScriptedCall): void => {
 }
 
 /** A gateway whose routes contain only the vendors of this conversation. */
-export const gatewayFor = ({ vendors }: FakeVendors, world: StillWorld): Gateway => {
+export const gatewayFor = ({ vendors }: FakeVendors, world: StillWorld, tape?: Tape): Gateway => {
   const own: Config = {
     ...config,
     instances: config.instances.filter(({ id }) => vendors.some(({ name }) => name === id)),
@@ -95,17 +96,33 @@ export const gatewayFor = ({ vendors }: FakeVendors, world: StillWorld): Gateway
     accounts: testAccounts(world),
     cache: new ResponseCache({ world, fingerprint: (text) => text, limit: () => 67_108_864 }),
     jobs: new Map(),
+    ...(tape && { tape }),
   }
 }
 
 /** Runs one conversation through a gateway of its own. */
 export const converseInProcess = (conversation: Conversation): Promise<readonly Turn[]> => {
   const fakeVendors = new FakeVendors(conversation)
-  const world = stillWorld((call) => answer(fakeVendors, call))
-  const gateway = gatewayFor(fakeVendors, world)
+  const world = worldOf(fakeVendors)
+  return converse(conversation, fakeVendors, clientOf({ conversation, fakeVendors, world }))
+}
+
+/** The world of a gateway whose upstreams are these vendors. */
+export const worldOf = (fakeVendors: FakeVendors): StillWorld => stillWorld((call) => answer(fakeVendors, call))
+
+type Stage = {
+  readonly conversation: Conversation
+  readonly fakeVendors: FakeVendors
+  readonly world: StillWorld
+  readonly tape?: Tape
+}
+
+/** Sends the requests of a conversation to a gateway of its own. */
+export const clientOf = ({ conversation, fakeVendors, world, tape }: Stage): Ask => {
+  const gateway = gatewayFor(fakeVendors, world, tape)
   const { style } = conversation.client
   const protocol = protocols[style]
-  return converse(conversation, fakeVendors, async (body: JsonObject): Promise<Reply> => {
+  return async (body: JsonObject): Promise<Reply> => {
     const reply = new CapturedReply()
     const received: IncomingRequest = {
       id: 'req_conversation',
@@ -130,5 +147,5 @@ export const converseInProcess = (conversation: Conversation): Promise<readonly 
     await done
     await world.advance(BETWEEN_TURNS)
     return { status: reply.status ?? 0, text: reply.text, dropped: reply.headers['x-headgate-dropped'] ?? '' }
-  })
+  }
 }

@@ -1,0 +1,76 @@
+/** Opens the tapes of a gateway with `HEADGATE_TAPE`. */
+import { resolve } from 'node:path'
+import type { Env } from '../config/env.ts'
+import type { Launch } from '../config/environment.ts'
+import { type ConfigSources, readEnvironment } from '../config/load.ts'
+import { fail } from '../core/failure.ts'
+import type { Dial, World } from '../core/world.ts'
+import { envPrefix } from '../records/entities/ids.ts'
+import type { Tapes } from '../tape/tapes.ts'
+import type { Current, Runtime } from './runtime.ts'
+
+/** The connections of a gateway. A strict tape opens none, also for lists of models and sign-ins at clouds. */
+export const taped = ({ tape }: Launch, dial: Dial): Dial => {
+  if (tape?.mode !== 'strict') return dial
+  return (call, listener) => {
+    const { host, protocol } = new URL(call.url)
+    if (protocol === 'demo:') return dial(call, listener)
+    const message = `HEADGATE_TAPE=strict opens no connection, and calls of ${host} like this one are not recorded.`
+    // In a later turn, as from a connection: the caller receives the call first.
+    const waiting = setImmediate(() => listener.onFailure(fail('tape_miss', message)))
+    return { abort: () => clearImmediate(waiting), resume() {} }
+  }
+}
+
+type TapeParts = {
+  readonly current: Current
+  readonly sources: ConfigSources
+  readonly log: Runtime['log']
+  readonly launch: Launch
+}
+
+/** Loads the tapes; undefined: there are none. */
+export const openTape = async (
+  { current, sources, log, launch }: TapeParts,
+  world: World,
+): Promise<Tapes | undefined> => {
+  if (!launch.tape) return undefined
+  const [{ Tapes }, { secretsIn }] = await Promise.all([import('../tape/tapes.ts'), import('../tape/secrets.ts')])
+  const settings = { ...launch.tape, folder: resolve(sources.folder, launch.tape.folder) }
+  const environment = secretsIn(await readEnvironment(sources))
+  const secrets = () => [
+    ...environment,
+    ...current.config.instances.flatMap(({ keys, headers = {} }) => [
+      ...keys.flatMap(({ secret }) => (secret ? [secret.reveal()] : [])),
+      ...Object.values(headers).map((value) => value.reveal()),
+    ]),
+  ]
+  return new Tapes({
+    settings,
+    live: world.dial,
+    world,
+    secrets,
+    report: ({ kind, message }) => (kind === 'miss' ? log.warn('tape', { message }) : log.error('tape', { message })),
+  })
+}
+
+/**
+ * The environment with a key for each provider on the tapes that has none, so that its targets exist. Calls with such a key are never
+ * sent.
+ */
+export const withTapeKeys = async (sources: Pick<ConfigSources, 'env' | 'folder' | 'providers'>): Promise<Env> => {
+  const { env, folder } = sources
+  const mode = env.HEADGATE_TAPE?.trim()
+  if (mode === undefined || mode === '' || mode === 'off' || mode === 'record') return env
+  const [{ TapeFolder }, { NO_KEY }] = await Promise.all([
+    import('../tape/tape-folder.ts'),
+    import('../tape/settings.ts'),
+  ])
+  const tapes = new TapeFolder(resolve(folder, env.HEADGATE_TAPE_DIR?.trim() || 'tapes'))
+  const names = new Set(
+    tapes.names().flatMap((name) => tapes.open(name).exchanges.map(({ target }) => target.provider)),
+  )
+  const known = await readEnvironment(sources)
+  const added = [...names].map((name) => `${envPrefix(name)}_API_KEY`).filter((name) => known[name] === undefined)
+  return { ...env, ...Object.fromEntries(added.map((name) => [name, NO_KEY])) }
+}

@@ -1,0 +1,123 @@
+/** Tapes that were cut, edited, converted or merged never give a wrong answer, and name the line. */
+import assert from 'node:assert/strict'
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { TapeFolder } from '../../src/tape/tape-folder.ts'
+import { CLIENTS } from '../conversations/clients.ts'
+import type { Conversation } from '../conversations/conversation.ts'
+import { SCENARIOS } from '../conversations/scenarios.ts'
+import { VENDORS } from '../conversations/vendors.ts'
+import { folderFor, recordSession, replaySession, settingsOf } from './session.ts'
+
+const [first, second] = VENDORS
+const [client] = CLIENTS
+const scenario = SCENARIOS.find(({ name }) => name === 'a call, then text')
+assert.ok(first && second && client && scenario)
+const conversation: Conversation = { client, scenario, first, second, returns: true, outage: 'route', stream: true }
+
+const recorded = async (t: Parameters<typeof folderFor>[0]) => {
+  const settings = settingsOf(folderFor(t))
+  const { turns } = await recordSession(conversation, settings)
+  const path = join(settings.folder, 'main.jsonl')
+  return { settings, path, text: readFileSync(path, 'utf8'), answers: turns.map(({ reply }) => reply.text) }
+}
+
+/** Each answer of the changed tape is the recorded one, or a miss. */
+const neverWrong = async (tape: Awaited<ReturnType<typeof recorded>>, text: string): Promise<readonly string[]> => {
+  writeFileSync(tape.path, text)
+  const { turns, reports } = await replaySession(conversation, tape.settings)
+  for (const [at, { reply }] of turns.entries())
+    if (reply.status === 200) assert.equal(reply.text, tape.answers[at])
+    else assert.match(reply.text, /tape_miss/)
+  return reports
+}
+
+test('tape: a file that is cut at any line gives right answers or misses', async (t) => {
+  const tape = await recorded(t)
+  const lines = tape.text.split('\n')
+  for (let keep = 0; keep < lines.length; keep++) await neverWrong(tape, lines.slice(0, keep).join('\n'))
+  const half = tape.text.slice(0, Math.floor(tape.text.length * 0.7))
+  const [report = ''] = await neverWrong(tape, half)
+  assert.match(report, /Line \d+ cannot be used: not JSON, or cut\./)
+})
+
+test('tape: an edited answer, request or part is a miss that names the line', async (t) => {
+  const tape = await recorded(t)
+  const lines = tape.text.split('\n')
+  for (const [at, line] of lines.entries()) {
+    const kind = /"line":"(\w+)"/.exec(line)?.[1]
+    const edited =
+      kind === 'event'
+        ? line.replace(/"text":"/, '"text":"x')
+        : line.replace(/"smart|"first"|"text":"/, (found) => `${found.slice(0, -1)}z"`)
+    if (edited === line) continue
+    const reports = await neverWrong(tape, lines.with(at, edited).join('\n'))
+    assert.match(reports.join('\n'), /Line \d+ cannot be used/, `${kind} in line ${at + 1}`)
+  }
+})
+
+test('tape: lines that end with CRLF are read', async (t) => {
+  const tape = await recorded(t)
+  assert.deepEqual(await neverWrong(tape, tape.text.replaceAll('\n', '\r\n')), [])
+})
+
+test('tape: merged tapes answer what both have, and a conflict names its line', async (t) => {
+  const tape = await recorded(t)
+  assert.deepEqual(await neverWrong(tape, tape.text + tape.text), [])
+  const lines = tape.text.split('\n')
+  const [report = ''] = await neverWrong(
+    tape,
+    ['<<<<<<< ours', ...lines.slice(0, 3), '=======', '>>>>>>> theirs'].join('\n'),
+  )
+  assert.match(report, /Line 1 cannot be used: a conflict of a merge\./)
+})
+
+test('tape: two recorders of one tape lose nothing', async (t) => {
+  const settings = settingsOf(folderFor(t))
+  const other: Conversation = {
+    ...conversation,
+    scenario: SCENARIOS.find(({ name }) => name === 'a schema') ?? scenario,
+  }
+  const [one, two] = await Promise.all([recordSession(conversation, settings), recordSession(other, settings)])
+  for (const [each, { turns }] of [
+    [conversation, one],
+    [other, two],
+  ] as const) {
+    const { turns: again, reports } = await replaySession(each, settings)
+    assert.deepEqual(reports, [])
+    assert.deepEqual(
+      again.map(({ reply }) => reply.text),
+      turns.map(({ reply }) => reply.text),
+    )
+  }
+})
+
+test('tape: recording again replaces, and replay adds', async (t) => {
+  const tape = await recorded(t)
+  await recordSession(conversation, tape.settings)
+  const { exchanges, problems } = new TapeFolder(tape.settings.folder).open('main')
+  assert.deepEqual([exchanges.length, problems.length], [scenario.turns.length, 0])
+  assert.ok(exchanges.every(({ replaces }) => replaces))
+})
+
+test('tape: a line that a full disk has cut does not swallow the next exchange', async (t) => {
+  const tape = await recorded(t)
+  appendFileSync(tape.path, '{"line":"ask","key":"')
+  await recordSession(conversation, { ...tape.settings, name: 'main' })
+  const { exchanges, problems } = new TapeFolder(tape.settings.folder).open('main')
+  assert.equal(exchanges.length, scenario.turns.length)
+  assert.deepEqual(
+    problems.map(({ message }) => message),
+    ['not JSON, or cut'],
+  )
+})
+
+test('tape: a folder that cannot be written is reported, and the client is answered', async (t) => {
+  const folder = join(folderFor(t), 'file')
+  writeFileSync(folder, 'not a folder')
+  const { turns, reports } = await recordSession(conversation, settingsOf(folder))
+  assert.ok(turns.every(({ reply }) => reply.status === 200))
+  assert.equal(reports.length, scenario.turns.length)
+  assert.match(reports[0] ?? '', /^tap_\w+ is not recorded\. /)
+})

@@ -15,6 +15,8 @@ export const EXIT = {
   conflict: 6,
   /** A claim does not hold, or a route would lose requests. */
   broken: 7,
+  /** A command that has passed asked for answers that are on no tape. */
+  missed: 8,
 } as const
 type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 
@@ -65,7 +67,7 @@ export type Cli = {
   /** Builds the program with the options of all verbs. */
   readonly wholeProgram: () => Promise<Command>
   /** Sets the exit code of a verb that has printed its result. */
-  readonly exit: (code: ExitCode) => void
+  readonly exit: (code: number) => void
 }
 
 /** Adds arguments, options and the action to the verb's command. `cli` is valid in actions only. */

@@ -53,6 +53,7 @@ export const VERBS: readonly VerbRow[] = [
   { name: 'incidents', summary: 'list the outages of providers', load: () => import('./verbs/incidents.ts') },
   { name: 'logs', summary: 'show requests', load: () => import('./verbs/logs.ts') },
   { name: 'replay', summary: 'send a request again', load: () => import('./verbs/replay.ts') },
+  { name: 'tape', summary: 'run a command with recorded answers', load: () => import('./verbs/tape.ts') },
   { name: 'cache', summary: 'purge the response cache', load: () => import('./verbs/cache.ts') },
   { name: 'audit', summary: 'list and verify the audit log', load: () => import('./verbs/audit.ts') },
   { name: 'db', summary: 'show, migrate and move databases', load: () => import('./verbs/db.ts') },

@@ -37,6 +37,7 @@ export type SessionInfo = {
   readonly csrf: string | null
   readonly expires_at: string | null
   readonly version: string
+  readonly tape?: 'record' | 'replay' | 'strict' | null
 }
 
 /** Null: not known yet, or the sign-in is needed. */

@@ -44,6 +44,7 @@ export const openAdmin = async (runtime: Runtime, handlers: Handlers) => {
   const own = processDeps(runtime)
   return openAdminApi({
     ...own,
+    tape: { mode: runtime.loaded.launch.tape?.mode ?? null, state: () => runtime.current.tape?.state() ?? null },
     control: {
       run: runInAllProcesses(own, keys.run),
       isStored: keys.isStored,

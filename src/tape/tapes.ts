@@ -3,13 +3,13 @@ import { basename, join } from 'node:path'
 import { FaultCounter } from '../../suite/faults.ts'
 import { fail } from '../core/failure.ts'
 import type { HeaderLookup } from '../core/headers.ts'
+import type { TapeState } from '../core/tape-state.ts'
 import type { InboundRequest } from '../gateway/upstream/outbound-request.ts'
 import type { Tape, TapedCall } from '../gateway/upstream/tape.ts'
 import type { MaskedAsk } from './ask.ts'
 import type { Normaliser } from './masking.ts'
 import { countText, missRecord, missText, nearestTo } from './miss.ts'
 import { secretSearch } from './secrets.ts'
-import type { TapeSettings } from './settings.ts'
 import { nameOf, type TapedExchange } from './tape-file.ts'
 import { type LoadedTape, TAPE_NAME, TapeFolder } from './tape-folder.ts'
 import { ChatTape, JsonTape, type RecordedExchange, type TapeAccess, type TapePlace } from './taped-call.ts'
@@ -19,29 +19,6 @@ export type TapesOptions = TapeAccess['options'] & {
   readonly secrets: () => Iterable<string>
   /** Receives misses, and exchanges that are not recorded. */
   readonly report: (problem: { readonly kind: 'miss' | 'not_recorded'; readonly message: string }) => void
-}
-
-/** The figures of a run. */
-export type TapeState = {
-  readonly mode: TapeSettings['mode']
-  readonly folder: string
-  readonly name: string
-  readonly normalise: readonly Normaliser[]
-  /** Answers from tapes, exchanges recorded, requests without one, and exchanges that could not be recorded. */
-  readonly replayed: number
-  readonly recorded: number
-  readonly misses: number
-  readonly failed: number
-  readonly last_miss: string | null
-  readonly tapes: readonly TapeFigures[]
-}
-
-export type TapeFigures = {
-  readonly name: string
-  readonly exchanges: number
-  readonly used: number
-  readonly bytes: number
-  readonly problems: readonly string[]
 }
 
 export class Tapes implements Tape, TapeAccess {
@@ -179,7 +156,7 @@ export class Tapes implements Tape, TapeAccess {
 
   state(): TapeState {
     const { mode, folder, name, normalise } = this.options.settings
-    const tapes = this.folder.names().map((each): TapeFigures => {
+    const tapes = this.folder.names().map((each) => {
       const { exchanges, bytes, problems } = this.folder.open(each)
       const used = this.#used.get(each)?.size ?? 0
       const lines = problems.map(({ line, message }) => `line ${line}: ${message}`)

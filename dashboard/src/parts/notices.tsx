@@ -1,7 +1,7 @@
 /** The lines below the frame: what is wrong now, the worst first. */
 import { useSignalEffect } from '@preact/signals'
 import { useRef } from 'preact/hooks'
-import { offlineSince } from '../api.ts'
+import { offlineSince, session } from '../api.ts'
 import { age } from '../format.ts'
 import { retryAt, retryNow } from '../live.ts'
 import { announce, announcement, type Notice, notice, now, removeNotice, shownNotices } from '../store.ts'
@@ -50,6 +50,10 @@ export const Notices = () => {
       text: `${en.live.offlineNotice} ${en.live.retryIn(age(wait))}`,
       action: { text: en.live.now, run: () => void retryNow() },
     })
+  })
+  useSignalEffect(() => {
+    const tape = session.value?.tape
+    if (tape) notice({ id: 'tape', rank: 50, tone: 'plain', text: en.live.tapeNotice[tape] })
   })
   return (
     <>

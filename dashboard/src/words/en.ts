@@ -39,6 +39,11 @@ export const en = words({
     restartedNotice: 'The gateway was restarted. All figures were read again.',
     offlineNotice: 'The gateway does not answer.',
     onlineNotice: 'The gateway answers again.',
+    tapeNotice: {
+      record: 'This gateway records its calls on tapes.',
+      replay: 'This gateway answers from tapes. Calls that they lack are sent and recorded.',
+      strict: 'This gateway answers from tapes only. No provider is called.',
+    },
     pollingNotice: 'The gateway has as many live viewers as it allows. This page reads every 10 s instead.',
   },
   theme: { label: 'Theme', system: 'system', light: 'light', dark: 'dark' },

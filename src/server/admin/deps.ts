@@ -10,6 +10,7 @@ import type { SeenIdentity } from '../../core/seen-identity.ts'
 import type { ShadowState } from '../../core/shadow.ts'
 import type { LiveDrill } from '../../gateway/drill/live-drill.ts'
 import type { DrillRuns } from '../../gateway/drill/drill-runs.ts'
+import type { TapeState } from '../../core/tape-state.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { HealthProblem } from '../../gateway/handlers/pages.ts'
 import type { AlertingState } from '../../observe/alerts/alerting.ts'
@@ -56,6 +57,8 @@ export type AdminDeps = {
   readonly clients: Pick<ClientsSeen, 'all'>
   /** The subjects of signed tokens that have called this process, the latest first. */
   readonly identities: () => readonly SeenIdentity[]
+  /** The tapes of this process. `state`: null: off. */
+  readonly tape: { readonly mode: TapeState['mode'] | null; readonly state: () => TapeState | null }
   /** What this process has compared of the shadows of routes. */
   readonly shadows: () => readonly ShadowState[]
   /** The live checks of this process; null: no route has them. */

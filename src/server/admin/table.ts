@@ -39,6 +39,7 @@ import { sessionRows as agentSessionRows } from './rows/sessions.ts'
 import { shadowRows } from './rows/shadows.ts'
 import { signInRows } from './rows/sign-ins.ts'
 import { systemRows } from './rows/system.ts'
+import { tapeRows } from './rows/tape.ts'
 import { telemetryRows } from './rows/telemetry.ts'
 import { tryRows } from './rows/try.ts'
 import { usageRows } from './rows/usage.ts'
@@ -83,6 +84,7 @@ const rows: readonly AdminRow[] = [
   ...telemetryRows,
   ...liveRows,
   ...cacheRows,
+  ...tapeRows,
   ...tryRows,
 ]
 

@@ -39,6 +39,10 @@ const session = z
       .nullable()
       .describe('With single sign-on'),
     version: z.string(),
+    tape: z
+      .enum(['record', 'replay', 'strict'])
+      .nullable()
+      .describe('Calls are recorded or answered from tapes (`HEADGATE_TAPE`); null: they are not'),
   })
   .meta({ id: 'Session' })
 
@@ -56,6 +60,7 @@ const answerOf = ({ actor, session: current, person }: Authenticated, deps: Admi
   expires_at: current ? new Date(current.until).toISOString() : null,
   person: personOf(person ?? current?.person?.is, deps),
   version: deps.process.version,
+  tape: deps.tape.mode,
 })
 
 const EXAMPLE = {
@@ -66,6 +71,7 @@ const EXAMPLE = {
   expires_at: null,
   person: null,
   version: '0.1.0',
+  tape: null,
 }
 
 export const sessionRows = [

@@ -1,6 +1,6 @@
 /**
  * The format of a tape: JSON lines with sorted members. An exchange is `ask`, `answer`, its events and `end`, in adjacent lines; the
- * messages and tools of requests are lines of their own, each once. [0026](../../docs/decisions/0026-cassettes.md) has the reasons.
+ * messages and tools of requests are lines of their own, each once. [0027](../../docs/decisions/0028-cassettes.md) has the reasons.
  */
 import { isObject, type Json, type JsonObject, list, number, object, parseObject, text } from '../core/json.ts'
 import { canonicalJson } from '../policy/idempotency-key.ts'

@@ -29,6 +29,7 @@ This page is generated: \`npm run cli-page\` writes it.
 | ${EXIT.unreachable} | no gateway answers | none runs for this folder, or the one at \`--url\` refuses the connection |
 | ${EXIT.notPermitted} | not permitted | no or a wrong admin token or client key (401), or one without the right (403); also \`status\` with a wrong \`--token\` |
 | ${EXIT.conflict} | not found, or in conflict | there is no such key, team or request; a name that is taken; a restore while the gateway runs |
+| ${EXIT.worse} | worse than expected | \`torture --expect\`: a cell is worse than in the earlier scorecard |
 
 With \`--json\` an error is one line on stderr: \`{"error": {"message": …, "exit": ${EXIT.notPermitted}}}\`.
 `

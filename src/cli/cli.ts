@@ -17,6 +17,8 @@ export const EXIT = {
   broken: 7,
   /** A command that has passed asked for answers that are on no tape. */
   missed: 8,
+  /** A result is worse than the one that was expected. */
+  worse: 9,
 } as const
 type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 

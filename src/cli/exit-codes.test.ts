@@ -34,7 +34,7 @@ const MORE: Readonly<Record<string, string>> = {
 }
 /** Verbs that need no gateway, read a file or a database first, or have credentials of their own. */
 const LOCAL = new Set(
-  'start doctor prove login logout token adopt export completion backup restore db/status db/migrate db/move config/check config/show import/litellm import/portkey import/openrouter providers/test keys/import keys/scan routes/create routes/test jwt/check guards/test usage/reconcile connect tape/run tape/check tape/prune tape/show tape/scan'.split(
+  'start doctor prove torture login logout token adopt export completion backup restore db/status db/migrate db/move config/check config/show import/litellm import/portkey import/openrouter providers/test keys/import keys/scan routes/create routes/test jwt/check guards/test usage/reconcile connect tape/run tape/check tape/prune tape/show tape/scan'.split(
     ' ',
   ),
 )

@@ -17,6 +17,7 @@ export const VERBS: readonly VerbRow[] = [
   { name: 'models', summary: 'list models', load: () => import('./verbs/models.ts') },
   { name: 'try', summary: 'send one prompt to one or more models', load: () => import('./verbs/try.ts') },
   { name: 'prove', summary: 'prove that requests stay where they must', load: () => import('./verbs/prove.ts') },
+  { name: 'torture', summary: 'run the fault suite against a gateway', load: () => import('./verbs/torture.ts') },
   { name: 'explain', summary: 'explain how a request is or was routed', load: () => import('./verbs/explain.ts') },
   { name: 'what-if', summary: 'show routes as if providers were down', load: () => import('./verbs/what-if.ts') },
   { name: 'drill', summary: 'show what routes would lose in an outage', load: () => import('./verbs/drill.ts') },

@@ -164,7 +164,19 @@ export const ROUTE = shownAs('route', TEAM_ROUTE, {
 /** The route of an entry. Its providers are written as in the file, so they may be aliases, or not be configured. */
 export const routeFrom = (
   name: string,
-  { strategy, stickiness, targets, fallback, cache, require, cacheBreakpoints, onRetired, canary, shadow, drill }: RouteEntry,
+  {
+    strategy,
+    stickiness,
+    targets,
+    fallback,
+    cache,
+    require,
+    cacheBreakpoints,
+    onRetired,
+    canary,
+    shadow,
+    drill,
+  }: RouteEntry,
 ): Route => ({
   name,
   targets: targets.map((target) => targetFrom(target, cacheBreakpoints)),

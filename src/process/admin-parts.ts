@@ -119,7 +119,6 @@ const processDeps = (runtime: Runtime): ProcessDeps => {
     clients,
     identities: issuers.seen,
     shadows: () => current.shadows?.states() ?? [],
-    liveDrill: () => current.liveDrill ?? null,
     minutes,
     alerts: () => current.alerting?.state() ?? null,
     counts: runtime.counts,

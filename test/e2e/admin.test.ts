@@ -136,12 +136,10 @@ const isOfPerson = ({ path }: AdminRow): boolean =>
   path.startsWith('/people/{id}') || path.startsWith('/sign-ins/{id}') || path === '/claude/policies'
 /** A route with a canary needs providers: test/e2e/canary.test.ts has one. */
 const isOfCanary = ({ path, method }: AdminRow): boolean => path === '/canaries' && method === 'POST'
-/** Live checks are off. */
-const isOfLiveDrill = ({ path, method }: AdminRow): boolean => path === '/drill/live' && method === 'POST'
 /** A drilled route needs one in the file: test/e2e/drill.test.ts has them. */
 const isOfDrill = ({ path }: AdminRow): boolean => path === '/drill/{route}'
 const successOf = (row: AdminRow): number =>
-  isOfPerson(row) || isOfCanary(row) || isOfDrill(row) ? 404 : isOfLiveDrill(row) ? 400 : (row.status ?? 200)
+  isOfPerson(row) || isOfCanary(row) || isOfDrill(row) ? 404 : (row.status ?? 200)
 
 /** Rows for those who have no credentials yet. */
 const PUBLIC: ReadonlySet<string> = new Set(['POST /session', 'GET /sign-in'])

@@ -18,7 +18,7 @@ import {
   nextRun,
   PAUSE,
 } from '../../policy/drill/live-rules.ts'
-import { parseShape, type Shape, shapeText } from '../../policy/drill/shape.ts'
+import { type Shape, shapeText } from '../../policy/drill/shape.ts'
 import { undrilled } from '../../policy/drill/smallest.ts'
 import { hash } from '../../policy/routing/order.ts'
 import { overrideText } from '../../policy/routing/override.ts'
@@ -149,18 +149,6 @@ export class LiveDrill {
     if (maxCost === null || maxCost <= left) return good(charged)
     await Promise.all([storage.spent.release(), storage.results.release()])
     return bad(tooMuch(maxCost, left))
-  }
-
-  /** What is known, the latest first. */
-  all(): readonly (LiveResult &
-    Pick<Shape, 'style' | 'features'> & { readonly provider: string; readonly model: string })[] {
-    return [...this.#results]
-      .flatMap(([name, result]) => {
-        const [provider, model, , text]: readonly unknown[] = JSON.parse(name)
-        const shape = parseShape(String(text))
-        return shape ? [{ ...result, provider: String(provider), model: String(model), ...shape }] : []
-      })
-      .sort((one, other) => other.at - one.at)
   }
 
   /** What is known of a shape at a target; undefined: nothing, or not of the target as it is now. */

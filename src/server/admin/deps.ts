@@ -10,7 +10,6 @@ import type { SeenIdentity } from '../../core/seen-identity.ts'
 import type { ShadowState } from '../../core/shadow.ts'
 import type { TapeState } from '../../core/tape-state.ts'
 import type { DrillRuns } from '../../gateway/drill/drill-runs.ts'
-import type { LiveDrill } from '../../gateway/drill/live-drill.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { HealthProblem } from '../../gateway/handlers/pages.ts'
 import type { AlertingState } from '../../observe/alerts/alerting.ts'
@@ -61,8 +60,6 @@ export type AdminDeps = {
   readonly tape: { readonly mode: TapeState['mode'] | null; readonly state: () => TapeState | null }
   /** What this process has compared of the shadows of routes. */
   readonly shadows: () => readonly ShadowState[]
-  /** The live checks of this process; null: no route has them. */
-  readonly liveDrill: () => LiveDrill | null
   /** The attempts of this process at each provider, by minute. */
   readonly minutes: Pick<ProviderMinutes, 'of'>
   /** The alerts that were sent; null: none are configured, or another process sends them. */

@@ -25,7 +25,6 @@ import { guardRows } from './rows/guards.ts'
 import { identityRows } from './rows/identities.ts'
 import { incidentRows } from './rows/incidents.ts'
 import { liveRows } from './rows/live.ts'
-import { liveDrillRows } from './rows/live-drill.ts'
 import { peopleRows } from './rows/people.ts'
 import { policyRows } from './rows/policy.ts'
 import { priceRows } from './rows/prices.ts'
@@ -70,7 +69,6 @@ const rows: readonly AdminRow[] = [
   ...providerRows,
   ...canaryRows,
   ...shadowRows,
-  ...liveDrillRows,
   ...retiringRows,
   ...explainRows,
   ...whatIfRows,

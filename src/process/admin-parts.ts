@@ -125,6 +125,7 @@ const processDeps = (runtime: Runtime): ProcessDeps => {
     directory: keys.directory,
     ledgerLag: () => runtime.ledger.state().lagMs,
     drilled: () => current.drill?.last?.routes ?? [],
+    liveDrill: () => current.liveDrill ?? null,
     process: {
       version,
       startedAt: started * 1000,
@@ -188,7 +189,10 @@ export const openDrill = async (runtime: Runtime): Promise<DrillRuns> => {
   current.drill ??= new DrillRuns({
     planner: gateway,
     config: () => current.config,
-    shapes: (range) => reader.drillShapes(range),
+    async shapes(range) {
+      await current.liveDrill?.refresh()
+      return reader.drillShapes(range)
+    },
     live: (shape, candidate) => current.liveDrill?.resultOf(shape, candidate),
   })
   return current.drill

@@ -1,4 +1,5 @@
 /** `headgate drill`: what routes would lose if one of their providers, models, keys or regions failed. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { z } from 'zod'
 import { nearest } from '../../core/nearest.ts'
@@ -14,12 +15,14 @@ const PATH = '/admin/api/v1/drill'
 
 type DrillOptions = {
   readonly fail: string
-  readonly allow: number
+  readonly allow?: number
   readonly strict?: true
+  readonly live?: true
+  readonly maxCost?: string
   readonly shapes?: string
   readonly config?: string
 }
-type RouteLosses = Pick<Shown<typeof DRILLED_ROUTE>, 'route' | 'requests' | 'units'>
+type RouteLosses = Pick<Shown<typeof DRILLED_ROUTE>, 'route' | 'requests' | 'allow' | 'units'>
 type Unit = RouteLosses['units'][number]
 
 const percentOf = (given: string): number => {
@@ -57,24 +60,47 @@ const linesOf = ({ route, requests }: RouteLosses, unit: Unit): readonly string[
 }
 
 const drill = async (cli: Cli, name: string | undefined, options: DrillOptions): Promise<void> => {
+  if (options.live && options.shapes !== undefined)
+    throw new CliError(EXIT.usage, '--live needs a gateway, and --shapes plans without one. Leave one of them out.')
+  if (options.live) await runLive(cli, name, options)
   const all =
     options.shapes === undefined ? await fromGateway(cli) : await fromFiles(cli, options.shapes, options.config)
   const routes = name === undefined ? all : [named(all, name, ({ route }) => route, 'route')]
   const shown = routes.map((route) => ({ ...route, units: unitsOf(route, options.fail, name !== undefined) }))
   cli.answer(shown, () => shown.flatMap((route) => route.units.flatMap((unit) => linesOf(route, unit))))
-  const broken = shown.flatMap(({ units }) => units).filter((unit) => exceeds(unit, options))
-  if (broken.length > 0)
-    throw new CliError(EXIT.broken, `More than ${options.allow} % of the requests of a route would be lost.`)
+  for (const { route, allow, units } of shown) {
+    const most = options.allow ?? allow ?? ALLOW
+    if (units.some((unit) => exceeds(unit, most, options.strict === true)))
+      throw new CliError(EXIT.broken, `More than ${most} % of the requests of the route ${route} would be lost.`)
+  }
 }
 
-const exceeds = ({ lost, unknown }: Unit, { allow, strict }: DrillOptions): boolean =>
-  lost === null ? strict === true : 100 * (lost + (strict ? (unknown ?? 0) : 0)) > allow
+/** Percent of the requests of a route that may be lost, unless the route or the command states it. */
+const ALLOW = 1
+
+const exceeds = ({ lost, unknown }: Unit, most: number, isStrict: boolean): boolean =>
+  lost === null ? isStrict : 100 * (lost + (isStrict ? (unknown ?? 0) : 0)) > most
 
 /** `each`: all. A unit that a route has not is an error where that route is named. */
 const unitsOf = ({ units }: RouteLosses, fail: string, isNamed: boolean): readonly Unit[] => {
   if (fail === 'each') return units
   const found = units.find(({ unit }) => unit === fail)
   return found ? [found] : isNamed ? [named(units, fail, ({ unit }) => unit, 'unit')] : []
+}
+
+/** Most that live checks are waited for, and the time between two looks (ms). */
+const WAITS = { most: 900_000, pause: 2_000 }
+
+/** Begins live checks, and waits until they have ended. */
+const runLive = async (cli: Cli, name: string | undefined, { maxCost }: DrillOptions): Promise<void> => {
+  const gateway = await gatewayOf(cli)
+  const body = { live: true, ...(name !== undefined && { routes: [name] }), ...(maxCost !== undefined && { maxCost }) }
+  let { live } = await gateway.read(DRILL, `${PATH}/run`, { method: 'POST', body })
+  for (let waited = 0; live?.ended === null && waited < WAITS.most; waited += WAITS.pause) {
+    await sleep(WAITS.pause)
+    live = (await gateway.read(DRILL, PATH)).live
+  }
+  if (live?.ended === null) throw new CliError(EXIT.conflict, 'The live checks go on. Run headgate drill later.')
 }
 
 const fromGateway = async (cli: Cli): Promise<readonly RouteLosses[]> => {
@@ -95,6 +121,7 @@ const fromFiles = async (
   return reports.map(({ route, requests, units }) => ({
     route,
     requests: Math.round(requests),
+    allow: null,
     units: units.map((unit) => ({
       ...unit,
       causes: unit.causes.map((cause) => ({
@@ -141,7 +168,13 @@ const exportShapes = async (cli: Cli): Promise<void> => {
 const withDrillOptions = (command: Command): Command =>
   command
     .option('--fail <unit>', 'what fails: openai, openai/gpt-5-mini, openai#a1f3, region:eu, or each', 'each')
-    .option('--allow <percent>', 'requests that a route may lose', percentOf, 1)
+    .option(
+      '--allow <percent>',
+      'requests that a route may lose; default: as the route states it, otherwise 1',
+      percentOf,
+    )
+    .option('--live', 'first send the smallest requests to the targets of routes with live checks, which costs money')
+    .option('--max-cost <dollars>', 'with --live: at most this; default: what is left of the day')
     .option('--strict', 'requests of which nothing is known count as lost')
     .option('--shapes <file>', 'plan here, with the shapes that `drill export` has written, without a gateway')
     .option('--config <file>', 'with --shapes: this file instead of headgate.yaml')
@@ -151,7 +184,7 @@ export const define: DefineVerb = (command, cli) => {
     .argument('[route]', 'the name of a route; default: all')
     .addHelpText(
       'after',
-      '\nNothing is sent to a provider. Exits with 7 if a route would lose more than --allow.\n\nExample: headgate drill fast --fail openai',
+      '\nWithout --live nothing is sent to a provider. Exits with 7 if a route would lose more than --allow.\n\nExample: headgate drill fast --fail openai',
     )
     .action((route: string | undefined, options: DrillOptions) => drill(cli(), route, options))
   command

@@ -154,6 +154,7 @@ const PART_TEXTS: { readonly [by: string]: string } = {
   retired: 'all requests (the model has ended)',
   format: 'requests in this format',
   target: 'all requests',
+  unknown: 'some requests',
 }
 
 export const partText = (by: string): string => PART_TEXTS[by] ?? `requests with \`${by}\``

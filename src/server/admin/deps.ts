@@ -10,6 +10,7 @@ import type { SeenIdentity } from '../../core/seen-identity.ts'
 import type { ShadowState } from '../../core/shadow.ts'
 import type { TapeState } from '../../core/tape-state.ts'
 import type { DrillRuns } from '../../gateway/drill/drill-runs.ts'
+import type { LiveDrill } from '../../gateway/drill/live-drill.ts'
 import type { Gateway } from '../../gateway/gateway.ts'
 import type { HealthProblem } from '../../gateway/handlers/pages.ts'
 import type { AlertingState } from '../../observe/alerts/alerting.ts'
@@ -72,6 +73,8 @@ export type AdminDeps = {
   readonly ledgerLag: () => number
   /** What the last drill of this process has found. */
   readonly drilled: () => readonly RouteReport[]
+  /** The live checks of this process; null: no route has them. */
+  readonly liveDrill: () => LiveDrill | null
   /** The drill of routes, loaded on use. */
   readonly drill: () => Promise<DrillRuns>
   /** The live events, loaded on use. */

@@ -43,6 +43,10 @@ export type ProcessQuery =
   | { readonly do: 'alert_view'; readonly window: number; readonly thresholds: readonly number[] | null }
   /** Reads the teams, keys, budgets and prices that were written so far. */
   | { readonly do: 'refresh' }
+  /** Begins live checks, in the one process that sends them. `routes` null: all; `maxCost` in nano-dollars; null: what is left of the day. */
+  | { readonly do: 'drill'; readonly routes: readonly string[] | null; readonly maxCost: number | null }
+  /** The live checks that it has sent last. */
+  | { readonly do: 'drill_state' }
   /** Its state for the list of gateways. */
   | { readonly do: 'beat' }
 
@@ -65,6 +69,7 @@ export type ProcessDeps = Pick<
   | 'counts'
   | 'directory'
   | 'ledgerLag'
+  | 'liveDrill'
   | 'drilled'
 >
 
@@ -89,6 +94,7 @@ const WITHIN: { readonly [query in ProcessQuery['do']]?: number } = {
   refresh: 1_500,
   cut: 1_500,
   purge: 1_500,
+  drill: 5_000,
 }
 const USUAL = 800
 /** Queries that a gateway runs also if it reads them minutes later, because its connection to the store was lost. */
@@ -162,6 +168,16 @@ export const answerHere = async (deps: ProcessDeps, query: ProcessQuery): Promis
         }),
         ...(await reachedBy(deps, query.thresholds)),
       }
+    case 'drill': {
+      const live = deps.liveDrill()
+      if (!live?.isSender) return {}
+      const begun = await live.begin(query.routes, query.maxCost)
+      return begun.ok ? { run: { ...begun.value } } : { failure: { ...begun.failure } }
+    }
+    case 'drill_state': {
+      const run = deps.liveDrill()?.state()
+      return run ? { run: { ...run } } : {}
+    }
     case 'refresh':
       await deps.refresh()
       return {}

@@ -1,6 +1,6 @@
 /** What routes would lose if something failed. */
 import { z } from 'zod'
-import { time } from '../../records/entities/shown.ts'
+import { dollars, time } from '../../records/entities/shown.ts'
 import { count, listOf } from './fields.ts'
 
 const share = z.number().min(0).max(1)
@@ -38,11 +38,35 @@ export const DRILLED_ROUTE = z
     object: z.literal('drilled_route'),
     route: z.string(),
     requests: count.describe('Estimated from a sample'),
+    allow: z
+      .number()
+      .nullable()
+      .describe('Percent of them that may be lost, as the route states it; null: it states none'),
     units: z.array(UNIT).describe('What can fail'),
   })
   .meta({ id: 'DrilledRoute' })
 
+const LIVE_RUN = z
+  .strictObject({
+    began: time,
+    ended: time.nullable().describe('Null: it is in progress'),
+    sent: count.describe('Requests'),
+    spent: dollars,
+    ready: count.describe('Shapes that a target has accepted'),
+    refused: count.describe('Shapes that a target has refused'),
+    unsettled: count.describe('Shapes that had no verdict, such as by a rate limit: they are tried on two more days'),
+    left: z
+      .record(z.string(), z.int())
+      .describe(
+        'What was left out, by reason: `budget`, `unpriced`, `unavailable` (an open circuit, no key, little quota left), `limits`, `other_gateway`, `stopped`',
+      ),
+  })
+  .meta({ id: 'DrillRun' })
+
 export const DRILL = listOf(DRILLED_ROUTE).extend({
+  live: LIVE_RUN.nullable().describe(
+    'The live checks in progress, or the last ones since the start; null: there were none',
+  ),
   enabled: z.boolean().describe('Whether shapes of requests are counted (`drill.shapes`)'),
   from: time.nullable().describe('Of the requests; null: no drill has run'),
   to: time.nullable(),

@@ -1,12 +1,18 @@
 /** The drill: what routes would lose if one of their providers, models, keys or regions failed. */
 import { z } from 'zod'
-import { bad, fail, good, type Outcome } from '../../../core/failure.ts'
+import { bad, type Failure, fail, good, type Outcome } from '../../../core/failure.ts'
+import { isObject, type JsonObject } from '../../../core/json.ts'
+import { formatDollars, parseDollars } from '../../../core/money.ts'
+import { nearest } from '../../../core/nearest.ts'
 import type { DrillReport } from '../../../gateway/drill/drill-runs.ts'
 import type { ShapeCount } from '../../../gateway/drill/dry-drill.ts'
+import type { DrillRun } from '../../../gateway/drill/live-drill.ts'
+import { isDrilledLive } from '../../../policy/drill/live-rules.ts'
 import { causeText, lossText, type RouteReport, type UnitReport } from '../../../policy/drill/report.ts'
 import { AMOUNTS, parseShape } from '../../../policy/drill/shape.ts'
 import { DRILL, DRILL_SHAPES, DRILLED_ROUTE } from '../../answers/drill.ts'
 import type { AdminDeps } from '../deps.ts'
+import { askProcesses } from '../processes.ts'
 import { row } from '../row.ts'
 
 type ShownLosses = z.input<typeof DRILLED_ROUTE>
@@ -29,19 +35,26 @@ const shownUnit = (route: string, unit: UnitReport): ShownLosses['units'][number
   sentence: lossText(route, unit),
 })
 
-const shownRoute = ({ route, requests, units }: RouteReport): ShownLosses => ({
+const shownRoute = ({ gateway }: Pick<AdminDeps, 'gateway'>, { route, requests, units }: RouteReport): ShownLosses => ({
   object: 'drilled_route',
   route,
   requests: Math.round(requests),
+  allow: gateway.config().routes.get(route)?.drill?.allow ?? null,
   units: units.map((unit) => shownUnit(route, unit)),
 })
 
-const listed = ({ gateway }: AdminDeps, report: DrillReport | null): z.input<typeof DRILL> => ({
+const listed = ({ gateway }: AdminDeps, report: DrillReport | null, live: DrillRun | null): z.input<typeof DRILL> => ({
   object: 'list',
   enabled: gateway.config().settings.drill.shapes,
   from: iso(report?.range.from ?? null),
   to: iso(report?.range.to ?? null),
-  data: (report?.routes ?? []).map(shownRoute),
+  live: live && {
+    ...live,
+    began: new Date(live.began).toISOString(),
+    ended: iso(live.ended),
+    spent: formatDollars(live.spent),
+  },
+  data: (report?.routes ?? []).map((one) => shownRoute({ gateway }, one)),
   ...{ has_more: false, next: null },
 })
 
@@ -80,6 +93,7 @@ const SHOWN = {
   object: 'drilled_route' as const,
   route: 'fast',
   requests: 19_250,
+  allow: null,
   units: [
     {
       ...{ unit: 'openai', name: 'OpenAI', lost: 0.12, unknown: 0.04, lossy: 0 },
@@ -101,6 +115,10 @@ const SHOWN = {
 }
 const LIST = {
   ...{ object: 'list' as const, enabled: true, from: '2026-11-21T10:00:00.000Z', to: '2026-11-28T10:00:00.000Z' },
+  live: {
+    ...{ began: '2026-11-28T03:00:00.000Z', ended: '2026-11-28T03:02:10.000Z', sent: 14, spent: '0.001240000' },
+    ...{ ready: 31, refused: 2, unsettled: 0, left: {} },
+  },
   ...{ data: [SHOWN], has_more: false, next: null },
 }
 
@@ -119,11 +137,12 @@ export const drillRows = [
     answer: DRILL,
     example: { answer: LIST },
     async handle(deps, { query }) {
-      if (!deps.gateway.config().settings.drill.shapes) return good({ body: listed(deps, null) })
+      if (!deps.gateway.config().settings.drill.shapes) return good({ body: listed(deps, null, null) })
       const report = await reportOf(deps)
       if (!report.ok) return report
       const { range, routes } = report.value
-      return good({ body: listed(deps, { range, routes: query.losses ? routes.flatMap(withLosses) : routes }) })
+      const shown = { range, routes: query.losses ? routes.flatMap(withLosses) : routes }
+      return good({ body: listed(deps, shown, await liveState(deps)) })
     },
   }),
   row({
@@ -169,25 +188,85 @@ export const drillRows = [
       const report = await reportOf(deps)
       if (!report.ok) return report
       const found = report.value.routes.find(({ route }) => route === params.route)
-      return found ? good({ body: shownRoute(found) }) : bad(NO_ROUTE)
+      return found ? good({ body: shownRoute(deps, found) }) : bad(NO_ROUTE)
     },
   }),
   row({
     method: 'POST',
     path: '/drill/run',
     summary: 'Run the drill now',
-    about: 'Plans again with the requests until now. Nothing is sent.',
+    about:
+      'Plans again with the requests until now. With `live` it also begins live checks of routes that have them, which go on after the answer: GET /drill has their state.',
     role: 'operator',
     scope: 'all',
-    body: z.strictObject({}),
+    body: z.strictObject({
+      routes: z.array(z.string()).min(1).optional().describe('With `live`: these alone; default: all with live checks'),
+      live: z
+        .boolean()
+        .default(false)
+        .describe('send the smallest requests to targets that would be next, which costs money'),
+      maxCost: z.string().optional().describe('With `live`: dollars, at most; default: what is left of the day'),
+    }),
     answer: DRILL,
     example: { body: {}, answer: LIST },
-    async handle(deps) {
+    async handle(deps, { body }) {
+      const begun = body.live ? await beginLive(deps, body) : good(await liveState(deps))
+      if (!begun.ok) return begun
       if (!deps.gateway.config().settings.drill.shapes) return bad(DISABLED)
       const report = await (await deps.drill()).run()
-      return report.ok ? good({ body: listed(deps, report.value) }) : report
+      return report.ok ? good({ body: listed(deps, report.value, begun.value) }) : report
     },
   }),
 ]
+
+/** Begins live checks in the one process that sends them. */
+const beginLive = async (
+  deps: AdminDeps,
+  { routes, maxCost }: { readonly routes?: readonly string[] | undefined; readonly maxCost?: string | undefined },
+): Promise<Outcome<DrillRun | null>> => {
+  const config = deps.gateway.config()
+  for (const name of routes ?? []) {
+    const route = config.routes.get(name)
+    if (!route) return bad(noSuchRoute(name, [...config.routes.keys()]))
+    if (!isDrilledLive(config, route)) return bad(LIVE_OFF)
+  }
+  const most = maxCost === undefined ? good(null) : parseDollars(maxCost)
+  if (!most.ok) return most
+  const { answers } = await askProcesses(deps, { do: 'drill', routes: routes ?? null, maxCost: most.value })
+  const run = runIn(answers)
+  if (run) return good(run)
+  const refused = answers.map(({ value }) => value.failure).filter(isObject)
+  // A gateway that knows why says more than those that another one keeps from it.
+  const failure = refused.find(({ kind }) => kind !== 'record_conflict') ?? refused[0]
+  // `answerHere` of the same program.
+  return bad(failure === undefined ? LIVE_OFF : (failure as unknown as Failure))
+}
+
+/** The run in progress, or the one that began last. */
+const liveState = async (deps: AdminDeps): Promise<DrillRun | null> =>
+  runIn((await askProcesses(deps, { do: 'drill_state' })).answers)
+
+const runIn = (answers: readonly { readonly value: JsonObject }[]): DrillRun | null => {
+  // See `answerHere`.
+  const runs = answers.map(({ value }) => value.run).filter(isObject) as unknown as readonly DrillRun[]
+  return (
+    runs.toSorted(
+      (one, other) => Number(one.ended !== null) - Number(other.ended !== null) || other.began - one.began,
+    )[0] ?? null
+  )
+}
+
+const LIVE_OFF = fail(
+  'unsupported',
+  'This route has no live checks. Set drill.live in headgate.yaml, for it or for all routes.',
+)
+
+const noSuchRoute = (name: string, names: readonly string[]) => {
+  const [near] = nearest(name, names, 1)
+  return fail(
+    'not_found',
+    `No route of the file is named ${JSON.stringify(name.slice(0, 100))}.${near === undefined ? '' : ` Did you mean ${near}?`}`,
+  )
+}
 
 const NO_ROUTE = fail('not_found', 'No route of the file has this name. GET /admin/api/v1/drill lists them.')

@@ -184,8 +184,6 @@ const isObject = (value: unknown): value is { readonly [name: string]: unknown }
 export const budgetShare = ({ amount, now, owners }: BudgetRecord): number =>
   nanoOf(amount) === 0n ? 1 : shareOf(owners ? (owners.fullest?.spent ?? '0') : now.spent, amount)
 
-export const isSpent = (budget: BudgetRecord): boolean => budgetShare(budget) >= 1
-
 /** How many budgets are spent, and how many of the others have spent at least this share. */
 export const fullCounts = (
   budgets: readonly BudgetRecord[],

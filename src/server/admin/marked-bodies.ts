@@ -74,8 +74,8 @@ const pageAmong = async (
   return good({ ...page, searched_until, has_more: true, next: encodeCursor([until, '']) })
 }
 
-/** ms for which bodies are searched for a page. */
-const SEARCH = 1_000
+/** ms for which bodies are searched for a page, and of those of the page before that are searched again: it must get further. */
+const SEARCH = { most: 1_000, again: 20 }
 
 /**
  * Requests with a text in their kept bodies, newest first. `teams`: those whose bodies the actor may read; null: all. It ends after
@@ -89,8 +89,8 @@ export const searchedPage = async (
   const { from, limit } = query
   const ids: string[] = []
   let searched_bodies = 0
-  let until: number | null = endOf(query) + APART
-  for (const end = world.now() + SEARCH; until !== null && ids.length < limit && world.now() < end; ) {
+  let until: number | null = endOf(query) + SEARCH.again
+  for (const end = world.now() + SEARCH.most; until !== null && ids.length < limit && world.now() < end; ) {
     const found = await bodies.search({ text, from, to: until, teams, limit })
     if ('problem' in found) return bad(unreadable(found.problem))
     ids.push(...found.value.ids)

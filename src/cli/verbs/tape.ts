@@ -131,9 +131,10 @@ const check = (cli: Cli, options: FolderOption): void => {
 
 const prune = (cli: Cli, options: FolderOption & { readonly unused?: true }): void => {
   const pruned = pruneTapes(folderOf(cli, options), { unused: options.unused === true })
-  cli.answer(pruned, () =>
-    pruned.map(({ name, kept, before, after }) => `${name}: ${kept} exchanges, ${before} to ${after} bytes`),
-  )
+  cli.answer(pruned, () => {
+    if (pruned.length === 0) return ['There are no tapes.']
+    return pruned.map(({ name, kept, before, after }) => `${name}: ${kept} exchanges, ${before} to ${after} bytes`)
+  })
 }
 
 const show = (cli: Cli, key: string, options: FolderOption): void => {

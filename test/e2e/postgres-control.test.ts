@@ -235,7 +235,7 @@ describe('keys in Postgres', { skip: skipPostgres, concurrency: false }, () => {
     const env = { DATABASE_URL: url, PORT: '1' }
     for (const before of [
       [null, null, null, null, null, null],
-      [5, 3, 1, 1, 1, 2],
+      [5, 4, 1, 1, 1, 2],
     ]) {
       const migrated = await verb(['db', 'migrate', '--json'], { cwd: newFolder(), env })
       assert.equal(migrated.code, 0, migrated.stdout + migrated.stderr)

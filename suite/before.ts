@@ -1,6 +1,6 @@
 /** Family A: what breaks before the first content. */
 import { advisory, atLeast, atMost, bounded, type Scenario, slowest } from './scenario.ts'
-import type { Behaviour } from './wall.ts'
+import type { Behaviour, Script } from './wall.ts'
 
 const gapOf = (attempts: readonly { readonly at: number }[]): number =>
   (attempts[1]?.at ?? Number.POSITIVE_INFINITY) - (attempts[0]?.at ?? 0)
@@ -29,9 +29,15 @@ const NO_CREDIT_MESSAGES: Behaviour = {
       'Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase credits.',
   },
 }
-export const BAD_KEY: Behaviour = {
-  error: { status: 401, type: 'authentication_error', code: 'invalid_api_key', message: 'Incorrect API key provided.' },
-}
+/** The message has the key, as vendors' messages have the end of it. */
+export const BAD_KEY: Script = ({ key }) => ({
+  error: {
+    status: 401,
+    type: 'authentication_error',
+    code: 'invalid_api_key',
+    message: `Incorrect API key provided: ${key}.`,
+  },
+})
 
 const FAILOVERBENCH = 'https://github.com/failoverbench/failoverbench/blob/main/scenarios/catalogue.yaml'
 
@@ -150,7 +156,7 @@ export const BEFORE: readonly Scenario[] = [
     source: 'https://platform.openai.com/docs/guides/error-codes',
     ideal: 'answer',
     place: 'two keys',
-    script: ({ key }) => (key.includes('-two-') ? {} : BAD_KEY),
+    script: (attempt, since) => (attempt.key.includes('-two-') ? {} : BAD_KEY(attempt, since)),
     checks: (run) => [bounded(run, 3)],
   },
   {

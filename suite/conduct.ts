@@ -213,7 +213,7 @@ const RECOVERY: readonly Scenario[] = [
     styles: ['chat'],
     ideal: 'answer',
     place: 'two keys',
-    script: ({ key }) => (key.includes('-two-') ? {} : BAD_KEY),
+    script: (attempt, since) => (attempt.key.includes('-two-') ? {} : BAD_KEY(attempt, since)),
     drive: (run) => many(20, 2, () => run.ask()),
     checks: (run) => {
       const dead = run.attempts('primary').filter(({ key }) => !key.includes('-two-')).length
@@ -247,7 +247,7 @@ export const recovery = (scale: number): readonly Scenario[] => {
       ideal: 'answer',
       script: (_, since) => (since < down ? BUSY : {}),
       drive: (run) =>
-        sequence(Math.ceil((down + 20_000 * Math.max(0.35, scale)) / (4_000 * scale)), 4_000 * scale, () => run.ask()),
+        sequence(Math.ceil((down + 20_000 * Math.max(0.6, scale)) / (4_000 * scale)), 4_000 * scale, () => run.ask()),
       checks: (run) => {
         const first = run.attempts('primary')[0]?.at ?? 0
         const back = run.attempts('primary').find(({ at }) => at - first >= down)
@@ -365,14 +365,7 @@ export const TRUTH: readonly Scenario[] = [
     title: 'no secret and no address in an error',
     source: 'https://github.com/BerriAI/litellm/issues/15799',
     ideal: 'error',
-    script: ({ key }) => ({
-      error: {
-        status: 401,
-        type: 'authentication_error',
-        code: 'invalid_api_key',
-        message: `Incorrect API key provided: ${key}.`,
-      },
-    }),
+    script: BAD_KEY,
     fallback: 'badkey',
     checks: (run) => [addressOf(run)],
   },
@@ -421,7 +414,7 @@ const beside =
   }
 const besideChecks = (run: Run): readonly Check[] => {
   const [alone, together] = [run.judged.slice(0, 60), run.judged.slice(60, 120)]
-  return [advisory(atMost('p99 in ms', p99(together), p99(alone) * 4 + 2_500))]
+  return [advisory(atMost('p99 in ms', p99(together), p99(alone) * 4 + (run.scale < 1 ? 8_000 : 2_500)))]
 }
 
 export const isolation = (scale: number): readonly Scenario[] => [

@@ -43,7 +43,7 @@ const FALLBACKS: Readonly<Record<string, Script>> = {
   ok: () => ({}),
   down: () => BUSY,
   limited: () => LIMITED(7),
-  badkey: () => BAD_KEY,
+  badkey: BAD_KEY,
   refuses: () => REFUSES,
   noprefill: ({ body }) => (hasPrefill(body) ? NO_PREFILL : {}),
   tool: fallbackTool,

@@ -1,7 +1,6 @@
 /** System files: how a gateway is reached, which styles it claims, and how its configuration is made. */
 import { readFileSync } from 'node:fs'
 import { parse } from 'yaml'
-import type { Ask } from './client.ts'
 import { STYLES, type Style } from './wire.ts'
 
 type Tree = string | number | boolean | null | readonly Tree[] | { readonly [member: string]: Tree }
@@ -52,7 +51,7 @@ export type SystemFile = {
   readonly apiKey: string | undefined
   readonly config: Template | undefined
   readonly start: Start | undefined
-  readonly request: (ask: Pick<Ask, 'model' | 'fallback' | 'style'>) => {
+  readonly request: (ask: { readonly model: string; readonly fallback: string; readonly style: Style }) => {
     readonly model: string
     readonly headers: Readonly<Record<string, string>>
     readonly extraBody: object

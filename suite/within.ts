@@ -91,7 +91,7 @@ export const WITHIN: readonly Scenario[] = [
     script: () => ({ response: cutAfter(22, 'open') }),
     checks: (run) => [
       atMost('ms', slowest(run), Math.max(15_000, 100_000 * run.scale)),
-      advisory(atMost('ms', slowest(run), 45_000 * run.scale)),
+      advisory(atMost('ms', slowest(run), Math.max(10_000, 45_000 * run.scale))),
     ],
   },
   {

@@ -38,9 +38,55 @@ type Hand = {
   readonly unmeasured: readonly string[]
 }
 
-export const readRuns = (folder: string): { readonly runs: readonly PeerRun[]; readonly hand: Hand } => ({
+/** Scorecards of the fault suite, in short. Counts: pass, partial, safe, fail, not run. */
+type FaultRows = {
+  readonly at: string
+  readonly machine: string
+  readonly systems: readonly {
+    readonly name: string
+    readonly version: string
+    readonly runs: number
+    readonly command: string
+  }[]
+  readonly families: readonly {
+    readonly family: string
+    readonly counts: Readonly<Record<string, readonly number[]>>
+  }[]
+  readonly misses: Readonly<
+    Record<string, readonly (readonly [title: string, verdict: string, styles: readonly string[]])[]>
+  >
+}
+
+const faultSection = ({ at, machine, systems, families, misses }: FaultRows): string => `## Faults
+
+The [fault suite](../suite/README.md): sixty scenarios, 142 cells. Each field is pass / partial / safe / fail / not run; there is no sum over families. Preliminary: ${at},
+a busy machine (${machine}), Headgate unreleased, and fewer runs than the five of a published scorecard.
+
+${markdown(
+  ['family', ...systems.map(({ name }) => name)],
+  families.map(({ family, counts }) => [family, ...systems.map(({ name }) => (counts[name] ?? []).join(' / '))]),
+)}
+
+${markdown(
+  ['Headgate did not pass', 'verdict', 'styles'],
+  (misses.Headgate ?? []).map(([title, verdict, styles]) => [title, verdict, styles.join(', ')]),
+)}
+
+A verdict of safe is an error that the SDK raises, in place of a rescued answer. The cells of the others are in
+\`bench/peers/faults.json\`. F05 of LiteLLM was not run, by a mistake of the suite.
+
+${markdown(
+  ['gateway', 'version', 'runs a cell', 'command'],
+  systems.map(({ name, version, runs, command }) => [name, version, String(runs), `\`${command}\``]),
+)}
+`
+
+export const readRuns = (
+  folder: string,
+): { readonly runs: readonly PeerRun[]; readonly hand: Hand; readonly faults: FaultRows } => ({
   // Written by bench/peers.ts.
   runs: ROW_NAMES.map((row) => JSON.parse(readFileSync(join(folder, `${row}.json`), 'utf8')) as PeerRun),
+  faults: JSON.parse(readFileSync(join(folder, 'faults.json'), 'utf8')) as FaultRows,
   // Written by this project.
   hand: JSON.parse(readFileSync(join(folder, '..', 'peers.json'), 'utf8')) as Hand,
 })
@@ -79,7 +125,7 @@ const sourceOf = ({ row, at, command, machine, load }: PeerRun): readonly string
 ]
 
 /** The whole page. */
-export const comparePage = ({ runs, hand }: ReturnType<typeof readRuns>): string => {
+export const comparePage = ({ runs, hand, faults }: ReturnType<typeof readRuns>): string => {
   const ordered = runs.toSorted((one, other) => weakness(other) - weakness(one))
   const [first] = ordered
   const versions = PEER_NAMES.map((name) => `${name} ${first?.versions[name]}`).join(', ')
@@ -119,6 +165,7 @@ ${markdown(
   PEER_NAMES.flatMap((name) => (hand.runs[name] === undefined ? [] : [[name, hand.runs[name]]])),
 )}
 
+${faultSection(faults)}
 ## Not measured here
 
 ${hand.unmeasured.map((one) => `- ${one}`).join('\n')}

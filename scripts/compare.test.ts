@@ -8,7 +8,7 @@ import { comparePage, PEER_NAMES, type PeerRun, readRuns } from '../bench/peers-
 const root = join(import.meta.dirname, '..')
 const folder = join(root, 'bench', 'peers')
 const page = readFileSync(join(root, 'docs', 'compare.md'), 'utf8')
-const { runs, hand } = readRuns(folder)
+const { runs, hand, faults } = readRuns(folder)
 
 /** Cells of the table rows that name a file of results. */
 const figureRows = page
@@ -19,7 +19,7 @@ const figureRows = page
 const numbersIn = (text: string): readonly string[] => text.match(/\d+(?:\.\d+)?/g) ?? []
 
 test('compare: the page is current', () => {
-  assert.equal(page, comparePage({ runs, hand }), 'run: node bench/peers.ts --page')
+  assert.equal(page, comparePage({ runs, hand, faults }), 'run: node bench/peers.ts --page')
 })
 
 test('compare: each number of a row occurs in its raw file', () => {
@@ -51,7 +51,7 @@ const run = (row: PeerRun['row'], headgate: number, portkey: number): PeerRun =>
 })
 
 test('compare: our weakest row comes first, and a peer without a value has a dash', () => {
-  const made = comparePage({ runs: [run('size', 5, 10), run('memory', 20, 10)], hand })
+  const made = comparePage({ runs: [run('size', 5, 10), run('memory', 20, 10)], hand, faults })
   assert.ok(made.indexOf('memory.json') < made.indexOf('size.json'))
   assert.ok(made.includes('| 1 | 21 (20–22) | 10 | – |'))
 })

@@ -103,7 +103,8 @@ export class Reference {
     this.#circuits.set(model, circuit)
     const hasCircuit = !this.#flaws.has('has no circuit')
     let failure: Failure = LOST
-    if (!hasCircuit || this.#mayTry(circuit))
+    const isTried = !hasCircuit || this.#mayTry(circuit)
+    if (isTried)
       for (const key of this.#flaws.has('uses one key') ? keys.slice(0, 1) : keys) {
         if (this.#deadKeys.has(`${group} ${key}`)) continue
         const found = await this.#persist(call, { url, model, key, isPrimary: true })
@@ -116,7 +117,7 @@ export class Reference {
         this.#deadKeys.add(`${group} ${key}`)
       }
     if (call.left.aborted) return failure
-    this.#count(circuit, failure)
+    if (isTried) this.#count(circuit, failure)
     if (this.#isFinal(failure) || (hasSideEffects(call) && !this.#flaws.has('repeats side effects'))) return failure
     return await this.#attempt(call, { url: other, model: fallback, key: keys[0] ?? '', isPrimary: false })
   }

@@ -54,6 +54,7 @@ const ROWS: readonly Row[] = [
   ['import litellm', 'missing.yaml', 3, 'object'],
   ['prove', 'all:training=false', 7, 'object'],
   ['prove', 'all', 3, 'object'],
+  ['torture', '', 2, 'object'],
   ['login', '', 1, 'object'],
   ['logout', '', 0, 'object'],
   ['whoami', '', 0, 'object'],

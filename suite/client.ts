@@ -2,7 +2,7 @@
 import Anthropic from '@anthropic-ai/sdk'
 import OpenAI from 'openai'
 import type { SystemFile } from './system.ts'
-import { PATHS, type Style } from './wire.ts'
+import type { Style } from './wire.ts'
 
 export type Ask = {
   readonly style: Style
@@ -295,6 +295,3 @@ export const call = async (system: SystemFile, ask: Ask): Promise<Seen> => {
   const { made: _, ...seen } = draft
   return seen
 }
-
-/** The address of a style, for raw requests. */
-export const urlOf = (system: SystemFile, style: Style): string => `${system.baseUrl}${PATHS[style]}`

@@ -62,6 +62,37 @@ const OPEN_FOR = 2_500
 const hasSideEffects = ({ body }: Call): boolean =>
   body.background === true || /"type":"mcp"/.test(JSON.stringify(body.tools ?? []))
 
+const failureOf = async (response: Response): Promise<Failure> => {
+  const text = await response.text()
+  const { error = {} }: { error?: { message?: string; code?: string } } = JSON.parse(text)
+  const message = error.message ?? ''
+  const code = /prompt is too long/.test(message)
+    ? 'context_length_exceeded'
+    : /credit balance/.test(message)
+      ? 'insufficient_quota'
+      : (error.code ?? '')
+  return { status: response.status, message, code, retryAfter: Number(response.headers.get('retry-after') ?? 0) }
+}
+
+/** An event in the usual form; empty: a sign of life; null: malformed. */
+const normal = (part: string, isPrimary: boolean, flaws: ReadonlySet<Flaw>): string | null => {
+  const lines = part.split(/\r\n|\n|\r/)
+  const data = lines.flatMap((line) => (line.startsWith('data:') ? [line.slice(5).replace(/^ /, '')] : [])).join('\n')
+  const name = lines.find((line) => line.startsWith('event:'))
+  if (data === '' || data === '{"type":"ping"}') return ''
+  if (data === '[DONE]') return 'data: [DONE]\n\n'
+  try {
+    const body = JSON.parse(data)
+    if (!isPrimary && flaws.has('names the wrong model'))
+      for (const place of [body, body.message, body.response]) if (place?.model) place.model = 'fs-asked'
+    if (!isPrimary && flaws.has('counts the wrong usage') && body.usage?.prompt_tokens)
+      body.usage = { ...body.usage, prompt_tokens: 17, completion_tokens: 60 }
+    return `${name ? `${name}\n` : ''}data: ${JSON.stringify(body)}\n\n`
+  } catch {
+    return null
+  }
+}
+
 export class Reference {
   readonly #options: ReferenceOptions
   readonly #flaws: ReadonlySet<Flaw>
@@ -185,7 +216,7 @@ export class Reference {
         body: JSON.stringify(sent),
         signal: abort.signal,
       })
-      if (!response.ok || !response.body) return await this.#failureOf(response)
+      if (!response.ok || !response.body) return await failureOf(response)
       return await this.#stream(call, target, response.body, alive)
     } catch {
       return LOST
@@ -194,18 +225,6 @@ export class Reference {
       left.removeEventListener('abort', stop)
       stop()
     }
-  }
-
-  async #failureOf(response: Response): Promise<Failure> {
-    const text = await response.text()
-    const { error = {} }: { error?: { message?: string; code?: string } } = JSON.parse(text)
-    const message = error.message ?? ''
-    const code = /prompt is too long/.test(message)
-      ? 'context_length_exceeded'
-      : /credit balance/.test(message)
-        ? 'insufficient_quota'
-        : (error.code ?? '')
-    return { status: response.status, message, code, retryAfter: Number(response.headers.get('retry-after') ?? 0) }
   }
 
   /** Forwards events. Returns null if the answer is complete. */
@@ -243,7 +262,7 @@ export class Reference {
         text = parts.pop() ?? ''
         for (const part of parts) {
           if (isDone) continue
-          const event = this.#normal(part, isPrimary)
+          const event = normal(part, isPrimary, this.#flaws)
           if (event === null) continue
           if (event === '') {
             if (isOpen()) await emit(': keep-alive\n\n')
@@ -289,25 +308,6 @@ export class Reference {
       return null
     }
     return LOST
-  }
-
-  /** An event in the usual form; empty: a sign of life; null: malformed. */
-  #normal(part: string, isPrimary: boolean): string | null {
-    const lines = part.split(/\r\n|\n|\r/)
-    const data = lines.flatMap((line) => (line.startsWith('data:') ? [line.slice(5).replace(/^ /, '')] : [])).join('\n')
-    const name = lines.find((line) => line.startsWith('event:'))
-    if (data === '' || data === '{"type":"ping"}') return ''
-    if (data === '[DONE]') return 'data: [DONE]\n\n'
-    try {
-      const body = JSON.parse(data)
-      if (!isPrimary && this.#flaws.has('names the wrong model'))
-        for (const place of [body, body.message, body.response]) if (place?.model) place.model = 'fs-asked'
-      if (!isPrimary && this.#flaws.has('counts the wrong usage') && body.usage?.prompt_tokens)
-        body.usage = { ...body.usage, prompt_tokens: 17, completion_tokens: 60 }
-      return `${name ? `${name}\n` : ''}data: ${JSON.stringify(body)}\n\n`
-    } catch {
-      return null
-    }
   }
 
   #fail(call: Call, failure: Failure): void {

@@ -228,16 +228,6 @@ export const errorOf = (
 ): object =>
   style === 'messages' ? { type: 'error', error: { type, message } } : { error: { message, type, code, param: null } }
 
-/** The JSON of an event; undefined for comments, markers and what is malformed. */
-export const dataOf = (text: string): unknown => {
-  const data = [...text.matchAll(/^data: ?(.*)$/gm)].map(([, line]) => line).join('\n')
-  try {
-    return JSON.parse(data)
-  } catch {
-    return undefined
-  }
-}
-
 /** Text or arguments that an event adds. */
 const DELTA: { readonly [style in Style]: RegExp } = {
   chat: /"(?:content|arguments)":("(?:[^"\\]|\\.)+")/,

@@ -40,9 +40,10 @@ test('tape: faults of replayed answers are those of a provider', async (t) => {
   t.after(() => Promise.all([live.stop(), replayed.stop()]))
   assert.deepEqual(await ask(replayed, null, false), whole)
   assert.equal((await ask(replayed, null, true)).text, streamed.text)
-  const session = await (await fetch(`${replayed.url}/admin/api/v1/session`)).json()
+  const read = async (path: string) => JSON.parse(await (await fetch(`${replayed.url}/admin/api/v1/${path}`)).text())
+  const session = await read('session')
   assert.equal(session.tape, 'replay')
-  const state = await (await fetch(`${replayed.url}/admin/api/v1/tape`)).json()
+  const state = await read('tape')
   assert.deepEqual([state.mode, state.replayed, state.misses], ['replay', 2, 0])
   assert.deepEqual(
     state.tapes.map(({ name, exchanges, used }: { name: string; exchanges: number; used: number }) => [

@@ -38,6 +38,7 @@ const FILE_MEMBERS: ReadonlySet<string> = new Set([
   // A member of Claude's answers.
   'usage.iterations',
   'usage.db',
+  'drill.json',
   'bodies.db',
   'responses.db',
   'stream.ts',

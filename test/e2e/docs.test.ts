@@ -112,6 +112,7 @@ describe('a clone', () => {
     for (const part of [
       'bin',
       'src',
+      'suite',
       'data',
       'docs',
       'package.json',

@@ -99,7 +99,7 @@ const check = async (fault: DrillFault) => {
   for (let waits = 0; live.state()?.ended === null && waits < 500; waits++) await world.advance(1_000)
   assert.ok(
     world.calls.every(({ url }) => url.startsWith('http://127.0.0.1:9/')),
-    'only the fallback is asked',
+    'only the fallback is tried',
   )
   return work.flatMap((one) => one.shapes.map((shape) => live.resultOf(shape, one.candidate)))
 }

@@ -60,7 +60,8 @@ type FaultRows = {
 const faultSection = ({ at, machine, systems, families, misses }: FaultRows): string => `## Faults
 
 The [fault suite](../suite/README.md): sixty scenarios, 142 cells. Each field is pass / partial / safe / fail / not run; there is no sum over families. Preliminary: ${at},
-a busy machine (${machine}), Headgate unreleased, and fewer runs than the five of a published scorecard.
+a busy machine (${machine}), Headgate unreleased, and fewer runs than the five of a published scorecard. Other gateways are shown
+when five runs of each cell on a quiet machine give the same twice, and their makers have had a week to answer; the suite has their set-ups.
 
 ${markdown(
   ['family', ...systems.map(({ name }) => name)],
@@ -72,8 +73,7 @@ ${markdown(
   (misses.Headgate ?? []).map(([title, verdict, styles]) => [title, verdict, styles.join(', ')]),
 )}
 
-A verdict of safe is an error that the SDK raises, in place of a rescued answer. The cells of the others are in
-\`bench/peers/faults.json\`. F05 of LiteLLM was not run, by a mistake of the suite.
+A verdict of safe is an error that the SDK raises, in place of a rescued answer.
 
 ${markdown(
   ['gateway', 'version', 'runs a cell', 'command'],

@@ -4,6 +4,7 @@ import { traceHeader } from '../../core/call-span.ts'
 import type { ChatRequest, GenerationSettings } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
+import type { Journal } from '../../core/journal.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { formatDollars, type Nano } from '../../core/money.ts'
 import type { RequestStyle } from '../../core/request-styles.ts'
@@ -152,12 +153,14 @@ export class RequestAccount {
     const about = { at: this.#state.world.date(), rules: this.#state.rules(), saved: this.#saved }
     if (this.#call.span) journal.append(requestSpan(this.#call, about.at))
     journal.append(endedRecord(this.#call, this.#call.demand, trace, about))
+    if (this.#call.shaped) this.#noteShape(journal, trace, about.at)
+  }
+
+  #noteShape(journal: Journal, trace: Trace, at: number): void {
     const { shaped, style, client, demand } = this.#call
-    const { at } = about
     // Only calls in a client format have one.
-    const of = { style: style as RequestStyle, client, demand, trace, at }
-    const shape = shaped && this.#state.shapes.note({ ...of, shaped })
-    if (shape) journal.append(shape)
+    const note = shaped && this.#state.shapes.note({ shaped, style: style as RequestStyle, client, demand, trace, at })
+    if (note) journal.append(note)
   }
 
   /** The call is over, whether or not it has ended as it should. */

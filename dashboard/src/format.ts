@@ -129,6 +129,11 @@ export const widestClocks = (): readonly string[] =>
 export const minute = (at: number): string => minuteFormat.format(at)
 /** `Nov 23`. */
 export const day = (at: number): string => dayFormat.format(at)
+
+const dateFormat = new Intl.DateTimeFormat(locale, { month: 'short', day: 'numeric', timeZone: 'UTC' })
+
+/** A date that is stated without a time, by its midnight in UTC: the gateway decides when its days begin. */
+export const date = (at: number): string => dateFormat.format(at)
 /** `Nov 23, 10:41`. */
 export const moment = (at: number): string => momentFormat.format(at)
 /** With date, seconds and zone. */

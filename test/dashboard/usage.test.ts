@@ -10,6 +10,7 @@ import { startUpstream, type Upstream } from '../support/upstream.ts'
 import { skipBrowser, startBrowser } from './support/chromium.ts'
 import { LOOKS, withDashboard } from './support/dashboard.ts'
 
+const began = Date.now()
 const ANSWER = { text: 'hello', input: 100, output: 100 }
 
 describe('usage and cost', { skip: skipBrowser, concurrency: false }, () => {
@@ -60,6 +61,20 @@ describe('usage and cost', { skip: skipBrowser, concurrency: false }, () => {
       assert.equal(await chart.locator('.plot-peak').textContent(), most)
       await chart.getByRole('button', { name: 'Show as table' }).click()
       assert.ok([12, 13].includes(await chart.locator('tbody tr').count()))
+    }))
+
+  test('days are the dates of the gateway, also in a browser west of UTC', () =>
+    withDashboard(browser, { url: gateway.url, timezone: 'Pacific/Honolulu' }, async ({ page, open }) => {
+      await open('/dashboard/usage?from=-7d')
+      const chart = page.getByRole('region', { name: 'Cost per day by key' })
+      // The requests were made a moment ago; Honolulu has the date of yesterday for ten hours of each day.
+      const utc = new Intl.DateTimeFormat('en-GB', { month: 'short', day: 'numeric', timeZone: 'UTC' })
+      const on = [began, Date.now()].map((at) => ` on ${utc.format(at)}.`)
+      const text = (await chart.locator('.plot-value').textContent()) ?? ''
+      assert.ok(
+        on.some((date) => text.includes(date)),
+        text,
+      )
     }))
 
   for (const { width, theme } of LOOKS)

@@ -4,7 +4,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import type { EndUserReport } from '../../../src/usage/reading/queries.ts'
 import { placePath, toPage, valuesOf, withParam } from '../address.ts'
 import { apiPath, read, useResource } from '../api.ts'
-import { compact, count, csvOf, day, minute, moment, money, shareOf } from '../format.ts'
+import { compact, count, csvOf, date, minute, moment, money, shareOf } from '../format.ts'
 import { useBands } from '../incidents.ts'
 import type { Listed } from '../key-records.ts'
 import { useMarks } from '../marks.ts'
@@ -339,7 +339,7 @@ const MonthFigure = ({ past }: Pick<CostFiguresProps, 'past'>) => {
     <Figure
       label={usageWords.forecast}
       value={forecast ? money(forecast.total) : <Unknown why={usageWords.noForecast} />}
-      {...(forecast && { unit: usageWords.by(day(Date.parse(forecast.end))) })}
+      {...(forecast && { unit: usageWords.by(date(Date.parse(forecast.end))) })}
     >
       <p class="dim small">
         {forecast
@@ -383,7 +383,7 @@ const CostChart = ({ starts, lines, nameOf, bucket, groupName }: CostChartProps)
       ? usageWords.summary(
           format(totals[most] ?? 0),
           bucket === 'day'
-            ? usageWords.onDay(day(at))
+            ? usageWords.onDay(date(at))
             : usageWords.between((bucket === 'hour' ? moment : minute)(at), minute(at + BUCKETS[bucket])),
           format(totals.reduce((sum, one) => sum + one, 0)),
         )

@@ -5,7 +5,7 @@
  */
 import { signal, useSignal } from '@preact/signals'
 import type { ComponentChild, TargetedPointerEvent } from 'preact'
-import { clock, csvOf, day, minute, moment } from '../format.ts'
+import { clock, csvOf, date, day, minute, moment } from '../format.ts'
 import type { ChartBand } from '../incidents.ts'
 import type { ChartMark } from '../marks.ts'
 import { current, go, isNarrow, isPrinted } from '../store.ts'
@@ -44,14 +44,16 @@ export type ChartProps = {
 
 const DAY = 86_400_000
 
-const timeText = (times: readonly number[], at: number): string => {
+const timeText = ({ times, areDays }: Pick<ChartProps, 'times' | 'areDays'>, at: number): string => {
+  if (areDays) return date(at)
   const [first = 0, second = first] = times
   const span = (times.at(-1) ?? first) - first
   if (second - first >= DAY) return day(at)
   return span > 2 * DAY ? moment(at) : span > 3_600_000 ? minute(at) : clock(at)
 }
 
-const valuesText = ({ times, series, format, bands = [] }: ChartProps, at: number, interval: number): string => {
+const valuesText = (chart: ChartProps, at: number, interval: number): string => {
+  const { times, series, format, bands = [] } = chart
   const time = times[at]
   if (time === undefined) return ''
   const during = bands.filter(({ from, to }) => from < time + interval && to >= time).map(({ text }) => text)
@@ -59,7 +61,7 @@ const valuesText = ({ times, series, format, bands = [] }: ChartProps, at: numbe
     const value = all[at]
     return value === null || value === undefined ? [] : `${label} ${format(value)}`
   })
-  return [timeText(times, time), ...values, ...during].join(' · ')
+  return [timeText(chart, time), ...values, ...during].join(' · ')
 }
 
 const cellsOf = ({ times, series }: ChartProps) => [
@@ -85,7 +87,7 @@ const DataTable = (props: ChartProps) => (
       <tbody>
         {props.times.map((time, at) => (
           <tr key={time}>
-            <td>{timeText(props.times, time)}</td>
+            <td>{timeText(props, time)}</td>
             {props.series.map(({ id, values }) => {
               const value = values[at]
               return <td key={id}>{value === null || value === undefined ? '–' : props.format(value)}</td>
@@ -236,14 +238,16 @@ const tickText = (step: number, time: number): string => {
   return at.getHours() === 0 && at.getMinutes() === 0 ? day(time) : minute(time)
 }
 
-const TimeAxis = ({ from, to }: { readonly from: number; readonly to: number }) => {
-  const offset = -60_000 * new Date(from).getTimezoneOffset()
+type TimeAxisProps = { readonly from: number; readonly to: number; readonly areDays: boolean }
+
+const TimeAxis = ({ from, to, areDays }: TimeAxisProps) => {
+  const offset = areDays ? 0 : -60_000 * new Date(from).getTimezoneOffset()
   const { step, at } = timeTicks({ from, to }, isNarrow.value ? 3 : 6, offset)
   return (
     <div class="plot-times" aria-hidden="true">
       {at.map((time) => (
         <span key={time} style={{ left: `${(100 * (time - from)) / (to - from)}%` }}>
-          {tickText(step, time)}
+          {areDays ? date(time) : tickText(step, time)}
         </span>
       ))}
     </div>
@@ -427,7 +431,7 @@ const Drawing = ({ chart, kind, geometry, id }: DrawingProps) => {
         </svg>
         {kind === BARS && <Peak chart={chart} geometry={geometry} />}
       </div>
-      <TimeAxis from={first} to={last} />
+      <TimeAxis from={first} to={last} areDays={areDays} />
     </div>
   )
 }

@@ -33,6 +33,7 @@ export type DashboardOptions = {
   readonly reducedMotion?: boolean
   /** Of the browser, by default `en-GB`. */
   readonly locale?: string
+  readonly timezone?: string
   /** Values of the browser's storage. */
   readonly storage?: Readonly<Record<string, string>>
   /** An admin token: the page is signed in. */
@@ -80,13 +81,13 @@ export const withDashboard = async (
 
 const openDashboard = async (browser: Browser, options: DashboardOptions): Promise<OpenDashboard> => {
   const { url, width = 'wide', theme = 'light', reducedMotion = true, storage = {}, token, expected } = options
-  const { locale = 'en-GB' } = options
+  const { locale = 'en-GB', timezone = 'UTC' } = options
   const context = await browser.newContext({
     viewport: WIDTHS[width],
     colorScheme: theme,
     reducedMotion: reducedMotion ? 'reduce' : 'no-preference',
     locale,
-    timezoneId: 'UTC',
+    timezoneId: timezone,
     // For axe, which the policy of the page would refuse.
     bypassCSP: false,
     hasTouch: width === 'narrow',

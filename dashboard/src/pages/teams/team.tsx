@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { placePath } from '../../address.ts'
 import { hasRole, offlineSince, read, useResource } from '../../api.ts'
-import { count, day, money, percent } from '../../format.ts'
+import { count, date, money, percent } from '../../format.ts'
 import { ConflictDialog, changeBlocked } from '../../parts/changing.tsx'
 import { Bars } from '../../parts/chart.tsx'
 import { Figure } from '../../parts/figure.tsx'
@@ -166,7 +166,7 @@ const CostByDay = ({ rows }: { readonly rows: Parameters<typeof usageLines>[0] }
       ? words.summary(
           format(costs.reduce((sum, one) => sum + one, 0)),
           format(most),
-          day(times[costs.indexOf(most)] ?? 0),
+          date(times[costs.indexOf(most)] ?? 0),
         )
       : words.noCost
   return (

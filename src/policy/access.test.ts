@@ -374,7 +374,7 @@ test('access: the exact headers of a preflight response', () => {
   assert.deepEqual(headers, {
     'access-control-allow-origin': 'https://app.example',
     'access-control-expose-headers':
-      'x-request-id, x-headgate-provider, x-headgate-model, x-headgate-attempts, x-headgate-trail, x-headgate-dropped, x-headgate-estimated, x-headgate-idempotent, x-headgate-coalesced, x-headgate-cost, x-headgate-usage, x-headgate-limit, x-headgate-warning, x-headgate-cache, x-headgate-guards, x-headgate-loop, x-headgate-successor, sunset, deprecation, age, retry-after, retry-after-ms, x-should-retry, ratelimit, ratelimit-policy, x-id, x-other',
+      'x-request-id, x-headgate-provider, x-headgate-model, x-headgate-attempts, x-headgate-trail, x-headgate-dropped, x-headgate-estimated, x-headgate-idempotent, x-headgate-coalesced, x-headgate-cost, x-headgate-usage, x-headgate-limit, x-headgate-warning, x-headgate-cache, x-headgate-guards, x-headgate-loop, x-headgate-successor, x-headgate-switch, sunset, deprecation, age, retry-after, retry-after-ms, x-should-retry, ratelimit, ratelimit-policy, x-id, x-other',
     vary: 'origin',
     'access-control-allow-methods': 'GET, HEAD, POST, PATCH, DELETE, OPTIONS',
     'access-control-allow-headers': 'authorization, *',

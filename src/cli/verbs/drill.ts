@@ -15,7 +15,7 @@ const PATH = '/admin/api/v1/drill'
 
 type DrillOptions = {
   readonly fail: string
-  readonly allow?: number
+  readonly allow?: string
   readonly strict?: true
   readonly live?: true
   readonly maxCost?: string
@@ -25,7 +25,8 @@ type DrillOptions = {
 type RouteLosses = Pick<Shown<typeof DRILLED_ROUTE>, 'route' | 'requests' | 'allow' | 'units'>
 type Unit = RouteLosses['units'][number]
 
-const percentOf = (given: string): number => {
+const percentOf = (given: string | undefined): number | undefined => {
+  if (given === undefined) return undefined
   const percent = Number(given)
   if (given.trim() !== '' && percent >= 0 && percent <= 100) return percent
   throw new CliError(EXIT.usage, `--allow ${given} is no percentage. Write a number from 0 to 100.`)
@@ -62,6 +63,7 @@ const linesOf = ({ route, requests }: RouteLosses, unit: Unit): readonly string[
 const drill = async (cli: Cli, name: string | undefined, options: DrillOptions): Promise<void> => {
   if (options.live && options.shapes !== undefined)
     throw new CliError(EXIT.usage, '--live needs a gateway, and --shapes plans without one. Leave one of them out.')
+  const stated = percentOf(options.allow)
   if (options.live) await runLive(cli, name, options)
   const all =
     options.shapes === undefined ? await fromGateway(cli) : await fromFiles(cli, options.shapes, options.config)
@@ -69,7 +71,7 @@ const drill = async (cli: Cli, name: string | undefined, options: DrillOptions):
   const shown = routes.map((route) => ({ ...route, units: unitsOf(route, options.fail, name !== undefined) }))
   cli.answer(shown, () => shown.flatMap((route) => route.units.flatMap((unit) => linesOf(route, unit))))
   for (const { route, allow, units } of shown) {
-    const most = options.allow ?? allow ?? ALLOW
+    const most = stated ?? allow ?? ALLOW
     if (units.some((unit) => exceeds(unit, most, options.strict === true)))
       throw new CliError(EXIT.broken, `More than ${most} % of the requests of the route ${route} would be lost.`)
   }
@@ -168,11 +170,7 @@ const exportShapes = async (cli: Cli): Promise<void> => {
 const withDrillOptions = (command: Command): Command =>
   command
     .option('--fail <unit>', 'what fails: openai, openai/gpt-5-mini, openai#a1f3, region:eu, or each', 'each')
-    .option(
-      '--allow <percent>',
-      'requests that a route may lose; default: as the route states it, otherwise 1',
-      percentOf,
-    )
+    .option('--allow <percent>', 'requests that a route may lose; default: as the route states it, otherwise 1')
     .option('--live', 'first send the smallest requests to the targets of routes with live checks, which costs money')
     .option('--max-cost <dollars>', 'with --live: at most this; default: what is left of the day')
     .option('--strict', 'requests of which nothing is known count as lost')

@@ -159,6 +159,7 @@ const scan = (cli: Cli, options: FolderOption): void => {
 }
 
 export const define: DefineVerb = (command, cli) => {
+  command.addHelpText('after', '\nExample: headgate tape run --mode strict -- npm test')
   const verb = (name: string, about: string): Command =>
     command.command(name).description(about).option('--dir <folder>', 'the folder of the tapes; default: tapes')
   verb('run', 'run a command with a gateway that answers from tapes')
@@ -168,16 +169,18 @@ export const define: DefineVerb = (command, cli) => {
     .option('--failures', 'record answers with errors too')
     .addHelpText('after', '\nExample: headgate tape run --mode strict -- npm test')
     .action((words: readonly string[], options: RunOptions) => run(cli(), words, options))
-  verb('check', 'check the files, their age and what the last run did not use').action((options: FolderOption) =>
-    check(cli(), options),
-  )
+  verb('check', 'check the files, their age and what the last run did not use')
+    .addHelpText('after', '\nExample: headgate tape check')
+    .action((options: FolderOption) => check(cli(), options))
   verb('prune', 'remove replaced and unusable lines')
     .option('--unused', 'also exchanges that the last run did not use')
+    .addHelpText('after', '\nExample: headgate tape prune --unused')
     .action((options: FolderOption & { readonly unused?: true }) => prune(cli(), options))
   verb('show', 'show an exchange')
     .argument('<key>', 'such as tap_41aa0c9d22, as in a report')
+    .addHelpText('after', '\nExample: headgate tape show tap_41aa0c9d22')
     .action((key: string, options: FolderOption) => show(cli(), key, options))
-  verb('scan', 'look for secrets and personal data, as a commit hook').action((options: FolderOption) =>
-    scan(cli(), options),
-  )
+  verb('scan', 'look for secrets and personal data, as a commit hook')
+    .addHelpText('after', '\nExample: headgate tape scan')
+    .action((options: FolderOption) => scan(cli(), options))
 }

@@ -359,6 +359,7 @@ onEachEngine((engine) => {
     reading((all) => all('CREATE VIEW attempt AS SELECT received FROM request'))
     for (const table of ['usage_day', 'usage_hour'])
       reading((all) => all(`ALTER TABLE ${table} DROP COLUMN server_error`))
+    reading((all) => all('DROP TABLE shape_day'))
     reading((all) => all('UPDATE schema_version SET version = 1'))
     write(OWN, [openedRecord(2), closedRecord(2, { units: { unit: 'seconds', count: 9 } }), endedRecord(2)])
     const second = open()
@@ -384,7 +385,7 @@ onEachEngine((engine) => {
     await second.step()
     assert.match(
       second.problem ?? '',
-      /(usage\.db|the schema headgate_usage) was written by a newer version of Headgate \(schema version 9, supported: 3\)/,
+      /(usage\.db|the schema headgate_usage) was written by a newer version of Headgate \(schema version 9, supported: 4\)/,
     )
     assert.equal(events.at(-1)?.event, 'degraded')
   })

@@ -8,6 +8,7 @@ import { type CachedSession, type Scope, SessionScopes } from '../../policy/swit
 import {
   chanceOf,
   expectedInput,
+  isHourAfter,
   keptTokens,
   LearnedTarget,
   lifeAfter,
@@ -93,13 +94,15 @@ export class PromptCaches {
     if (before && expected > 0) learned.saw(sent - before.at, expected, cacheRead)
     if (opened !== null) learned.took(opened - sent, input - cacheRead)
     if (cacheRead > 0) learned.hasRead = true
+    const isHour = isHourAfter(usage, before?.isHour === true)
     this.#scopes.note(
       session,
       {
         target: scope,
         tokens: keptTokens(usage, rules, learned.hasRead),
         at: usedAt(rules, sent, this.#now()),
-        life: lifeAfter(usage, rules, before?.life ?? 0),
+        life: lifeAfter(rules, isHour),
+        isHour,
         movedFrom: movedFrom(known, scope, isMoved),
         input,
         size,
@@ -113,7 +116,8 @@ export class PromptCaches {
     const { instance, model } = target.candidate
     const rules = promptCacheOf(instance.provider, model)
     const at = this.#now() - age
-    const scope = { target: this.scopeOf(target), at, life: rules?.life || life === HOUR ? life : 0 }
+    const isHour = life === HOUR && rules?.life?.most !== HOUR
+    const scope = { target: this.scopeOf(target), at, life: rules?.life || isHour ? life : 0, isHour }
     this.#scopes.note(session, { ...kept, ...scope, movedFrom: null }, this.#now())
   }
 
@@ -123,7 +127,7 @@ export class PromptCaches {
     const learned = this.#learned.get(modelId(candidate))
     const found = known.scopes.find((one) => one.target === scope)
     const { prefill = null } = learned ?? {}
-    const isHour = (found ?? known.scopes[0])?.life === HOUR
+    const isHour = found?.isHour ?? known.scopes.some((one) => one.isHour)
     if (!found) return { tokens: 0, chance: 0, expiresIn: null, prefill, isHour }
     const now = this.#now()
     const rules = promptCacheOf(candidate.instance.provider, candidate.model)

@@ -42,7 +42,8 @@ export const switchTo = (gateway: Planner, request: SessionRequest, target: Targ
   if (!known || !last) return null
   const [from = '', model = ''] = last.target.split(' ')
   const isBack = known.movedFrom === to
-  if (!isBack && !hasFailed(request.trace, from)) return null
+  // A target that has nothing loses nothing.
+  if (!isBack && (last.tokens === 0 || !hasFailed(request.trace, from))) return null
   const input = caches.inputOf(known, request.size)
   if (input < LEAST_INPUT) return null
   const here = target.candidate.instance.id === from && target.candidate.model === model

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { type SessionAnswer, SessionScopes } from './scopes.ts'
 
 const answer = (target: string, more: Partial<SessionAnswer> = {}): SessionAnswer => ({
-  ...{ target, tokens: 20_000, at: 1_000, life: 300_000, movedFrom: null, input: 21_000, size: 80_000 },
+  ...{ target, tokens: 20_000, at: 1_000, life: 300_000, isHour: false, movedFrom: null, input: 21_000, size: 80_000 },
   ...more,
 })
 
@@ -12,12 +12,16 @@ test('scopes: a session has its last target first, with what was reported', () =
   assert.equal(scopes.of('s'), null)
   assert(scopes.isEmpty)
   scopes.note('s', answer('a'), 2_000)
-  scopes.note('s', answer('b', { tokens: 22_000, at: 5_000, life: 0, movedFrom: 'a', input: 23_000 }), 6_000)
+  scopes.note(
+    's',
+    answer('b', { tokens: 22_000, at: 5_000, life: 0, isHour: true, movedFrom: 'a', input: 23_000 }),
+    6_000,
+  )
   assert(!scopes.isEmpty)
   assert.deepEqual(scopes.of('s'), {
     scopes: [
-      { target: 'b', tokens: 22_000, at: 5_000, life: 0 },
-      { target: 'a', tokens: 20_000, at: 1_000, life: 300_000 },
+      { target: 'b', tokens: 22_000, at: 5_000, life: 0, isHour: true },
+      { target: 'a', tokens: 20_000, at: 1_000, life: 300_000, isHour: false },
     ],
     movedFrom: 'a',
     movedAt: 6_000,
@@ -52,11 +56,16 @@ test('scopes: a later use replaces the earlier one of its target, and the fifth 
   assert.deepEqual(found, ['e 20000', 'a 30000', 'd 20000', 'c 20000'])
 })
 
-test('scopes: a target without tokens is not one that has the prompt', () => {
+test('scopes: a target without tokens is known while it is the last one, so that the return from it is seen', () => {
   const scopes = new SessionScopes()
-  scopes.note('s', answer('a', { tokens: 0 }), 1_000)
-  assert.deepEqual(scopes.of('s')?.scopes, [])
-  assert.equal(scopes.of('s')?.input, 21_000)
+  const found = () => scopes.of('s')?.scopes.map(({ target, tokens }) => [target, tokens])
+  scopes.note('s', answer('a'), 1_000)
+  scopes.note('s', answer('b', { tokens: 0, movedFrom: 'a' }), 2_000)
+  const a = ['a', 20_000]
+  assert.deepEqual(found(), [['b', 0], a])
+  assert.deepEqual([scopes.lastTarget('s'), scopes.of('s')?.movedFrom], ['b', 'a'])
+  scopes.note('s', answer('a'), 3_000)
+  assert.deepEqual(found(), [a])
 })
 
 test('scopes: after a compaction the prompts of other targets do not count', () => {

@@ -4,12 +4,16 @@
  */
 import { hash } from '../routing/order.ts'
 
-/** A prompt of a session at a target. `at`: when it was used last; `life`: for how long it is kept after that, 0: not documented. In ms. */
+/**
+ * A prompt of a session at a target. `tokens`: 0: it has nothing, and is the last target all the same. `at`: when it was used last;
+ * `life`: for how long it is kept after that, 0: not documented. In ms. `isHour`: it was written for an hour, as the request asked.
+ */
 export type Scope = {
   readonly target: string
   readonly tokens: number
   readonly at: number
   readonly life: number
+  readonly isHour: boolean
 }
 
 /** What is known of a session. `scopes`: the last used one first. */
@@ -35,7 +39,7 @@ const PAGE = 256
 /** 131,072 places of 96 bytes: 12.6 MB when all are taken, and 24 KB for each page of which one is. */
 const PAGES = 512
 const WORDS = 24
-/** Words of a place: the two halves of the name, last use, moved from, moved at, input, size, last target; then four scopes of four. */
+/** Words of a place: the two halves of the name, last use, moved from, moved at, input, size, last target; then four scopes of four, whose last word has the life and, in its lowest bit, whether it was written for an hour. */
 const AT = { name: 0, used: 2, from: 3, movedAt: 4, input: 5, size: 6, last: 7, first: 8 } as const
 const SCOPES = 4
 /** Targets that have a number. */
@@ -69,14 +73,21 @@ export class SessionScopes {
     if (!place) return null
     const { page, base } = place
     const word = (index: number): number => page[base + index] ?? 0
+    const last = this.#targets[word(AT.last)]
     const scopes: Scope[] = []
     for (let index = 0; index < SCOPES; index++) {
       const at = AT.first + index * SCOPES
       const target = this.#targets[word(at)] ?? ''
-      if (target === '' || word(at + 1) === 0) continue
-      scopes.push({ target, tokens: word(at + 1), at: word(at + 2) * TICK, life: word(at + 3) * TICK })
+      if (target === '' || (word(at + 1) === 0 && target !== last)) continue
+      const life = word(at + 3)
+      scopes.push({
+        target,
+        tokens: word(at + 1),
+        at: word(at + 2) * TICK,
+        life: Math.floor(life / 2) * TICK,
+        isHour: life % 2 === 1,
+      })
     }
-    const last = this.#targets[word(AT.last)]
     scopes.sort((a, b) => Number(b.target === last) - Number(a.target === last) || b.at - a.at)
     const movedFrom = this.#targets[word(AT.from)] || null
     return { scopes, movedFrom, movedAt: word(AT.movedAt) * TICK, input: word(AT.input), size: word(AT.size) }
@@ -109,11 +120,11 @@ export class SessionScopes {
         chosen = at
       }
     }
-    page[base + AT.last] = answer.tokens === 0 ? 0 : target
+    page[base + AT.last] = target
     page[chosen] = target
     page[chosen + 1] = answer.tokens
     page[chosen + 2] = ticks(answer.at)
-    page[chosen + 3] = ticks(answer.life)
+    page[chosen + 3] = ticks(answer.life) * 2 + Number(answer.isHour)
   }
 
   #halves(session: string) {

@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { PromptCache } from '../../core/prompt-cache.ts'
-import { chanceOf, expectedInput, keptTokens, LearnedTarget, lifeAfter, usedAt, warmTokens } from './warmth.ts'
+import {
+  chanceOf,
+  expectedInput,
+  isHourAfter,
+  keptTokens,
+  LearnedTarget,
+  lifeAfter,
+  usedAt,
+  warmTokens,
+} from './warmth.ts'
 
 const MARKED: PromptCache = {
   least: 4_096,
@@ -33,13 +42,18 @@ test('warmth: of a vendor without rules only what is reported counts', () => {
   assert.equal(keptTokens({ input: 9_000, cacheRead: 5_000 }, undefined, true), 5_000)
   assert.equal(keptTokens({ input: 9_000 }, undefined, true), 0)
   assert.equal(keptTokens({ input: 9_000, cacheRead: 4_095 }, undefined, true), 0)
-  assert.equal(lifeAfter({}, undefined, 0), 0)
+  assert.equal(lifeAfter(undefined, false), 0)
 })
 
 test('warmth: what was written for an hour stays so when it is read', () => {
-  assert.equal(lifeAfter({ cacheWrite1h: 1 }, MARKED, 0), HOUR)
-  assert.equal(lifeAfter({}, MARKED, HOUR), HOUR)
-  assert.equal(lifeAfter({}, MARKED, 300_000), 300_000)
+  for (const [written, before, isHour] of [
+    [1, false, true],
+    [0, true, true],
+    [0, false, false],
+  ] as const)
+    assert.equal(isHourAfter({ cacheWrite1h: written }, before), isHour)
+  assert.equal(lifeAfter(MARKED, true), HOUR)
+  assert.equal(lifeAfter(MARKED, false), 300_000)
 })
 
 test('warmth: a life begins with the request, unless the vendor counts from the answer', () => {

@@ -29,12 +29,13 @@ export const keptTokens = (
   return kept < (rules?.least ?? LEAST_INPUT) ? 0 : kept
 }
 
-/** For how many ms a prompt is kept after its use. What was written for an hour stays so when it is read. 0: not documented. */
-export const lifeAfter = (
-  { cacheWrite1h = 0 }: Pick<Usage, 'cacheWrite1h'>,
-  rules: PromptCache | undefined,
-  before: number,
-): number => (cacheWrite1h > 0 || before === HOUR ? HOUR : (rules?.life?.most ?? 0))
+/** Whether the prompt is written for an hour, as a request asked now or before: what was written so stays so when it is read. */
+export const isHourAfter = ({ cacheWrite1h = 0 }: Pick<Usage, 'cacheWrite1h'>, before: boolean): boolean =>
+  before || cacheWrite1h > 0
+
+/** For how many ms a prompt is kept after its use. 0: not documented. */
+export const lifeAfter = (rules: PromptCache | undefined, isHour: boolean): number =>
+  isHour ? HOUR : (rules?.life?.most ?? 0)
 
 /** When the use began to count. */
 export const usedAt = (rules: PromptCache | undefined, request: number, answer: number): number =>

@@ -272,8 +272,10 @@ const rememberTarget = (
     : undefined
   if (ms > 0) health.sticky.note(conversation, { instance: instance.id, key: target.key.id, model }, ms, kept)
   if (!trace || estimated || usage.input < LEAST_INPUT) return
-  const attempt = trace.findLast((event) => event.type === 'attempt')
+  const attempts = trace.filter((event) => event.type === 'attempt')
   const committed = trace.findLast((event) => event.type === 'committed')
+  // Of hedged attempts the last one may have lost.
+  const attempt = committed ? attempts[committed.attempt] : attempts.at(-1)
   if (!attempt) return
   const isMoved = trace.some((event) => event.type === 'switch' && event.switched.act !== 'returned')
   health.sticky.caches.answered(conversation, target, {

@@ -58,9 +58,13 @@ export class PromptCaches {
   }
 
   /** The name of the cache of a target: the keys of one owner read what any of them wrote. */
-  scopeOf({ candidate, key }: Target): string {
-    const owner = key.cacheScope ?? this.#owners.get(`${candidate.instance.id} ${key.id}`) ?? key.id
-    return `${modelId(candidate)} ${owner}`
+  scopeOf(target: Target): string {
+    return `${modelId(target.candidate)} ${this.ownerOf(target)}`
+  }
+
+  /** The owner of the key as far as it is known, otherwise the key itself. */
+  ownerOf({ candidate, key }: Target): string {
+    return key.cacheScope ?? this.#owners.get(`${candidate.instance.id} ${key.id}`) ?? key.id
   }
 
   /** Reads the owner of a key from the headers of an answer, where there are several keys and the vendor names it. */

@@ -114,7 +114,7 @@ export const explainSwitch = (gateway: Planner, explained: Explained, candidate:
   const own = at({ candidate, key })
   const { tokens, chance, expiresIn } = own.warmth
   const seconds = expiresIn === null ? null : Math.round(expiresIn / 1_000)
-  const scope = isOperator && { scope: key.cacheScope ?? key.id }
+  const scope = isOperator && { scope: caches.ownerOf({ candidate, key }) }
   const cache = { tokens, chance: Number(chance.toFixed(2)), expires_in: seconds, ...scope }
   const next = candidates[candidates.indexOf(candidate) + 1]
   const [nextKey] = next ? keysOf(next) : []

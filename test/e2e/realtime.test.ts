@@ -278,7 +278,9 @@ describe('realtime: a gateway that is killed', { timeout: 120_000 }, () => {
     for (const end = performance.now() + 20_000; (await rows()).length < 3 && performance.now() < end; )
       await sleep(200)
     const found = (await rows()).map(({ outcome, status, cost }) => `${outcome} ${status} ${Number(cost)}`).sort()
-    // What was in flight is charged as it was reserved.
-    assert.deepEqual(found, [`answered 200 ${COST / 1e9}`, 'unknown 0 0', 'unknown 0 0.262144'])
+    // What was in flight is charged as it was reserved. The session itself costs nothing, unless it was killed before that was written.
+    const RESERVED = 'unknown 0 0.262144'
+    assert.deepEqual([found[0], found[2]], [`answered 200 ${COST / 1e9}`, RESERVED])
+    assert.ok(found[1] === 'unknown 0 0' || found[1] === RESERVED, found[1])
   })
 })

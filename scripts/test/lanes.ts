@@ -95,6 +95,7 @@ const isPure = startsWith('src/core/', 'src/policy/', 'src/protocols/', 'src/pro
  */
 export const ALONE = [
   'src/runtime/heap-tuning',
+  'suite/reference',
   'test/conformance/bulk',
   'test/e2e/abandoned',
   'test/e2e/rolling-restart',

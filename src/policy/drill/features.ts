@@ -166,6 +166,8 @@ export const FEATURES = [
   ...named('set', SET_NAMES),
   ...named('extra', EXTRA_NAMES),
   ...named('beta', BETA_NAMES),
+  // Of strict tools; `tool` is of others.
+  ...named('strict', SCHEMA_KEYWORDS),
 ] as const
 
 /** A thing in a request that a target may refuse: `schema.pattern`. */

@@ -47,6 +47,7 @@ test('shapes: the order of the vocabulary is stored, so it only grows', () => {
     [129, 'extra.thinking'],
     [152, 'beta.computer-use'],
     [170, 'beta.skills'],
+    [171, 'strict.$ref'],
   ]
   for (const [place, feature] of pinned) assert.equal(FEATURES[place], feature)
 })
@@ -71,7 +72,7 @@ const CASES: readonly (readonly [string, JsonObject, Partial<Shape> & { readonly
       parallel_tool_calls: false,
     },
     {
-      features: ['parallel.off', 'tool.strict', 'choice.required', 'tool.minLength', 'tool.type[]'],
+      features: ['parallel.off', 'tool.strict', 'choice.required', 'strict.minLength', 'strict.type[]'],
       tools: 1,
       depth: 2,
     },

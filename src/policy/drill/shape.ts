@@ -47,6 +47,9 @@ const CHARACTERS_PER_TOKEN = 4
 
 const countStep = (count: number): number => COUNTS.find((step) => count <= step) ?? 129
 
+/** The least count of a step. */
+export const leastOf = (step: number): number => (COUNTS.findLast((one) => one < step) ?? -1) + 1
+
 /** The step that these tokens are in: the power of two from 1,024 that is not below them. */
 export const tokenStep = (tokens: number): number => {
   let step = LEAST_TOKENS
@@ -205,12 +208,14 @@ const OFFICE = /^application\/(?:msword|vnd\.(?:ms-|openxmlformats))/
 const readTool = (tool: Tool, found: ShapeParts): void => {
   found.nodes += 1
   switch (tool.kind) {
-    case 'function':
-      if (tool.strict && tool.paths?.strict !== null) add(found, 'tool.strict')
+    case 'function': {
+      const isStrict = tool.strict === true && tool.paths?.strict !== null
+      if (isStrict) add(found, 'tool.strict')
       if (tool.extras) readExtras(tool.extras, found)
       found.characters += tool.description?.length ?? 0
-      readSchema(tool.parameters, TOOL_KEYWORDS, found)
+      readSchema(tool.parameters, isStrict ? STRICT_KEYWORDS : TOOL_KEYWORDS, found)
       return
+    }
     case 'custom':
       found.characters += tool.description?.length ?? 0
       add(found, 'tool.custom')
@@ -247,10 +252,14 @@ const readSettings = (settings: GenerationSettings, found: ShapeParts): void => 
   for (const name of SET_NAMES) if (settings[name] && settings[name].at !== '') add(found, `set.${name}`)
 }
 
+/** Schemas of tools, of strict tools and of answers. */
+export type SchemaPrefix = 'tool' | 'strict' | 'schema'
+
 /** Where the keywords of a schema are in the order. */
-const keywordPlaces = (prefix: 'tool' | 'schema'): ReadonlyMap<string, number> =>
+const keywordPlaces = (prefix: SchemaPrefix): ReadonlyMap<string, number> =>
   new Map(SCHEMA_KEYWORDS.map((name) => [name, placeOf(`${prefix}.${name}`)]))
 const TOOL_KEYWORDS = keywordPlaces('tool')
+const STRICT_KEYWORDS = keywordPlaces('strict')
 const FORMAT_KEYWORDS = keywordPlaces('schema')
 /** Their members are names of properties with schemas. */
 const MAPS: ReadonlySet<string> = new Set(['properties', '$defs', 'definitions', 'patternProperties'])

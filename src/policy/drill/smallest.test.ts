@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import fc from 'fast-check'
-import { FEATURES, type Feature } from './features.ts'
+import { FEATURES, type Feature, SCHEMA_KEYWORDS } from './features.ts'
 import { type Shape, shapeOf } from './shape.ts'
 import { drilledPart, smallestRequest, undrilled } from './smallest.ts'
 
@@ -55,7 +55,10 @@ const NEEDED: { readonly [feature in Feature]?: readonly Feature[] } = {
   'history.calls': ['history.results'],
   'history.results': ['history.calls'],
   'format.strict': ['format.schema', 'schema.additionalProperties'],
-  'tool.strict': ['tool.additionalProperties'],
+  'tool.strict': ['strict.additionalProperties'],
+  ...Object.fromEntries(
+    SCHEMA_KEYWORDS.map((keyword) => [`strict.${keyword}`, ['tool.strict', 'strict.additionalProperties']]),
+  ),
   ...Object.fromEntries(['png', 'jpeg', 'gif', 'webp'].map((type) => [`image.${type}`, ['image.data']])),
   ...Object.fromEntries(['pdf', 'text'].map((type) => [`file.${type}`, ['file.data']])),
 }
@@ -65,7 +68,7 @@ test('smallest requests: each feature is in the request of a shape with it, and 
     const features: Feature[] = [feature, ...(NEEDED[feature] ?? [])]
     if (feature.startsWith('schema.')) features.push('format.schema')
     const amounts = {
-      tools: feature.startsWith('tool.') || feature.startsWith('choice.') ? 1 : 0,
+      tools: /^(?:tool|strict)\./.test(feature) || feature.startsWith('choice.') ? 1 : 0,
       depth: 2,
       media: 0,
       others: 0,
@@ -79,6 +82,7 @@ test('smallest requests: each feature is in the request of a shape with it, and 
       ...(feature === 'tool.propertyNames' ? ['tool.maxLength' as const] : []),
     ])
     if (feature === 'schema.propertyNames') alsoSent.add('schema.maxLength')
+    if (feature === 'strict.propertyNames') alsoSent.add('strict.maxLength')
     assert.deepEqual(
       new Set(found.filter((one) => !alsoSent.has(one) || sent.features.includes(one))),
       new Set(sent.features),
@@ -96,6 +100,43 @@ test('smallest requests: amounts are those of the shape', () => {
   const found = shapeOf(smallestRequest(shape, 'm', false), 'chat')
   assert.deepEqual([found.tools, found.depth, found.media, found.others], [129, 7, 8, 0])
   assert.deepEqual(found.features, ['image.data', 'image.png', 'image.jpeg', 'tool.enum', 'set.store'])
+})
+
+const EMPTY = { style: 'chat', tools: 0, depth: 0, media: 0, others: 0, input: 0, output: 0 } as const
+
+test('smallest requests: of several tools the last one is strict, and has no keyword of the others', () => {
+  const features: Feature[] = ['tool.strict', 'tool.allOf', 'strict.additionalProperties', 'strict.enum']
+  const { tools } = smallestRequest({ ...EMPTY, features, tools: 8, depth: 7 }, 'm', false)
+  assert.deepEqual(
+    tools.flatMap((tool, at) => (tool.kind === 'function' && tool.strict ? [at] : [])),
+    [7],
+  )
+  const [first, last] = [JSON.stringify(tools[0]), JSON.stringify(tools[7])]
+  assert.match(first, /allOf/)
+  assert.match(first, /nested/)
+  assert.doesNotMatch(first, /enum/)
+  assert.match(last, /enum/)
+  assert.doesNotMatch(last, /allOf|nested/)
+})
+
+test('smallest requests: the depth of tools is not that of the answer', () => {
+  const features: Feature[] = ['format.schema', 'format.strict', 'schema.additionalProperties']
+  const beside = smallestRequest({ ...EMPTY, features, tools: 8, depth: 9 }, 'm', false)
+  assert.doesNotMatch(JSON.stringify(beside.settings.format), /nested/)
+  assert.match(JSON.stringify(beside.tools), /nested/)
+  const alone = smallestRequest({ ...EMPTY, features, depth: 9 }, 'm', false)
+  assert.match(JSON.stringify(alone.settings.format), /nested/)
+})
+
+test('smallest requests: thinking is adaptive without a budget, and models that reason take a temperature of 1', () => {
+  const thinking = (...features: Feature[]) =>
+    smallestRequest({ ...EMPTY, style: 'messages', features }, 'm', false).extras.map(({ value }) => value)
+  assert.deepEqual(thinking('extra.thinking'), [{ type: 'adaptive' }])
+  assert.deepEqual(thinking('set.thinkingBudget', 'extra.thinking'), [
+    { type: 'enabled', budget_tokens: 1_024, display: 'omitted' },
+  ])
+  const { settings } = smallestRequest({ ...EMPTY, features: ['set.temperature'] }, 'm', true)
+  assert.equal(settings.temperature?.value, 1)
 })
 
 test('smallest requests: what providers run, keep or fetch is not drilled', () => {

@@ -7,7 +7,7 @@ import { EFFORTS } from '../../core/chat.ts'
 import type { Json, JsonObject } from '../../core/json.ts'
 import { type Feature, SCHEMA_KEYWORDS, type SchemaKeyword } from './features.ts'
 import { mediaOf } from './media-samples.ts'
-import type { Shape } from './shape.ts'
+import type { SchemaPrefix, Shape } from './shape.ts'
 
 /** What is never sent: what providers run, keep or fetch, and what has no small form. Requests with it are not drilled. */
 const NEVER: ReadonlySet<string> = new Set([
@@ -51,6 +51,12 @@ const isNever = (feature: Feature): boolean => NEVER.has(feature) || feature.sta
 export const undrilled = ({ style, features }: Shape): Feature | 'embeddings' | null =>
   style === 'embeddings' ? 'embeddings' : (features.find(isNever) ?? null)
 
+/** The parts that the smallest request of a shape lacks although targets may refuse them. `others`: members without a name. */
+export const unsentParts = ({ features, others }: Shape): readonly (Feature | 'others')[] => [
+  ...(others > 0 ? (['others'] as const) : []),
+  ...features.filter(isNever),
+]
+
 /** The part of a shape that its smallest request has. Sizes are those of the request itself. */
 export const drilledPart = ({ style, features, tools, media, depth }: Shape): Shape => {
   const sent = features.filter((one) => !isNever(one) && !WITHOUT.has(one) && !isBeta(one))
@@ -66,7 +72,7 @@ export const drilledPart = ({ style, features, tools, media, depth }: Shape): Sh
   }
 }
 
-const HAS_SCHEMA = /^(?:schema|tool|format)\./
+const HAS_SCHEMA = /^(?:schema|tool|strict|format)\./
 const HAS_MEDIA = /^(?:image|file|audio)\.|^history\.images$/
 
 /** Output tokens. Vendors refuse less than 16, and a model that reasons ends with an error where its reasoning has no room. */
@@ -93,16 +99,20 @@ export const smallestRequest = (shape: Shape, model: string, reasons: boolean): 
 
 // ── Tools ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+/** The last function is strict, and has the keywords of strict tools alone; the first has those of others. */
 const toolsOf = ({ tools, depth }: Shape, has: ReadonlySet<Feature>): readonly Tool[] => {
-  const isStrict = has.has('tool.strict')
+  const functions = has.has('tool.custom') ? tools - 1 : tools
   return Array.from({ length: tools }, (_, index): Tool => {
     const base = { at: `tools[${index}]`, name: `drill_${index + 1}`, description: 'Does nothing.' }
-    if (index === tools - 1 && has.has('tool.custom')) return { kind: 'custom', ...base }
-    const parameters = index === 0 ? schemaOf('tool', has, depth, isStrict) : schemaOf('tool', NONE, 2, isStrict)
+    if (index === functions) return { kind: 'custom', ...base }
+    const isStrict = has.has('tool.strict') && index === functions - 1
+    const prefixes: readonly SchemaPrefix[] = [...(index === 0 ? TOOL : []), ...(isStrict ? STRICT : [])]
+    const parameters = schemaOf(prefixes, has, index === 0 ? depth : 2, isStrict)
     return { kind: 'function', ...base, parameters, ...(isStrict && { strict: true }) }
   })
 }
-const NONE: ReadonlySet<Feature> = new Set()
+const TOOL = ['tool'] as const
+const STRICT = ['strict'] as const
 
 const STRING = { type: 'string' }
 const BRANCHES = [STRING, { type: 'number' }]
@@ -138,12 +148,12 @@ const PROPERTIES: { readonly [keyword in SchemaKeyword]: JsonObject | null } = {
 
 /** Strict schemas must close their objects, whether the shape says so or not. */
 const schemaOf = (
-  prefix: 'tool' | 'schema',
+  prefixes: readonly SchemaPrefix[],
   has: ReadonlySet<Feature>,
   depth: number,
   isStrict: boolean,
 ): JsonObject => {
-  const used = SCHEMA_KEYWORDS.filter((keyword) => has.has(`${prefix}.${keyword}`))
+  const used = SCHEMA_KEYWORDS.filter((keyword) => prefixes.some((prefix) => has.has(`${prefix}.${keyword}`)))
   const closed = isStrict || used.includes('additionalProperties') ? { additionalProperties: false } : {}
   const objectOf = (properties: JsonObject): JsonObject => ({
     type: 'object',
@@ -221,17 +231,18 @@ const VALUES = {
   streamUsage: true,
 } as const
 
-const settingsOf = ({ depth }: Shape, has: ReadonlySet<Feature>, reasons: boolean): GenerationSettings => {
+const settingsOf = ({ tools, depth }: Shape, has: ReadonlySet<Feature>, reasons: boolean): GenerationSettings => {
   const effort = EFFORTS.find((one) => has.has(`effort.${one}`))
   const thinks =
     has.has('set.thinkingBudget') || has.has('extra.thinking') || (effort !== undefined && effort !== 'none')
   // Models that think take a temperature of 1 and a top_p near it alone.
-  const sampling = thinks ? { temperature: 1, topP: 0.95 } : { temperature: 0.5, topP: 0.9 }
+  const sampling = reasons || thinks ? { temperature: 1, topP: 0.95 } : { temperature: 0.5, topP: 0.9 }
   const named = Object.entries({ ...VALUES, ...sampling }).flatMap(([name, value]) =>
     has.has(`set.${name}` as Feature) ? [[name, { value, at: name }] as const] : [],
   )
   const choice = (['none', 'required', 'tool', 'allowed'] as const).find((kind) => has.has(`choice.${kind}`))
-  const format = formatOf(has, depth)
+  // The depth is that of the deepest schema: beside tools it is taken for one of theirs.
+  const format = formatOf(has, tools > 0 ? 2 : depth)
   return {
     ...Object.fromEntries(named),
     maxOutputTokens: { value: reasons || thinks ? OUTPUT.reasoning : OUTPUT.plain, at: 'maxOutputTokens' },
@@ -253,21 +264,33 @@ const CHOICES = {
 const formatOf = (has: ReadonlySet<Feature>, depth: number): OutputFormat | undefined => {
   const strict = has.has('format.strict')
   if (strict || has.has('format.schema'))
-    return { kind: 'schema', name: 'drill', schema: schemaOf('schema', has, depth, strict), ...(strict && { strict }) }
+    return {
+      kind: 'schema',
+      name: 'drill',
+      schema: schemaOf(['schema'], has, depth, strict),
+      ...(strict && { strict }),
+    }
   return has.has('format.json') ? { kind: 'json' } : undefined
 }
 
 /** Members without a canonical name that have a harmless value. */
 const EXTRAS: readonly (readonly [Feature, Json])[] = [
-  ['extra.thinking', { type: 'enabled', budget_tokens: THINKING }],
   ['extra.include', []],
   ['extra.truncation', 'auto'],
   ['extra.prediction', { type: 'content', content: 'OK' }],
   ['extra.safetySettings', []],
 ]
 
+/** Budgets are a setting. Beside one, the extra is a request to leave the thoughts out. */
+const thinkingExtra = (has: ReadonlySet<Feature>): readonly [Feature, Json] => [
+  'extra.thinking',
+  has.has('set.thinkingBudget')
+    ? { type: 'enabled', budget_tokens: THINKING, display: 'omitted' }
+    : { type: 'adaptive' },
+]
+
 const extrasOf = (has: ReadonlySet<Feature>): readonly Extra[] =>
-  EXTRAS.flatMap(([feature, value]) => {
+  [thinkingExtra(has), ...EXTRAS].flatMap(([feature, value]) => {
     const name = feature.slice('extra.'.length)
     return has.has(feature) ? [{ at: name, name, value, essential: false }] : []
   })

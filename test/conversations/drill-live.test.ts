@@ -98,17 +98,17 @@ const toolsIn = ({ tools }: JsonObject) => (Array.isArray(tools) ? tools.length 
 const KINDS: readonly Kind[] = [
   ...['pattern', 'minLength', 'oneOf', 'prefixItems', 'patternProperties', '$ref'].map((name) => keyword(name)),
   {
-    kind: '64 tools',
+    kind: '32 tools',
     part: 'tools.128',
     needs: [[], { tools: 128, depth: 2 }],
     refuses: (body) =>
-      toolsIn(body) > 64 ? [400, "Invalid 'tools': array too long. Expected at most 64."] : undefined,
+      toolsIn(body) > 32 ? [400, "Invalid 'tools': array too long. Expected at most 32."] : undefined,
   },
   {
-    kind: '16 tools',
+    kind: '8 tools',
     part: 'tools.32',
     needs: [[], { tools: 32, depth: 2 }],
-    refuses: (body) => (toolsIn(body) > 16 ? [400, 'Too many tools: 16 are supported.'] : undefined),
+    refuses: (body) => (toolsIn(body) > 8 ? [400, 'Too many tools: 8 are supported.'] : undefined),
   },
   {
     kind: 'pictures',
@@ -125,10 +125,10 @@ const KINDS: readonly Kind[] = [
       text.includes('UklGRjoAAABXRUJQ') ? [400, 'Unsupported image type: image/webp.'] : undefined,
   },
   {
-    kind: 'three pictures',
+    kind: 'one picture',
     part: 'media.8',
     needs: [['image.data', 'image.png'], { media: 8 }],
-    refuses: (_, text) => (text.split('iVBORw0KGgo').length > 4 ? [400, 'At most 3 images are supported.'] : undefined),
+    refuses: (_, text) => (text.split('iVBORw0KGgo').length > 2 ? [400, 'At most 1 image is supported.'] : undefined),
   },
   {
     kind: 'deep schemas',
@@ -231,6 +231,19 @@ test('live checks: 1,000 sound set-ups with 5 % of 429, 5xx and stalls: none is 
   }
   assert.ok(noisy > 50 && ready > 1_000, `${noisy} faults, ${ready} ready`)
   context.diagnostic(`${noisy} faults, ${ready} ready, $${(cost / 1e9).toFixed(4)} for 1,000 runs`)
+})
+
+test('live checks: a limit inside a step is unknown, and no shape is accused', async () => {
+  const limit: Kind = {
+    kind: '64 tools',
+    part: 'tools.128',
+    refuses: (body) => (toolsIn(body) > 64 ? [400, 'Expected at most 64 tools.'] : undefined),
+  }
+  const shape = shapeWith(['stream'], { tools: 128, depth: 2 })
+  for (const vendor of TAKERS) {
+    const { of } = await drill(vendor, [shape], refusing(vendor, limit))
+    assert.deepEqual([of(shape)?.verdict, of(shape)?.by], ['doubt', limit.part], vendor.name)
+  }
 })
 
 test('live checks: a model that reasons and has no room to answer is not accused', async () => {

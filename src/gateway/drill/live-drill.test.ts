@@ -43,7 +43,7 @@ const ANSWER = {
 /** Whether the provider refuses a request, by the kind of fault. */
 const REFUSES: { readonly [kind: string]: (body: JsonObject, text: string) => boolean } = {
   'schema keyword': (_, text) => text.includes('"pattern"'),
-  'many tools': ({ tools }) => list(tools).length >= 64,
+  'many tools': ({ tools }) => list(tools).length > 32,
   prefill: ({ messages }) =>
     isObject(list(messages).at(-1)) && JSON.stringify(list(messages).at(-1)).includes('"assistant"'),
   'unknown pictures': (_, text) => text.includes('image_url'),

@@ -212,7 +212,7 @@ export class LiveDrill {
       const name = nameOf(shape, candidate)
       const found: LiveResult = { ...resultOf(verdict), at: world.date(), source: 'live', target }
       this.#results.set(name, nextResult(this.#results.get(name), found, days))
-      run[verdict.verdict]++
+      run[verdict.verdict === 'doubt' ? 'unsettled' : verdict.verdict]++
     })
     for (let step = steps.next(); !step.done; ) {
       const probe = readyProbe(deps, { ...work, shape: step.value })
@@ -365,7 +365,7 @@ const resultOf = (verdict: LiveVerdict): Pick<LiveResult, 'verdict' | 'kind' | '
   const { kind } = verdict
   return verdict.verdict === 'unsettled'
     ? { verdict: 'unsettled', kind }
-    : { verdict: 'refused', kind, by: verdict.by ?? 'unknown' }
+    : { verdict: verdict.verdict, kind, by: verdict.by ?? 'unknown' }
 }
 
 /** Another version may have written them: what is not a result is left out. */
@@ -382,7 +382,7 @@ const isResult = (one: unknown): one is readonly [string, LiveResult] => {
   if (!Array.isArray(one) || typeof one[0] !== 'string' || !isObject(one[1])) return false
   const { verdict, at, target, source } = one[1]
   return (
-    (verdict === 'ready' || verdict === 'refused' || verdict === 'unsettled') &&
+    (verdict === 'ready' || verdict === 'refused' || verdict === 'doubt' || verdict === 'unsettled') &&
     typeof at === 'number' &&
     typeof target === 'string' &&
     (source === 'live' || source === 'real')

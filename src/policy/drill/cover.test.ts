@@ -62,11 +62,32 @@ test('cover: the refused keyword is named in at most eight requests, and stands 
   assert.ok(sent.length <= 10, `${sent.length} requests`)
 })
 
-test('cover: a number of tools is named by its step', () => {
-  const { of } = run([shape([], { tools: 128, depth: 2 })], (sent) => (sent.tools > 64 ? REFUSED : READY))
-  assert.deepEqual(of(shape([])), undefined)
+test('cover: an amount is named by its step, and in doubt if the limit is inside the step', () => {
+  const upTo = (most: number) => (sent: Shape) => (Math.max(sent.tools, sent.media) > most ? REFUSED : READY)
   const many = shape(['stream'], { tools: 128, depth: 2 })
-  assert.deepEqual(run([many], (sent) => (sent.tools > 64 ? REFUSED : READY)).of(many), { ...REFUSED, by: 'tools.128' })
+  const larger = shape([], { tools: 129, depth: 2 })
+  const fewer = shape([], { tools: 32, depth: 2 })
+  const at = (most: number) => run([fewer, many, larger], upTo(most))
+  assert.deepEqual(at(32).of(many), { ...REFUSED, by: 'tools.128' })
+  assert.deepEqual(at(64).of(many), { ...REFUSED, verdict: 'doubt', by: 'tools.128' })
+  // More than 128 are more than 64.
+  assert.deepEqual(at(64).of(larger), { ...REFUSED, by: 'tools.128' })
+  assert.deepEqual(at(64).of(fewer), READY)
+  const pictures = shape(['image.data', 'image.png'], { media: 8 })
+  assert.equal(run([pictures], upTo(5)).of(pictures)?.verdict, 'doubt')
+  assert.deepEqual(run([pictures], upTo(1)).of(pictures), { ...REFUSED, by: 'media.8' })
+})
+
+test('cover: whether the least of a step is accepted is asked once', () => {
+  const shapes = (['stream', 'set.seed', 'set.topK'] as const).map((one) => shape([one], { tools: 32, depth: 2 }))
+  for (const [most, verdict] of [
+    [8, 'refused'],
+    [20, 'doubt'],
+  ] as const) {
+    const { of, sent } = run(shapes, ({ tools }) => (tools > most ? REFUSED : READY))
+    for (const one of shapes) assert.equal(of(one)?.verdict, verdict)
+    assert.equal(sent.filter(({ tools }) => tools === 9).length, 1)
+  }
 })
 
 test('cover: a target that refuses the plain request is named as a whole, with two requests', () => {

@@ -5,7 +5,7 @@
  */
 import type { FailureKind } from '../../core/failure.ts'
 import { type Feature, isExclusive, isFeature } from './features.ts'
-import { isWithin, type Shape } from './shape.ts'
+import { isWithin, leastOf, type Shape } from './shape.ts'
 import { drilledPart } from './smallest.ts'
 
 /** How a target took one request. `unsettled`: that says nothing about its shape, such as a rate limit. */
@@ -17,11 +17,17 @@ export type ProbeOutcome =
 /** A part of a shape: a feature, or an amount of at least this (`tools.32`). */
 export type ShapePart = Feature | `${'tools' | 'media' | 'depth'}.${number}`
 
-/** `by`: the part that is refused; `target`: every request is; null: the part is not known. */
+/**
+ * `by`: the part that is refused; `target`: every request is; null: the part is not known. `doubt`: an amount of the step is refused
+ * and another one accepted, and requests of the shape may have either.
+ */
 export type LiveVerdict =
   | { readonly verdict: 'ready' }
   | { readonly verdict: 'refused'; readonly kind: FailureKind; readonly by: ShapePart | 'target' | null }
+  | { readonly verdict: 'doubt'; readonly kind: FailureKind; readonly by: ShapePart | null }
   | { readonly verdict: 'unsettled'; readonly kind: FailureKind }
+
+type KnownVerdict = Exclude<LiveVerdict, { verdict: 'doubt' }>
 
 /** Requests for one refusal, at most. */
 const HALVINGS = 6
@@ -36,22 +42,32 @@ export function* cover(shapes: readonly Shape[], settle: (shape: Shape, verdict:
   const known = new KnownOutcomes()
   const bySize = shapes.map((shape) => ({ shape, drilled: drilledPart(shape) }))
   bySize.sort((one, other) => partsOf(other.drilled).length - partsOf(one.drilled).length)
-  for (const { shape, drilled } of bySize) settle(shape, known.of(drilled) ?? (yield* verdictOf(drilled, known)))
+  for (const { shape, drilled } of bySize) {
+    const verdict = known.of(drilled) ?? (yield* verdictOf(drilled, known))
+    settle(shape, verdict.verdict === 'refused' ? yield* withLeast(drilled, verdict, known) : verdict)
+  }
 }
 
 class KnownOutcomes {
   readonly accepted: Shape[] = []
   readonly refused: RefusedShape[] = []
+  /** Refused with the least amounts of their steps. */
+  readonly refusedLeast: Shape[] = []
 
-  of(shape: Shape): LiveVerdict | undefined {
+  /** A refusal is that of the largest amounts of the shape. */
+  of(shape: Shape): KnownVerdict | undefined {
     if (this.accepted.some((whole) => isWithin(shape, whole))) return READY
-    return this.refused.find((one) => isWithin(one.shape, shape))?.verdict
+    return this.refusing(shape)?.verdict
+  }
+
+  refusing(shape: Shape): RefusedShape | undefined {
+    return this.refused.find((one) => isWithin(one.shape, shape))
   }
 }
 
 const READY = { verdict: 'ready' } as const
 
-function* verdictOf(shape: Shape, known: KnownOutcomes): Probing<LiveVerdict> {
+function* verdictOf(shape: Shape, known: KnownOutcomes): Probing<KnownVerdict> {
   const outcome = yield* sent(shape, known)
   if (outcome.verdict !== 'refused') return outcome
   const plain = shapeOfParts(shape.style, [])
@@ -65,6 +81,30 @@ function* verdictOf(shape: Shape, known: KnownOutcomes): Probing<LiveVerdict> {
   const { parts, by } = (yield* withoutKnown(shape, known)) ?? (yield* halved(shape, known))
   const verdict = { verdict: 'refused', kind: outcome.kind, by } as const
   known.refused.push({ shape: shapeOfParts(shape.style, parts), verdict })
+  return verdict
+}
+
+/**
+ * The verdict of a shape whose largest amounts are refused: `doubt` if the least of the same steps are accepted. Only where an
+ * amount may be the reason.
+ */
+function* withLeast(
+  shape: Shape,
+  verdict: Extract<LiveVerdict, { verdict: 'refused' }>,
+  known: KnownOutcomes,
+): Probing<LiveVerdict> {
+  const { kind, by } = verdict
+  const refused = known.refusing(shape)?.shape
+  if (!refused || by === 'target' || (by !== null && !/^(?:tools|media)\./.test(by))) return verdict
+  // A request of a larger step has more than was refused.
+  const least = (name: 'tools' | 'media') => (refused[name] === shape[name] ? leastOf(shape[name]) : refused[name])
+  const smaller = { ...refused, tools: least('tools'), media: least('media') }
+  if (smaller.tools === refused.tools && smaller.media === refused.media) return verdict
+  if (known.refusedLeast.some((one) => isWithin(one, smaller))) return verdict
+  const outcome = known.of(smaller) ?? (yield* sent(smaller, known))
+  if (outcome.verdict === 'ready') return { verdict: 'doubt', kind, by }
+  if (outcome.verdict !== 'refused') return outcome
+  known.refusedLeast.push(smaller)
   return verdict
 }
 

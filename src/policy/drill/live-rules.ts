@@ -99,9 +99,9 @@ export const hourOfWeek = (time: number): number => Math.floor(time / HOUR) % 16
 
 // ── Results ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** What is known of a shape at a target. `real`: requests of clients have shown it. */
+/** What is known of a shape at a target. `doubt`: it takes a part of the requests. `real`: requests of clients have shown it. */
 export type LiveResult = {
-  readonly verdict: 'ready' | 'refused' | 'unsettled'
+  readonly verdict: 'ready' | 'refused' | 'doubt' | 'unsettled'
   readonly kind?: FailureKind
   readonly by?: string
   readonly at: number

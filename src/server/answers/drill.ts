@@ -54,7 +54,7 @@ const LIVE_RUN = z
     spent: dollars,
     ready: count.describe('Shapes that a target has accepted'),
     refused: count.describe('Shapes that a target has refused'),
-    unsettled: count.describe('Shapes that had no verdict, such as by a rate limit: they are tried on two more days'),
+    unsettled: count.describe('Shapes without a verdict: by a rate limit, which are tried on two more days, or as a limit is inside a step of amounts'),
     left: z
       .record(z.string(), z.int())
       .describe(

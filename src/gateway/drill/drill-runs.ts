@@ -1,6 +1,6 @@
 /** The runs of the dry drill: at the start, when the configuration changes, and each hour. The last one is kept. */
 import type { Config } from '../../core/config.ts'
-import { good, type Outcome } from '../../core/failure.ts'
+import { good, KINDS, type Outcome } from '../../core/failure.ts'
 import { ownTurn } from '../../core/steps.ts'
 import type { Candidate } from '../../core/target.ts'
 import type { Cancel } from '../../core/world.ts'
@@ -90,6 +90,9 @@ export class DrillRuns {
 /** Null: it has no verdict. */
 const liveFinding = (result: LiveResult | undefined): DrillFinding | null => {
   if (!result || result.verdict === 'unsettled') return null
-  const { verdict, at, source } = result
-  return { verdict, by: verdict === 'ready' ? null : (result.by ?? result.kind ?? 'target'), source, at }
+  const { verdict, kind, at, source } = result
+  if (verdict === 'ready') return { verdict, by: null, source, at }
+  // Another version may have named the kind.
+  const isFinal = verdict === 'refused' && kind !== undefined && KINDS[kind]?.excludes === 'request'
+  return { verdict, by: result.by ?? kind ?? 'target', source, at, isFinal }
 }

@@ -12,8 +12,8 @@ import type { Config } from '../../core/config.ts'
 import { fail } from '../../core/failure.ts'
 import { priceBook } from '../../policy/accounts/price-book.ts'
 import { classText } from '../../policy/drill/access-class.ts'
-import { lossText, type RouteReport } from '../../policy/drill/report.ts'
-import { shapeOf, shapeText, tokenStep } from '../../policy/drill/shape.ts'
+import { type DrillFinding, lossText, READY, type RouteReport } from '../../policy/drill/report.ts'
+import { type Shape, shapeOf, shapeText, tokenStep } from '../../policy/drill/shape.ts'
 import { clientProtocolByStyle } from '../../protocols/index.ts'
 import { UpstreamHealth } from '../health/upstream-health.ts'
 import { dryDrill, type ShapeCount } from './dry-drill.ts'
@@ -99,6 +99,64 @@ test('dry drill: the loss is a sentence', async () => {
     'route `fast` would lose 12 % of its requests if OpenAI failed: tools are refused by house/m1',
   )
   assert.equal(unit.causes[0]?.requests, 12)
+})
+
+/** What the route loses without OpenAI. `known`: what live checks say of every shape at the other targets. */
+const lossOf = async (
+  fallbacks: readonly string[],
+  shape: Partial<Shape>,
+  known?: (model: string) => Partial<DrillFinding>,
+) => {
+  const names = ['openai/gpt-5-mini', ...fallbacks]
+  const config = configOf(
+    `fallback: same-model\ndrill: { shapes: true }\nproviders:\n  openai: { keys: [sk-openai-0123456789], models: [gpt-5-mini] }\n  deepseek: { keys: [sk-deepseek-0123456789], models: [deepseek-chat] }\n  house: { kind: openai-compatible, baseUrl: "http://127.0.0.1:9/v1", keys: [house-key-0123456789], models: [m1, m2] }\nroutes:\n  fast: { targets: [${names.map((name) => `"${name}"`).join(', ')}] }\n`,
+  )
+  const world = { ...stillWorld(), date: () => NOW }
+  const planner = {
+    ...{ world, health: new UpstreamHealth(world, () => {}), catalogue, prices: () => priceBook(catalogue, []) },
+    lists: () => new Map(),
+  }
+  const whole: Shape = {
+    ...{ style: 'chat', features: [], tools: 0, depth: 0, media: 0, others: 0, input: 1_024, output: 0 },
+    ...shape,
+  }
+  const [report] = await dryDrill({
+    ...{ planner, config, turn: async () => {} },
+    shapes: [{ route: 'fast', access: classText({ access: [], require: null }), shape: shapeText(whole), weight: 10 }],
+    ...(known && { known: (_, { model }) => ({ ...READY, source: 'live', at: NOW, ...known(model) }) }),
+  })
+  const unit = report?.units.find((one) => one.unit === 'openai') ?? assert.fail()
+  return { lost: unit.lost, unknown: unit.unknown, by: unit.causes[0]?.targets.map(({ by }) => by) }
+}
+const UNKNOWN = { lost: 0, unknown: 1, by: undefined }
+const SERVED = { lost: 0, unknown: 0, by: undefined }
+
+test('dry drill: what is not encoded is unknown, whatever live checks say, and lost where the format cannot carry it', async () => {
+  const ready = () => ({})
+  for (const shape of [
+    { others: 1 },
+    { features: ['image.url'], media: 1 },
+    { features: ['file.id'], media: 1 },
+    { features: ['extra.mcp_servers'] },
+    { features: ['hosted.web_search', 'extra.background'], tools: 1 },
+    { features: ['part.foreign'] },
+  ] as const) {
+    assert.deepEqual(await lossOf(['house/m1'], shape), UNKNOWN, JSON.stringify(shape))
+    assert.deepEqual(await lossOf(['house/m1'], shape, ready), UNKNOWN, JSON.stringify(shape))
+  }
+  const pictures = { features: ['image.url'], media: 1 } as const
+  assert.deepEqual(await lossOf(['deepseek/deepseek-chat'], pictures), { lost: 1, unknown: 0, by: ['pictures'] })
+  assert.deepEqual(await lossOf(['house/m1'], { features: ['set.seed'] }), SERVED)
+})
+
+test('dry drill: a refusal of the request itself is the answer, and further targets are not tried', async () => {
+  const refusing = (isFinal: boolean) => (model: string) =>
+    model === 'm1' ? ({ verdict: 'refused', by: 'tool.pattern', isFinal } as const) : {}
+  const targets = ['house/m1', 'house/m2']
+  assert.deepEqual(await lossOf(targets, {}, refusing(true)), { lost: 1, unknown: 0, by: ['tool.pattern'] })
+  assert.deepEqual(await lossOf(targets, {}, refusing(false)), SERVED)
+  const doubt = () => ({ verdict: 'doubt', by: 'tools.128' }) as const
+  assert.deepEqual(await lossOf(targets, {}, doubt), UNKNOWN)
 })
 
 test('dry drill: shapes and classes that are not known are unknown, and never lost or ready', async () => {

@@ -15,6 +15,7 @@ import {
   routeReport,
 } from '../../policy/drill/report.ts'
 import { OTHER, parseShape, type Shape } from '../../policy/drill/shape.ts'
+import { unsentParts } from '../../policy/drill/smallest.ts'
 import { overrideText } from '../../policy/routing/override.ts'
 import { type Planner, planFor } from '../routing/planner.ts'
 import { shapeFinding, targetFinding, workingKeys } from './dry-finding.ts'
@@ -140,8 +141,10 @@ class Findings {
     const shown = known?.(shape, candidate)
     if (shown?.verdict === 'refused') return shown
     if (candidate.when) return dryFinding('doubt', 'condition')
-    // Live checks are small, so they show nothing about windows.
-    if (shown && found.by !== 'window' && found.verdict !== 'lossy') return shown
+    if (shown?.verdict === 'doubt') return shown
+    // Live checks are small and leave parts out, so they show nothing about windows and those parts.
+    const isWhole = shown?.source === 'real' || (found.by !== 'window' && unsentParts(shape).length === 0)
+    if (shown && isWhole && found.verdict !== 'lossy') return shown
     return always.verdict === 'doubt' ? always : found
   }
 }

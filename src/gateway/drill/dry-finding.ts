@@ -1,5 +1,5 @@
 /** What a target would do with a request of a shape, by what is known here: nothing is sent. */
-import type { ChatRequest, Part } from '../../core/chat.ts'
+import type { ChatRequest, MediaSource, Part, ProtocolName } from '../../core/chat.ts'
 import type { Catalogue, ModelFacts } from '../../core/config.ts'
 import type { ClientProtocol } from '../../core/protocol.ts'
 import type { ProviderKey } from '../../core/provider.ts'
@@ -8,7 +8,7 @@ import type { World } from '../../core/world.ts'
 import type { DrillFinding } from '../../policy/drill/report.ts'
 import { dryFinding, READY } from '../../policy/drill/report.ts'
 import type { Shape } from '../../policy/drill/shape.ts'
-import { smallestRequest } from '../../policy/drill/smallest.ts'
+import { smallestRequest, unsentParts } from '../../policy/drill/smallest.ts'
 import { nameIn } from '../../policy/routing/models.ts'
 import { clientProtocolByStyle, sharedProtocols } from '../../protocols/index.ts'
 import type { UpstreamHealth } from '../health/upstream-health.ts'
@@ -61,6 +61,9 @@ export const shapeFinding = (facts: DryFacts, shape: Shape, candidate: Candidate
   if (window) return window
   const [doubt] = prepared.doubts
   if (doubt) return dryFinding('doubt', partOf(doubt.at, request))
+  const hasHosted = request.tools.some(({ kind }) => kind === 'foreign')
+  const unsent = unsentParts(shape).find((part) => !(hasHosted && part.startsWith('hosted.')))
+  if (unsent !== undefined) return dryFinding('doubt', unsent)
   const [lost] = [...prepared.droppable, ...prepared.dropped].filter((path) => path !== 'store')
   return lost === undefined ? READY : dryFinding('lossy', partOf(lost, request))
 }
@@ -84,7 +87,7 @@ const inboundOf = (protocol: ClientProtocol, request: ChatRequest): InboundReque
   reencode: { without: [] },
 })
 
-/** The smallest request of a shape, with the tools that providers run, which live checks leave out. */
+/** The smallest request of a shape, with the tools that providers run and media by URL or ID, which live checks leave out. */
 const wholeRequest = (shape: Shape, model: string, client: ClientProtocol): ChatRequest => {
   // Formats of clients alone have no such tools.
   const format = Object.values(sharedProtocols).find(({ name }) => name === client.name)
@@ -100,7 +103,24 @@ const wholeRequest = (shape: Shape, model: string, client: ClientProtocol): Chat
       optional: true as const,
     }
   })
-  return hosted.length === 0 ? request : { ...request, tools: [...request.tools, ...hosted] }
+  const { tools, messages } = request
+  const linked = linkedMedia(shape, format?.name)
+  const [first, ...others] = messages
+  return {
+    ...request,
+    tools: [...tools, ...hosted],
+    messages: first ? [{ ...first, content: [...first.content, ...linked] }, ...others] : messages,
+  }
+}
+
+const linkedMedia = ({ features }: Shape, protocol: ProtocolName | undefined): readonly Part[] => {
+  const url: MediaSource = { kind: 'url', url: 'https://example.com/drill' }
+  const id: MediaSource | null = protocol === undefined ? null : { kind: 'id', id: 'drill', protocol }
+  return (['image', 'file'] as const).flatMap((type) =>
+    [url, id].flatMap((source, index) =>
+      source && features.includes(`${type}.${source.kind}`) ? [{ type, at: `linked_${type}[${index}]`, source }] : [],
+    ),
+  )
 }
 
 const MEDIA: { readonly [type in Part['type']]?: string } = { image: 'pictures', file: 'files', audio: 'sound' }

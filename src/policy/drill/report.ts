@@ -9,6 +9,8 @@ export type DrillFinding = {
   readonly by: string | null
   readonly source: 'dry' | 'live' | 'real'
   readonly at: number | null
+  /** The gateway answers with the refusal, and tries no further target. */
+  readonly isFinal?: boolean
 }
 
 export const READY: DrillFinding = { verdict: 'ready', by: null, source: 'dry', at: null }
@@ -90,6 +92,12 @@ export const routeReport = (route: string, traffic: readonly DrillTraffic[], dep
   return { route, requests, units }
 }
 
+/** The targets up to the first one whose refusal is the answer. */
+const triedOf = (targets: readonly DrillTarget[]): readonly DrillTarget[] => {
+  const end = targets.findIndex(({ finding }) => finding.verdict === 'refused' && finding.isFinal === true)
+  return end === -1 ? targets : targets.slice(0, end + 1)
+}
+
 type ReportScale = { readonly requests: number; readonly depth: number }
 
 const unitReport = (
@@ -101,10 +109,10 @@ const unitReport = (
   const causes = new Map<string, { targets: DrillCause['targets']; weight: number }>()
   let [lost, unknown, lossy] = [0, 0, 0]
   for (const { weight, targets } of traffic) {
-    const serving = targets.find(({ finding }) => finding.verdict !== 'refused')
+    const serving = triedOf(targets).find(({ finding }) => finding.verdict !== 'refused')
     // It is refused now, or another target serves it.
     if (!serving || !isGone(serving)) continue
-    const left = targets.filter((target) => !isGone(target))
+    const left = triedOf(targets.filter((target) => !isGone(target)))
     const next = left.find(({ finding }) => finding.verdict === 'ready' || finding.verdict === 'lossy')
     if (next) {
       if (next.finding.verdict === 'lossy') lossy += weight

@@ -9,13 +9,14 @@ import { fileReader } from '../../config/file-reader.ts'
 import { problemLine } from '../../config/problem.ts'
 import { FULL_ACCESS } from '../../core/accounts.ts'
 import type { Config } from '../../core/config.ts'
-import { fail } from '../../core/failure.ts'
+import { fail, good } from '../../core/failure.ts'
 import { priceBook } from '../../policy/accounts/price-book.ts'
 import { classText } from '../../policy/drill/access-class.ts'
 import { type DrillFinding, lossText, READY, type RouteReport } from '../../policy/drill/report.ts'
 import { type Shape, shapeOf, shapeText, tokenStep } from '../../policy/drill/shape.ts'
 import { clientProtocolByStyle } from '../../protocols/index.ts'
 import { UpstreamHealth } from '../health/upstream-health.ts'
+import { DrillRuns } from './drill-runs.ts'
 import { dryDrill, type ShapeCount } from './dry-drill.ts'
 
 const providers = await loadProviders()
@@ -157,6 +158,39 @@ test('dry drill: a refusal of the request itself is the answer, and further targ
   assert.deepEqual(await lossOf(targets, {}, refusing(false)), SERVED)
   const doubt = () => ({ verdict: 'doubt', by: 'tools.128' }) as const
   assert.deepEqual(await lossOf(targets, {}, doubt), UNKNOWN)
+})
+
+test('drill runs: only a live refusal that blames the request is final', async () => {
+  const config = configOf(
+    'fallback: same-model\ndrill: { shapes: true }\nproviders:\n  openai: { keys: [sk-openai-0123456789], models: [gpt-5-mini] }\n  house: { kind: openai-compatible, baseUrl: "http://127.0.0.1:9/v1", keys: [house-key-0123456789], models: [m1, m2] }\nroutes:\n  fast: { targets: ["openai/gpt-5-mini", "house/m1", "house/m2"] }\n',
+  )
+  const world = { ...stillWorld(), date: () => NOW }
+  const planner = {
+    ...{ world, health: new UpstreamHealth(world, () => {}), catalogue, prices: () => priceBook(catalogue, []) },
+    lists: () => new Map(),
+  }
+  const shape = shapeText({
+    ...{ style: 'chat', features: [], tools: 0, depth: 0, media: 0, others: 0, input: 1_024, output: 0 },
+  })
+  const access = classText({ access: [], require: null })
+  for (const [kind, lost] of [
+    ['invalid_request', 1],
+    ['invalid_value', 1],
+    ['permission', 0],
+    ['context_length', 0],
+  ] as const) {
+    const runs = new DrillRuns({
+      ...{ planner, config: () => config, shapes: async () => good([{ route: 'fast', access, shape, weight: 10 }]) },
+      live: (_, { model }) => ({
+        ...{ at: NOW, source: 'live', target: '' },
+        ...(model === 'm1' ? { verdict: 'refused', kind, by: 'target' } : { verdict: 'ready' }),
+      }),
+    })
+    const [report] = await Promise.all([runs.run(), world.advance(0)])
+    assert.ok(report.ok)
+    const unit = report.value.routes[0]?.units.find((one) => one.unit === 'openai')
+    assert.equal(unit?.lost, lost, kind)
+  }
 })
 
 test('dry drill: shapes and classes that are not known are unknown, and never lost or ready', async () => {

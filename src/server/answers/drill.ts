@@ -54,7 +54,9 @@ const LIVE_RUN = z
     spent: dollars,
     ready: count.describe('Shapes that a target has accepted'),
     refused: count.describe('Shapes that a target has refused'),
-    unsettled: count.describe('Shapes without a verdict: by a rate limit, which are tried on two more days, or as a limit is inside a step of amounts'),
+    unsettled: count.describe(
+      'Shapes without a verdict: by a rate limit, which are tried on two more days, or as a limit is inside a step of amounts',
+    ),
     left: z
       .record(z.string(), z.int())
       .describe(

@@ -60,12 +60,21 @@ export const checkTapes = (path: string): readonly TapeReport[] => {
 
 export type Pruned = { readonly name: string; readonly kept: number; readonly before: number; readonly after: number }
 
-/** Writes tapes without lines that nothing uses; `unused`: also without exchanges that the last run did not use. */
+/** A file is not written, because it is not a tape of this version. */
+export class NotATape extends Error {}
+
+/**
+ * Writes tapes without lines that nothing uses; `unused`: also without exchanges that the last run did not use. Throws `NotATape`
+ * before anything is changed.
+ */
 export const pruneTapes = (path: string, { unused }: { readonly unused: boolean }): readonly Pruned[] => {
   const folder = new TapeFolder(path)
   const run = lastRun(path)
-  const pruned = folder.names().map((name) => {
-    const tape = folder.open(name)
+  const tapes = folder.names().map((name) => folder.open(name))
+  const refused = tapes.find(({ refusal }) => refusal !== null)
+  if (refused) throw new NotATape(`${refused.path} is not pruned. ${refused.refusal} Move it to another folder.`)
+  const pruned = tapes.map((tape) => {
+    const { name } = tape
     const used = unused && run?.used[name] ? new Set(run.used[name]) : null
     const kept = used ? tape.exchanges.filter((exchange) => isUsed(used, exchange)) : tape.exchanges
     const text = textOf(tape, kept)
@@ -82,11 +91,14 @@ const textOf = ({ normalise }: LoadedTape, exchanges: readonly Exchange[]): stri
   return headLine(normalise) + exchanges.map((one) => exchangeLines({ ...one, replaces: false }, known)).join('')
 }
 
+/** Names of files that tapes have written: digests. */
+const MEDIA_NAME = /^[0-9a-f]{64}$/
+
 const removeMedia = (path: string, folder: TapeFolder): void => {
   const media = join(path, 'media')
   if (!existsSync(media)) return
   const used = folder.names().map((name) => readFileSync(folder.fileOf(name), 'utf8'))
-  for (const file of readdirSync(media))
+  for (const file of readdirSync(media).filter((name) => MEDIA_NAME.test(name)))
     if (!used.some((text) => text.includes(`media/${file}`))) rmSync(join(media, file))
 }
 

@@ -1,6 +1,6 @@
 /**
  * The format of a tape: JSON lines with sorted members. An exchange is `ask`, `answer`, its events and `end`, in adjacent lines; the
- * messages and tools of requests are lines of their own, each once. [0027](../../docs/decisions/0028-cassettes.md) has the reasons.
+ * messages and tools of requests are lines of their own, each once. [0028](../../docs/decisions/0028-cassettes.md) has the reasons.
  */
 import { isObject, type Json, type JsonObject, list, number, object, parseObject, text } from '../core/json.ts'
 import { canonicalJson } from '../policy/idempotency-key.ts'
@@ -56,6 +56,8 @@ export type ReadTape = {
   readonly parts: ReadonlySet<string>
   /** Lines that cannot be used. */
   readonly problems: readonly TapeProblem[]
+  /** Why the file must not be written; null: it is a tape of this version, or empty. */
+  readonly refusal: string | null
 }
 
 /** How an exchange is named: by the beginning of its key. */
@@ -131,6 +133,9 @@ export class TapeReader {
   /** The lines of the exchange that has begun. */
   #open: { readonly line: number; readonly lines: JsonObject[] } | null = null
   #hasHead = false
+  /** The version of a head that this Headgate cannot read. */
+  #otherVersion: string | null = null
+  #hasLines = false
   /** Line ends read so far. */
   #ends = 0
 
@@ -147,10 +152,18 @@ export class TapeReader {
   result(): ReadTape {
     const exchanges = withoutReplaced(this.#exchanges)
     const parts = new Set(this.#parts.keys())
-    return { normalise: this.#normalise, exchanges, parts, problems: [...this.#problems] }
+    return { normalise: this.#normalise, exchanges, parts, problems: [...this.#problems], refusal: this.#refusal() }
+  }
+
+  #refusal(): string | null {
+    if (this.#otherVersion !== null)
+      return `It has version ${this.#otherVersion} of the format; this Headgate writes ${VERSION}.`
+    return this.#hasHead || !this.#hasLines ? null : 'It is not a tape: it has no line of the kind tape.'
   }
 
   #take(at: number, line: string): void {
+    if (this.#otherVersion !== null) return
+    this.#hasLines = true
     const value = parseObject(line)
     if (!value) return this.#refuse(at, /^(?:<{7}|={7}|>{7})/.test(line) ? 'a conflict of a merge' : 'not JSON, or cut')
     switch (text(value.line)) {
@@ -186,8 +199,10 @@ export class TapeReader {
   }
 
   #head(at: number, { version, normalise }: JsonObject): void {
-    if (version !== VERSION)
-      return this.#refuse(at, `version ${JSON.stringify(version)}; this Headgate reads ${VERSION}`)
+    if (version !== VERSION) {
+      this.#otherVersion = JSON.stringify(version) ?? 'none'
+      return this.#refuse(at, `version ${this.#otherVersion}; this Headgate reads ${VERSION}`)
+    }
     const names = NORMALISERS.filter((name) => list(normalise).includes(name))
     if (this.#hasHead && names.join() !== this.#normalise.join())
       return this.#refuse(at, 'normalises otherwise than the first line')

@@ -51,9 +51,9 @@ export class TapeFolder {
   /** The names of all tapes. */
   names(): readonly string[] {
     if (!existsSync(this.path)) return []
-    return readdirSync(this.path)
-      .filter((file) => file.endsWith('.jsonl') && !file.startsWith('.'))
-      .map((file) => file.slice(0, -'.jsonl'.length))
+    return readdirSync(this.path, { withFileTypes: true })
+      .filter((entry) => entry.isFile() && entry.name.endsWith('.jsonl') && !entry.name.startsWith('.'))
+      .map(({ name: file }) => file.slice(0, -'.jsonl'.length))
       .sort()
   }
 
@@ -77,7 +77,8 @@ export class TapeFolder {
    */
   append(name: string, exchange: Exchange, more: AppendOptions): void {
     const tape = this.open(name)
-    const { path, bytes, parts } = tape
+    const { path, bytes, parts, refusal } = tape
+    if (refusal !== null) throw new Error(`${path} is not written. ${refusal} Use another tape name.`)
     const isNew = bytes === 0
     const text = (isNew ? headLine(more.normalise) : '') + exchangeLines(exchange, new Set(parts))
     const size = Buffer.byteLength(text)

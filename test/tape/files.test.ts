@@ -1,8 +1,9 @@
 /** Tapes that were cut, edited, converted or merged never give a wrong answer, and name the line. */
 import assert from 'node:assert/strict'
-import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { pruneTapes } from '../../src/tape/check.ts'
 import { TapeFolder } from '../../src/tape/tape-folder.ts'
 import { CLIENTS } from '../conversations/clients.ts'
 import type { Conversation } from '../conversations/conversation.ts'
@@ -120,4 +121,35 @@ test('tape: a folder that cannot be written is reported, and the client is answe
   assert.ok(turns.every(({ reply }) => reply.status === 200))
   assert.equal(reports.length, scenario.turns.length)
   assert.match(reports[0] ?? '', /^tap_\w+ is not recorded\. /)
+})
+
+test('tape: prune refuses a folder with a file that is not a tape, and keeps media that it has not written', async (t) => {
+  const tape = await recorded(t)
+  const { folder } = tape.settings
+  const data = join(folder, 'dataset.jsonl')
+  mkdirSync(join(folder, 'media'))
+  writeFileSync(join(folder, 'media', 'photo.png'), 'a photo')
+  writeFileSync(join(folder, 'media', 'a'.repeat(64)), 'unused')
+  writeFileSync(data, '{"row":1}\n')
+  assert.throws(() => pruneTapes(folder, { unused: false }), /dataset\.jsonl is not pruned\. It is not a tape/)
+  assert.equal(readFileSync(data, 'utf8'), '{"row":1}\n')
+  assert.equal(readFileSync(tape.path, 'utf8'), tape.text)
+  const { reports } = await recordSession(conversation, { ...tape.settings, name: 'dataset' })
+  assert.match(reports[0] ?? '', /dataset\.jsonl is not written\. It is not a tape/)
+  assert.equal(readFileSync(data, 'utf8'), '{"row":1}\n')
+  rmSync(data)
+  mkdirSync(join(folder, 'a-folder.jsonl'))
+  assert.equal(pruneTapes(folder, { unused: false }).length, 1)
+  assert.deepEqual(readdirSync(join(folder, 'media')), ['photo.png'])
+})
+
+test('tape: a tape of another version answers nothing and is not written', async (t) => {
+  const tape = await recorded(t)
+  const other = tape.text.replace('"version":1', '"version":2')
+  assert.match((await neverWrong(tape, other))[0] ?? '', /Line 1 cannot be used: version 2; this Headgate reads 1\./)
+  assert.equal(new TapeFolder(tape.settings.folder).open('main').exchanges.length, 0)
+  const { reports } = await recordSession(conversation, tape.settings)
+  assert.match(reports[0] ?? '', /main\.jsonl is not written\. It has version 2/)
+  assert.throws(() => pruneTapes(tape.settings.folder, { unused: false }), /version 2/)
+  assert.equal(readFileSync(tape.path, 'utf8'), other)
 })

@@ -7,7 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { Command } from 'commander'
 import { freePort } from '../../runtime/free-port.ts'
-import { checkTapes, lastRun, pruneTapes, scanTapes } from '../../tape/check.ts'
+import { checkTapes, lastRun, NotATape, pruneTapes, scanTapes } from '../../tape/check.ts'
 import { secretsIn } from '../../tape/secrets.ts'
 import { nameOf, textOfBytes } from '../../tape/tape-file.ts'
 import { TapeFolder } from '../../tape/tape-folder.ts'
@@ -26,7 +26,7 @@ const LOOK = 50
 const CLIENT_KEY = 'headgate-tape'
 
 const folderOf = ({ host }: Cli, { dir }: FolderOption): string =>
-  resolve(host.folder, dir ?? host.env.HEADGATE_TAPE_DIR ?? 'tapes')
+  resolve(host.folder, dir || host.env.HEADGATE_TAPE_DIR?.trim() || 'tapes')
 
 const run = async (cli: Cli, words: readonly string[], options: RunOptions): Promise<void> => {
   const { host } = cli
@@ -130,7 +130,14 @@ const check = (cli: Cli, options: FolderOption): void => {
 }
 
 const prune = (cli: Cli, options: FolderOption & { readonly unused?: true }): void => {
-  const pruned = pruneTapes(folderOf(cli, options), { unused: options.unused === true })
+  const path = folderOf(cli, options)
+  let pruned: ReturnType<typeof pruneTapes>
+  try {
+    pruned = pruneTapes(path, { unused: options.unused === true })
+  } catch (error) {
+    if (error instanceof NotATape) throw new CliError(EXIT.conflict, error.message)
+    throw error
+  }
   cli.answer(pruned, () => {
     if (pruned.length === 0) return ['There are no tapes.']
     return pruned.map(({ name, kept, before, after }) => `${name}: ${kept} exchanges, ${before} to ${after} bytes`)

@@ -4,9 +4,10 @@
  */
 import { createHash } from 'node:crypto'
 import type { ChatRequest, Extra, MediaSource, Message, Part, Tool } from '../core/chat.ts'
-import { isList, isObject, type Json, type JsonObject, readJson } from '../core/json.ts'
+import { type Json, type JsonObject, readJson } from '../core/json.ts'
 import { canonicalJson } from '../policy/idempotency-key.ts'
 import { ExchangeMasks, type Normaliser, withTexts } from './masking.ts'
+import { VendorValues } from './vendor-values.ts'
 
 /** A request in the order in which it is compared. `target`: of a tape that matches by target, and of JSON calls. */
 export type TapeAsk = {
@@ -18,11 +19,15 @@ export type TapeAsk = {
   readonly target?: string
 }
 
-/** The masks continue in the answer. `media`: bytes of the request that are kept apart, by digest. */
+/**
+ * The masks continue in the answer. `media`: bytes of the request that are kept apart, by digest. `credentials`: texts of the body
+ * that the ask has not, and which nothing else may have.
+ */
 export type MaskedAsk = {
   readonly ask: TapeAsk
   readonly masks: ExchangeMasks
   readonly media: ReadonlyMap<string, string>
+  readonly credentials: readonly string[]
 }
 
 /** Characters of base64 up to which media are kept in the request. */
@@ -73,23 +78,24 @@ export const chatAsk = (request: ChatRequest, normalise: readonly Normaliser[], 
     calls.set(id, known)
     return known
   }
-  const messages = request.messages.map((message) => messageOf(message, { numberOf, media }))
+  const vendor = new VendorValues()
+  const messages = request.messages.map((message) => messageOf(message, { numberOf, media, vendor }))
   const settings: Record<string, Json> = {}
   for (const [name, setting] of Object.entries(request.settings))
-    if (setting && setting.at !== '' && !NO_MATTER.has(name)) settings[name] = plain(setting.value)
-  for (const { name, value } of mattering(request.extras)) settings[name] = plain(value)
+    if (setting && setting.at !== '' && !NO_MATTER.has(name)) settings[name] = vendor.value(setting.value)
+  Object.assign(settings, membersOf(request.extras, vendor))
   if (request.mayTruncate) settings.truncation = 'auto'
   return masked(
     {
       call: 'chat',
       model: request.model,
       messages: messages.filter((message) => message !== null),
-      tools: request.tools.map(toolOf),
+      tools: request.tools.map((tool) => toolOf(tool, vendor)),
       settings,
       ...(target !== undefined && { target }),
     },
     normalise,
-    media,
+    { media, credentials: vendor.credentials },
   )
 }
 
@@ -100,22 +106,35 @@ export const jsonAsk = (
   target: string,
   normalise: readonly Normaliser[],
 ): MaskedAsk => {
-  const settings = Object.fromEntries(Object.entries(body).filter(([name]) => !NO_MATTER_MEMBERS.has(name)))
+  const vendor = new VendorValues()
+  const members = Object.entries(body).filter(([name]) => !NO_MATTER_MEMBERS.has(name))
+  const settings = Object.fromEntries(members.map(([name, value]) => [name, vendor.member(name, value)]))
   const model = typeof body.model === 'string' ? body.model : ''
-  return masked({ call: path, model, messages: [], tools: [], settings, target }, normalise, new Map())
+  return masked({ call: path, model, messages: [], tools: [], settings, target }, normalise, {
+    media: new Map(),
+    credentials: vendor.credentials,
+  })
 }
 
-const masked = (ask: TapeAsk, normalise: readonly Normaliser[], media: MaskedAsk['media']): MaskedAsk => {
+const masked = (
+  ask: TapeAsk,
+  normalise: readonly Normaliser[],
+  apart: Pick<MaskedAsk, 'media' | 'credentials'>,
+): MaskedAsk => {
   const masks = new ExchangeMasks(normalise)
   const inAll = (values: readonly Json[]) => values.map((value) => withTexts(value, (text) => masks.ofRequest(text)))
   const messages = inAll(ask.messages)
   const tools = inAll(ask.tools)
   const [settings = {}] = inAll([ask.settings])
   // `withTexts` returns an object for one.
-  return { ask: { ...ask, messages, tools, settings: settings as JsonObject }, masks, media }
+  return { ask: { ...ask, messages, tools, settings: settings as JsonObject }, masks, ...apart }
 }
 
-type AskReading = { readonly numberOf: (id: string) => number; readonly media: Map<string, string> }
+type AskReading = {
+  readonly numberOf: (id: string) => number
+  readonly media: Map<string, string>
+  readonly vendor: VendorValues
+}
 
 /** Null: the message has only what does not matter. */
 const messageOf = (message: Message, reading: AskReading): Json => {
@@ -126,14 +145,14 @@ const messageOf = (message: Message, reading: AskReading): Json => {
     content,
     ...(message.role === 'tool' && { call: reading.numberOf(message.callId) }),
     ...(message.role === 'tool' && message.isError && { isError: true }),
-    ...membersOf(message.extras),
+    ...membersOf(message.extras, reading.vendor),
   }
 }
 
 const partOf = (part: Part, reading: AskReading): readonly JsonObject[] => {
   switch (part.type) {
     case 'text':
-      return [{ type: 'text', text: part.text, ...membersOf(part.extras) }]
+      return [{ type: 'text', text: part.text, ...membersOf(part.extras, reading.vendor) }]
     case 'refusal':
       return [{ type: 'refusal', text: part.text }]
     case 'image':
@@ -141,7 +160,13 @@ const partOf = (part: Part, reading: AskReading): readonly JsonObject[] => {
       const name = part.type === 'file' && part.filename !== undefined ? { filename: part.filename } : {}
       const detail = part.type === 'image' && part.detail !== undefined ? { detail: part.detail } : {}
       return [
-        { type: part.type, source: sourceOf(part.source, reading), ...name, ...detail, ...membersOf(part.extras) },
+        {
+          type: part.type,
+          source: sourceOf(part.source, reading),
+          ...name,
+          ...detail,
+          ...membersOf(part.extras, reading.vendor),
+        },
       ]
     }
     case 'audio':
@@ -156,14 +181,14 @@ const partOf = (part: Part, reading: AskReading): readonly JsonObject[] => {
       return [{ type: 'tool-call', call, name, arguments: parsed ?? part.arguments }]
     }
     case 'foreign':
-      return [{ type: 'foreign', format: part.protocol, raw: plain(part.raw) }]
+      return [{ type: 'foreign', format: part.protocol, raw: reading.vendor.value(part.raw) }]
     default:
       throw new Error(`unknown part ${JSON.stringify(part satisfies never)}`)
   }
 }
 
-const toolOf = (tool: Tool): JsonObject => {
-  if (tool.kind === 'foreign') return { kind: 'foreign', format: tool.protocol, raw: plain(tool.raw) }
+const toolOf = (tool: Tool, vendor: VendorValues): JsonObject => {
+  if (tool.kind === 'foreign') return { kind: 'foreign', format: tool.protocol, raw: vendor.value(tool.raw) }
   const described = {
     kind: tool.kind,
     name: tool.name,
@@ -175,7 +200,7 @@ const toolOf = (tool: Tool): JsonObject => {
     ...described,
     ...(tool.parameters !== undefined && { parameters: tool.parameters }),
     ...(isStated && { strict: tool.strict }),
-    ...membersOf(tool.extras),
+    ...membersOf(tool.extras, vendor),
   }
 }
 
@@ -196,16 +221,5 @@ const dataOf = (data: string, { media }: AskReading): string => {
 const mattering = (extras: readonly Extra[] = []): readonly Extra[] =>
   extras.filter(({ name, value }) => value !== null && !NO_MATTER_MEMBERS.has(name))
 
-const membersOf = (extras: readonly Extra[] | undefined): JsonObject =>
-  Object.fromEntries(mattering(extras).map(({ name, value }) => [name, plain(value)]))
-
-/** A value of the client without members that do not matter, at any depth. Those of schemas and arguments are names of the client. */
-const plain = (value: unknown): Json => {
-  if (isList(value)) return value.map((item) => plain(item))
-  // Settings and members are JSON.
-  if (!isObject(value)) return value as Json
-  const members = Object.entries(value).filter(
-    ([name]) => !/^(?:cache_control|signature|encrypted_content)$/.test(name),
-  )
-  return Object.fromEntries(members.map(([name, inner]) => [name, plain(inner)]))
-}
+const membersOf = (extras: readonly Extra[] | undefined, vendor: VendorValues): JsonObject =>
+  Object.fromEntries(mattering(extras).map(({ name, value }) => [name, vendor.member(name, value)]))

@@ -154,6 +154,7 @@ abstract class CallAtTape {
         ...credentialsIn(call.headers),
         ...credentialsOf(this.#headers),
         ...(key === undefined ? [] : [key]),
+        ...keyed.credentials,
       ],
       texts: [
         ...masked.texts.flatMap(textsIn),

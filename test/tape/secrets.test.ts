@@ -251,3 +251,31 @@ test('tape: values of secret variables are secrets, each of a list', () => {
   }
   assert.deepEqual([...new Set(secretsIn(env))].sort(), ['a', 'b', 'c', 'one-key', 'one-key,two-key', 'two-key'])
 })
+
+test('tape: credentials of MCP servers are not recorded, and decide no key', async (t) => {
+  const token = 'mcp-canary-0123456789'
+  const body = (secret: string): JsonObject => ({
+    mcp_servers: [{ type: 'url', url: 'https://mcp.example', name: 'm', authorization_token: secret }],
+    plugins: [{ type: 'mcp', authorization: secret, headers: { 'X-Api-Key': secret, accept: 'application/json' } }],
+  })
+  const { bytes, reports } = await record(t, [], { body: body(token) })
+  assert.deepEqual(reports, [])
+  assert.ok(bytes.includes('[CREDENTIAL]') && !bytes.includes('canary'), bytes)
+  const keyed = (text: string) => /"key":"(\w+)"/.exec(text)?.[1]
+  assert.equal(keyed((await record(t, [], { body: body('mcp-other-0123456789') })).bytes), keyed(bytes))
+  const repeated = await record(t, [], {
+    body: body(`Bearer ${token}`),
+    answer: sse('I know mcp-canary-', '0123456789'),
+  })
+  assert.equal(repeated.bytes, '')
+  assert.match(repeated.reports.join(), /It has a credential/)
+})
+
+test('tape: a schema may have a member named headers', async (t) => {
+  const parameters = { type: 'object', properties: { headers: { type: 'string', description: 'of the mail' } } }
+  const { bytes, reports } = await record(t, [], {
+    body: { tools: [{ type: 'function', function: { name: 'f', parameters } }] },
+  })
+  assert.deepEqual(reports, [])
+  assert.ok(bytes.includes('of the mail') && !bytes.includes('[CREDENTIAL]'))
+})

@@ -51,7 +51,7 @@ const NO_MATTER: ReadonlySet<string> = new Set([
 const NO_MATTER_MEMBERS: ReadonlySet<string> = new Set([
   ...['cache_control', 'prompt_cache_breakpoint', 'prompt_cache_key', 'prompt_cache_retention', 'prompt_cache_options'],
   ...['user', 'safety_identifier', 'metadata', 'client_metadata', 'session_id', 'service_tier', 'store', 'stream'],
-  ...['stream_options', 'previous_response_id', 'conversation', 'id', 'status', 'annotations', 'logprobs', 'phase'],
+  ...['stream_options', 'id', 'status', 'annotations', 'logprobs', 'phase'],
   ...['include', 'background', 'labels', 'signature', 'encrypted_content', 'thoughtSignature'],
 ])
 
@@ -81,8 +81,10 @@ export const chatAsk = (request: ChatRequest, normalise: readonly Normaliser[], 
   const vendor = new VendorValues()
   const messages = request.messages.map((message) => messageOf(message, { numberOf, media, vendor }))
   const settings: Record<string, Json> = {}
+  // The canonical form of an answer's format has no member of a vendor, and its schema is that of the client.
   for (const [name, setting] of Object.entries(request.settings))
-    if (setting && setting.at !== '' && !NO_MATTER.has(name)) settings[name] = vendor.value(setting.value)
+    if (setting && setting.at !== '' && !NO_MATTER.has(name))
+      settings[name] = name === 'format' ? setting.value : vendor.value(setting.value)
   Object.assign(settings, membersOf(request.extras, vendor))
   if (request.mayTruncate) settings.truncation = 'auto'
   return masked(

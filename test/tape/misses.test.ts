@@ -194,3 +194,27 @@ test('tape: e-mail addresses have the same masks in each request, and an answer 
   assert.ok(!JSON.stringify(first).includes('@'))
   assert.equal(keyOf(first), keyOf(replayed))
 })
+
+test('tape: requests that continue turns of the provider have keys of their own', () => {
+  const keyed = (more: JsonObject) => {
+    const decoded = protocols['openai-responses'].decodeRequest({ model: 'fast', input: 'go on', ...more })
+    assert.ok(decoded.ok, JSON.stringify(decoded))
+    return keyOf(chatAsk(decoded.value, []).ask)
+  }
+  const each = [
+    {},
+    ...['conv_1', 'conv_2'].map((conversation) => ({ conversation })),
+    ...['resp_1', 'resp_2'].map((id) => ({ previous_response_id: id })),
+  ]
+  assert.equal(new Set(each.map(keyed)).size, each.length)
+})
+
+test('tape: a schema decides the answer with all of its members', () => {
+  const keyed = (name: string, type: string) => {
+    const schema = { type: 'object', properties: { [name]: { type } } }
+    const response_format = { type: 'json_schema', json_schema: { name: 'n', schema } }
+    return keyOf(askOf({ model: 'fast', messages: [{ role: 'user', content: 'x' }], response_format }))
+  }
+  for (const name of ['signature', 'cache_control', 'encrypted_content', 'headers'])
+    assert.notEqual(keyed(name, 'string'), keyed(name, 'number'), name)
+})

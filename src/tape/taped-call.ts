@@ -133,16 +133,14 @@ abstract class CallAtTape {
   #keep(keyed: Keyed, { target, key }: SentAttempt, place: TapePlace, { recorded, call }: AnsweredCall): void {
     const { answer } = recorded
     const texts = answer.events.map(({ bytes }) => textOfBytes(bytes))
-    const isText = !texts.includes(undefined)
-    const masked = maskedAnswer(
-      texts.map((text) => text ?? ''),
-      keyed.masks,
-    )
-    const events = answer.events.map(({ ms, bytes }, at) => ({
-      ms,
-      bytes: isText ? Buffer.from(masked.pieces[at] ?? '') : bytes,
-    }))
-    const binary = isText ? [] : answer.events.map(({ bytes }) => Buffer.from(bytes).toString('latin1'))
+    const pieces = texts.filter((text) => text !== undefined)
+    if (pieces.length < texts.length)
+      return this.tapes.notRecorded(
+        `An answer of ${target.model}`,
+        'It is binary, and cannot be searched for secrets. Ask for it without streaming.',
+      )
+    const masked = maskedAnswer(pieces, keyed.masks)
+    const events = answer.events.map(({ ms }, at) => ({ ms, bytes: Buffer.from(masked.pieces[at] ?? '') }))
     const { ask } = keyed
     this.tapes.record(place, keyed, {
       key: keyed.key,
@@ -156,12 +154,7 @@ abstract class CallAtTape {
         ...(key === undefined ? [] : [key]),
         ...keyed.credentials,
       ],
-      texts: [
-        ...masked.texts.flatMap(textsIn),
-        ...textsIn([...ask.messages, ...ask.tools, ask.settings]),
-        ...binary,
-        binary.join(''),
-      ],
+      texts: [...masked.texts.flatMap(textsIn), ...textsIn([...ask.messages, ...ask.tools, ask.settings])],
     })
   }
 }

@@ -26,7 +26,9 @@ const conversationsOf = (client: (typeof CLIENTS)[number], number: number): read
     const [first, second] = all[(at * 7 + number * 5) % all.length] ?? assert.fail()
     const scenario = SCENARIOS[(at + number) % SCENARIOS.length] ?? assert.fail()
     const outage = OUTAGES[at % OUTAGES.length] ?? 'down'
-    return { client, scenario, first, second, returns: at % 2 === 0, outage, stream: at % 3 !== 0 }
+    // Streams of Bedrock are binary, and are not recorded.
+    const isBinary = [first, second].some(({ name }) => name === 'bedrock')
+    return { client, scenario, first, second, returns: at % 2 === 0, outage, stream: at % 3 !== 0 && !isBinary }
   })
 
 for (const [number, client] of CLIENTS.entries())
@@ -85,4 +87,21 @@ test('tape: a session in one style answers clients of the other styles', async (
           )
       }
   }
+})
+
+test('tape: a binary stream is not recorded, because it cannot be searched for secrets', async (t) => {
+  const first = VENDORS.find(({ name }) => name === 'bedrock') ?? assert.fail()
+  const [client = assert.fail(), second = assert.fail()] = [CLIENTS[0], VENDORS[1]]
+  const settings = settingsOf(folderFor(t))
+  const { turns, reports } = await recordSession(
+    { client, scenario: plainScenario(), first, second, returns: true, outage: 'route', stream: true },
+    settings,
+  )
+  assert.ok(turns.every(({ whole }) => whole))
+  assert.match(
+    reports[0] ?? '',
+    /^An answer of .* is not recorded\. It is binary, and cannot be searched for secrets\./,
+  )
+  const { exchanges } = new TapeFolder(settings.folder).open(settings.name)
+  assert.ok(exchanges.every(({ target }) => target.provider !== 'bedrock'))
 })

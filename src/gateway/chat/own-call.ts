@@ -101,7 +101,9 @@ const serve = async (gateway: ChatDeps, running: RunningCall, call: OwnCall): Pr
   const members = { service_tier, speed, inference_geo }
   recorder.account.describe(textDemand({ request, members, body: sent.source, plan }))
   gateway.activeCalls.startDeadline(gateway.world, cancellation, within)
-  const attempts = chatAttempts(gateway, { inbound: sent, settings: config.settings, bodies: recorder.bodies })
+  // No client named a tape or a test: these calls neither record nor use up an exchange of one.
+  const { tape: _, ...untaped } = gateway
+  const attempts = chatAttempts(untaped, { inbound: sent, settings: config.settings, bodies: recorder.bodies })
   const context = routeContextOf({ ...call, client: received.client, running })
   const routed = await routeTo(gateway, context, attempts)
   if (!routed.ok) {

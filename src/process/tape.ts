@@ -6,16 +6,21 @@ import { type ConfigSources, readEnvironment } from '../config/load.ts'
 import { fail } from '../core/failure.ts'
 import type { Dial, World } from '../core/world.ts'
 import { envPrefix } from '../records/entities/ids.ts'
+import { lacksKey } from '../tape/settings.ts'
 import type { Tapes } from '../tape/tapes.ts'
 import type { Current, Runtime } from './runtime.ts'
 
-/** The connections of a gateway. A strict tape opens none, also for lists of models and sign-ins at clouds. */
+/**
+ * The connections of a gateway. A strict tape opens none, also for lists of models and sign-ins at clouds; no tape calls a provider
+ * that has no key.
+ */
 export const taped = ({ tape }: Launch, dial: Dial): Dial => {
-  if (tape?.mode !== 'strict') return dial
+  if (!tape) return dial
   return (call, listener) => {
     const { host, protocol } = new URL(call.url)
-    if (protocol === 'demo:') return dial(call, listener)
-    const message = `HEADGATE_TAPE=strict opens no connection, and calls of ${host} like this one are not recorded.`
+    if (protocol === 'demo:' || (tape.mode !== 'strict' && !lacksKey(call))) return dial(call, listener)
+    const reason = tape.mode === 'strict' ? 'opens no connection' : `has no key of ${host}`
+    const message = `HEADGATE_TAPE=${tape.mode} ${reason}, and calls of ${host} like this one are not recorded.`
     // In a later turn, as from a connection: the caller receives the call first.
     const waiting = setImmediate(() => listener.onFailure(fail('tape_miss', message)))
     return { abort: () => clearImmediate(waiting), resume() {} }

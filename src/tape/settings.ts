@@ -1,4 +1,5 @@
 /** The settings of tapes, from `HEADGATE_TAPE` and the variables that begin so. */
+import type { UpstreamCall } from '../core/world.ts'
 import type { Normaliser } from './masking.ts'
 
 export type TapeSettings = {
@@ -15,3 +16,6 @@ export type TapeSettings = {
 
 /** The key of providers that have none: calls with it are never sent. */
 export const NO_KEY = 'headgate-tape-without-key'
+
+export const lacksKey = ({ headers, url }: Pick<UpstreamCall, 'headers' | 'url'>): boolean =>
+  [url, ...Object.values(headers)].some((value) => value.includes(NO_KEY))

@@ -16,7 +16,7 @@ import type { Normaliser } from './masking.ts'
 import { play } from './play.ts'
 import { type FollowedAnswer, Recording } from './recording.ts'
 import { textsIn } from './secrets.ts'
-import { NO_KEY, type TapeSettings } from './settings.ts'
+import { lacksKey, type TapeSettings } from './settings.ts'
 import { type Exchange, type TapedExchange, type TapeTarget, textOfBytes } from './tape-file.ts'
 import { MOST } from './tape-folder.ts'
 
@@ -93,8 +93,7 @@ abstract class CallAtTape {
       if (exchange.answer.status >= 400 || (fault && !isDelayed)) this.#taken.delete(keyed.key)
       return play(exchange.answer, listener, { later: this.tapes.options.world.later, pace, fault })
     }
-    const hasKey = !Object.values(call.headers).some((value) => value.includes(NO_KEY))
-    if (mode === 'strict' || (mode === 'replay' && !hasKey))
+    if (mode === 'strict' || (mode === 'replay' && lacksKey(call)))
       return this.#refused(listener, this.tapes.miss(keyed, place, { style: this.style, key: keyed.key }))
     return this.#record(keyed, sent, place, { call, listener })
   }

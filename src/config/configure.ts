@@ -40,6 +40,8 @@ export type Loaded =
       readonly launch: Launch
       readonly warnings: readonly string[]
       readonly sources: Sources
+      /** Literal secrets of the file, and contents of files with secrets. A function, so that no log writes them. */
+      readonly secrets: () => readonly string[]
     }
   | {
       readonly ok: false
@@ -347,7 +349,8 @@ export const configure = ({
   content = { ...content, sso: withVariables.sso }
   problems.push(...withVariables.problems)
   const placeOf: PlaceOf = tree?.ok ? tree.placeOf : () => ({ name: '', value: '', written: '', filled: false })
-  const mask = maskerFor(env, [...secretsIn(content), ...contentsOf(files)], HARMLESS)
+  const secrets = [...secretsIn(content), ...contentsOf(files)]
+  const mask = maskerFor(env, secrets, HARMLESS)
 
   const order = variable(env, 'PROVIDERS')
   const upstreams = upstreamsFrom({
@@ -436,5 +439,6 @@ export const configure = ({
     launch,
     warnings,
     sources: { dotenv: dotenv === undefined ? null : '.env', file: file?.name ?? null },
+    secrets: () => secrets,
   }
 }

@@ -104,7 +104,7 @@ export const build = async ({ home, version, loaded, worker, ...options }: Start
   const world = realWorld({
     dial: withByteAccounting(taped(launch, signed.dial), { held: load.held, limit, turn }),
   })
-  current.tape = await openTape({ current, sources, log, launch }, world)
+  current.tape = await openTape({ current, sources, log, launch, secrets: loaded.secrets }, world)
   const started = Math.floor(world.date() / 1000)
   const lists = new FetchedModelLists(world, (id, listed) => gateway.health.list(id, listed))
   const transitions = new TransitionLog(world.date)

@@ -32,11 +32,13 @@ type TapeParts = {
   readonly sources: ConfigSources
   readonly log: Runtime['log']
   readonly launch: Launch
+  /** Those of the configuration at the start. */
+  readonly secrets: () => readonly string[]
 }
 
 /** Loads the tapes; undefined: there are none. */
 export const openTape = async (
-  { current, sources, log, launch }: TapeParts,
+  { current, sources, log, launch, secrets: configured }: TapeParts,
   world: World,
 ): Promise<Tapes | undefined> => {
   if (!launch.tape) return undefined
@@ -45,6 +47,7 @@ export const openTape = async (
   const environment = secretsIn(await readEnvironment(sources))
   const secrets = () => [
     ...environment,
+    ...configured(),
     ...current.config.instances.flatMap(({ keys, headers = {} }) => [
       ...keys.flatMap(({ secret }) => (secret ? [secret.reveal()] : [])),
       ...Object.values(headers).map((value) => value.reveal()),

@@ -7,18 +7,26 @@ const LEAST = 8
 /** Variables whose values are secrets. */
 const SECRET_VARIABLE = /(?:KEY|TOKEN|SECRET|PASSWORD|PEPPER)(?:S|_\d+)?$/i
 
-/** The values of secret variables, each entry of a list by itself. */
+/** The values of secret variables, each entry of a list by itself, and passwords in addresses of all variables. */
 export const secretsIn = (env: Readonly<Record<string, string | undefined>>): readonly string[] =>
-  Object.entries(env).flatMap(([name, value]) =>
-    value !== undefined && SECRET_VARIABLE.test(name) ? [value, ...value.split(',')] : [],
-  )
+  Object.entries(env).flatMap(([name, value]) => {
+    if (value === undefined) return []
+    return SECRET_VARIABLE.test(name) ? [value, ...value.split(',')] : passwordsIn(value)
+  })
+
+/** The password of an address, such as that of a database. */
+const passwordsIn = (value: string): readonly string[] => {
+  const password = value.includes('@') ? (URL.parse(value.trim())?.password ?? '') : ''
+  return password === '' ? [] : [password, ...decodedIn(password)]
+}
 
 /** A search for these values as they are, and in JSON, base64, hexadecimal and addresses. */
 export const secretSearch = (values: Iterable<string>): ((text: string) => boolean) => {
   const forms = new Set<string>()
-  for (const value of new Set(values)) {
+  for (const value of new Set([...values].flatMap((one) => [one, ...passwordsIn(one)]))) {
     const bare = value.trim()
-    if (bare.length < LEAST) continue
+    // A header of a provider may have a media type, which each tape has too.
+    if (bare.length < LEAST || /^(?:application|text)\/[\w.+-]+$/.test(bare)) continue
     for (const form of formsOf(bare)) forms.add(form)
   }
   const ordered = [...forms]

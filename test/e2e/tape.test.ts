@@ -75,6 +75,15 @@ test('tape: show, scan and prune read the files', async () => {
   assert.match(shown.json()[0].answer.body, /recorded words/)
   assert.equal((await tape(['scan'])).code, 0)
   assert.equal((await tape(['show', 'tap_none'])).code, 6)
+  const file = join(folder, 'headgate.yaml')
+  for (const [secret, path, text] of [
+    ['dotenv', join(folder, '.env'), 'GROQ_API_KEY=recorded words\n'],
+    ['file', file, 'redis:\n  url: redis://me:recorded%20words@localhost\n'],
+  ] as const) {
+    writeFileSync(path, text, { mode: 0o600 })
+    assert.equal((await tape(['scan'])).code, 1, secret)
+    rmSync(path)
+  }
   appendFileSync(join(folder, 'tapes', 'main.jsonl'), '{"line":"part","digest":"x","value":"ann@acme.example"}\n')
   const found = await tape(['scan'])
   assert.equal(found.code, 1)

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import type { JsonObject } from '../../src/core/json.ts'
 import { protocols } from '../../src/protocols/index.ts'
-import { secretsIn } from '../../src/tape/secrets.ts'
+import { secretSearch, secretsIn } from '../../src/tape/secrets.ts'
 import { ChatTape } from '../../src/tape/taped-call.ts'
 import { type ScriptedCall, stillWorld } from '../support/still-world.ts'
 import { folderFor, settingsOf, tapesIn } from './session.ts'
@@ -247,9 +247,19 @@ test('tape: values of secret variables are secrets, each of a list', () => {
     MY_SECRET: 'b',
     OPENAI_API_KEY_2: 'c',
     HOME: '/home',
+    DATABASE_URL: 'postgres://me:p%40ss@db/x',
     MONKEY_BARS: 'x',
   }
-  assert.deepEqual([...new Set(secretsIn(env))].sort(), ['a', 'b', 'c', 'one-key', 'one-key,two-key', 'two-key'])
+  assert.deepEqual([...new Set(secretsIn(env))].sort(), [
+    'a',
+    'b',
+    'c',
+    'one-key',
+    'one-key,two-key',
+    'p%40ss',
+    'p@ss',
+    'two-key',
+  ])
 })
 
 test('tape: credentials of MCP servers are not recorded, and decide no key', async (t) => {
@@ -278,4 +288,10 @@ test('tape: a schema may have a member named headers', async (t) => {
   })
   assert.deepEqual(reports, [])
   assert.ok(bytes.includes('of the mail') && !bytes.includes('[CREDENTIAL]'))
+})
+
+test('tape: the password of a configured address is a secret', () => {
+  const isSecret = secretSearch(['redis://me:canary-pass%21@cache.example', 'application/json'])
+  assert.ok(isSecret('it is canary-pass!') && isSecret('it is canary-pass%21'))
+  assert.ok(!isSecret('content-type: application/json of cache.example'))
 })

@@ -12,6 +12,7 @@ import { secretsIn } from '../../tape/secrets.ts'
 import { nameOf, textOfBytes } from '../../tape/tape-file.ts'
 import { TapeFolder } from '../../tape/tape-folder.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
+import { readLocal } from '../local.ts'
 import { table } from '../table.ts'
 
 type FolderOption = { readonly dir?: string }
@@ -159,8 +160,11 @@ const show = (cli: Cli, key: string, options: FolderOption): void => {
   cli.answer(found, () => found.map((one) => JSON.stringify(one, null, 2)))
 }
 
-const scan = (cli: Cli, options: FolderOption): void => {
-  const found = scanTapes(folderOf(cli, options), secretsIn(cli.host.env))
+const scan = async (cli: Cli, options: FolderOption): Promise<void> => {
+  const { env, loaded } = await readLocal(cli.host)
+  if (!loaded.ok)
+    cli.note('The configuration is invalid, so secrets of its file are not searched for. Run headgate config check.')
+  const found = scanTapes(folderOf(cli, options), [...secretsIn(env), ...(loaded.ok ? loaded.secrets() : [])])
   cli.answer(found, () => (found.length === 0 ? ['No secret and no personal data was found.'] : found))
   if (found.length > 0) cli.exit(EXIT.failed)
 }

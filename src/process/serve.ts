@@ -22,7 +22,7 @@ import { refuseToStart, type StartOptions } from './runtime.ts'
 import { startShadows } from './shadows.ts'
 import { drain, handleSignals } from './shutdown.ts'
 import { connectToSupervisor, joinFleet } from './supervised.ts'
-import { withTapeKeys } from './tape.ts'
+import { tapeFolderProblem, withTapeKeys } from './tape.ts'
 
 /** ms to wait for keys in Postgres before the gateway listens. */
 const FIRST_READ = 3_000
@@ -42,6 +42,8 @@ export const serve = async (home: URL, version: string): Promise<void> => {
   const reading = readOnce()
   const loaded = await loadConfig({ ...sources, stored: reading.records })
   if (!loaded.ok) return refuseToStart(loaded.problems.map(problemLine))
+  const problem = tapeFolderProblem(loaded.launch, sources.folder)
+  if (problem) return refuseToStart([problemLine(problem)])
   await start({ home, version, sources, loaded, worker, read: reading.read })
 }
 

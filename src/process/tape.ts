@@ -1,8 +1,10 @@
 /** Opens the tapes of a gateway with `HEADGATE_TAPE`. */
+import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { Env } from '../config/env.ts'
-import type { Launch } from '../config/environment.ts'
+import { type Launch, variable } from '../config/environment.ts'
 import { type ConfigSources, readEnvironment } from '../config/load.ts'
+import { type Problem, quote } from '../config/problem.ts'
 import { fail } from '../core/failure.ts'
 import type { Dial, World } from '../core/world.ts'
 import { envPrefix } from '../records/entities/ids.ts'
@@ -25,6 +27,13 @@ export const taped = ({ tape }: Launch, dial: Dial): Dial => {
     const waiting = setImmediate(() => listener.onFailure(fail('tape_miss', message)))
     return { abort: () => clearImmediate(waiting), resume() {} }
   }
+}
+
+/** The problem of `HEADGATE_TAPE_DIR`; null: its folder can be used, or will be made. */
+export const tapeFolderProblem = ({ tape }: Pick<Launch, 'tape'>, folder: string): Problem | null => {
+  if (!tape || statSync(resolve(folder, tape.folder), { throwIfNoEntry: false })?.isDirectory() !== false) return null
+  const found = `${quote(tape.folder)}, which is not a folder`
+  return { where: 'HEADGATE_TAPE_DIR', found, allowed: 'the path of a folder' }
 }
 
 type TapeParts = {
@@ -68,17 +77,19 @@ export const openTape = async (
  */
 export const withTapeKeys = async (sources: Pick<ConfigSources, 'env' | 'folder' | 'providers'>): Promise<Env> => {
   const { env, folder } = sources
-  const mode = env.HEADGATE_TAPE?.trim()
-  if (mode === undefined || mode === '' || mode === 'off' || mode === 'record') return env
+  const known = await readEnvironment(sources)
+  const mode = variable(known, 'HEADGATE_TAPE')?.toLowerCase()
+  if (mode !== 'replay' && mode !== 'strict') return env
   const [{ TapeFolder }, { NO_KEY }] = await Promise.all([
     import('../tape/tape-folder.ts'),
     import('../tape/settings.ts'),
   ])
-  const tapes = new TapeFolder(resolve(folder, env.HEADGATE_TAPE_DIR?.trim() || 'tapes'))
+  const tapes = new TapeFolder(resolve(folder, variable(known, 'HEADGATE_TAPE_DIR') ?? 'tapes'))
   const names = new Set(
     tapes.names().flatMap((name) => tapes.open(name).exchanges.map(({ target }) => target.provider)),
   )
-  const known = await readEnvironment(sources)
-  const added = [...names].map((name) => `${envPrefix(name)}_API_KEY`).filter((name) => known[name] === undefined)
+  const added = [...names]
+    .map((name) => `${envPrefix(name)}_API_KEY`)
+    .filter((name) => variable(known, name) === undefined)
   return { ...env, ...Object.fromEntries(added.map((name) => [name, NO_KEY])) }
 }

@@ -50,7 +50,7 @@ export class TapeFolder {
 
   /** The names of all tapes. */
   names(): readonly string[] {
-    if (!existsSync(this.path)) return []
+    if (!statSync(this.path, { throwIfNoEntry: false })?.isDirectory()) return []
     return readdirSync(this.path, { withFileTypes: true })
       .filter((entry) => entry.isFile() && entry.name.endsWith('.jsonl') && !entry.name.startsWith('.'))
       .map(({ name: file }) => file.slice(0, -'.jsonl'.length))
@@ -61,15 +61,22 @@ export class TapeFolder {
     return join(this.path, `${name}.jsonl`)
   }
 
-  /** A tape as it is on disk now. One that does not exist is empty. */
+  /** A tape as it is on disk now. One that does not exist or cannot be read is empty; the latter has a problem. */
   open(name: string): LoadedTape {
     const path = this.fileOf(name)
-    const found = statSync(path, { throwIfNoEntry: false })
-    const known = this.#loaded.get(name)
-    if (known?.version === versionOf(found)) return known.tape
-    const reader = new TapeReader()
-    if (found) reader.read(readFileSync(path, 'utf8'))
-    return this.#keep(name, reader, found)
+    try {
+      const found = statSync(path, { throwIfNoEntry: false })
+      const known = this.#loaded.get(name)
+      if (known?.version === versionOf(found)) return known.tape
+      const reader = new TapeReader()
+      if (found) reader.read(readFileSync(path, 'utf8'))
+      return this.#keep(name, reader, found)
+    } catch (error) {
+      // A folder of that name, or a file of another user.
+      const message = `cannot be read (${error instanceof Error ? error.message : String(error)})`
+      const empty = { ...new TapeReader().result(), bytes: 0, byKey: new Map() }
+      return { ...empty, name, path, problems: [{ line: 1, message }], refusal: `It ${message}.` }
+    }
   }
 
   /**

@@ -95,12 +95,13 @@ export class Tapes implements Tape, TapeAccess {
   record(place: TapePlace, { media }: Pick<MaskedAsk, 'media'>, exchange: RecordedExchange): void {
     const { key } = exchange
     const series = `${place.name} ${place.test} ${key}`
-    const isFirst = this.options.settings.mode === 'record' && !this.#begun.has(series)
-    this.#begun.add(series)
-    const replaces = isFirst && seriesOf(this.folder.open(place.name), key, place.test).length > 0
-    const search = secretSearch([...this.options.secrets(), ...exchange.credentials])
-    const { credentials: _, texts, ...own } = exchange
+    const { credentials, texts, ...own } = exchange
+    // The listener of the answer waits: nothing may throw here.
     try {
+      const isFirst = this.options.settings.mode === 'record' && !this.#begun.has(series)
+      this.#begun.add(series)
+      const replaces = isFirst && seriesOf(this.folder.open(place.name), key, place.test).length > 0
+      const search = secretSearch([...this.options.secrets(), ...credentials])
       this.folder.append(
         place.name,
         { ...own, test: place.test, at: new Date(this.options.world.date()).toISOString(), replaces },

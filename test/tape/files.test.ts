@@ -153,3 +153,13 @@ test('tape: a tape of another version answers nothing and is not written', async
   assert.throws(() => pruneTapes(tape.settings.folder, { unused: false }), /version 2/)
   assert.equal(readFileSync(tape.path, 'utf8'), other)
 })
+
+test('tape: a folder with the name of a tape is reported, and the client is answered', async (t) => {
+  const settings = settingsOf(folderFor(t))
+  mkdirSync(join(settings.folder, 'main.jsonl'))
+  const { turns, reports } = await recordSession(conversation, settings)
+  assert.ok(turns.every(({ reply }) => reply.status === 200))
+  assert.match(reports[0] ?? '', /^tap_\w+ is not recorded\. .*main\.jsonl is not written\. It cannot be read/)
+  const { turns: replayed } = await replaySession(conversation, settings)
+  assert.match(replayed[0]?.reply.text ?? '', /tape_miss/)
+})

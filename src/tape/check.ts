@@ -1,5 +1,5 @@
 /** What `headgate tape` does with the files of a folder. */
-import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { COMMON_KINDS } from '../core/finder-kinds.ts'
 import { type Json, list, object, parseObject } from '../core/json.ts'
@@ -24,7 +24,7 @@ export type LastRun = {
 /** Null: there was none. */
 export const lastRun = (folder: string): LastRun | null => {
   const path = join(folder, LAST_RUN)
-  const run = existsSync(path) ? parseObject(readFileSync(path, 'utf8')) : undefined
+  const run = statSync(path, { throwIfNoEntry: false })?.isFile() ? parseObject(readFileSync(path, 'utf8')) : undefined
   // `Tapes.close` has written it.
   return run ? (run as unknown as LastRun) : null
 }

@@ -67,6 +67,28 @@ test('tape: a passing command with a miss exits with 8', async () => {
   assert.equal(code, 8, stderr)
 })
 
+test('tape: a run whose figures cannot be written fails', async () => {
+  const figures = join(folder, 'tapes', '.last-run.json')
+  // The command makes a folder of that name, so that the gateway cannot write the file.
+  const program = `require('node:fs').mkdirSync(${JSON.stringify(figures)})`
+  const { code, stderr } = await tape(['run', '--', process.execPath, '-e', program])
+  rmSync(figures, { recursive: true })
+  assert.equal(code, 1, stderr)
+  assert.match(stderr, /was not written/)
+})
+
+test('tape: a folder that is a file is a problem of the settings', async () => {
+  const main = join('tapes', 'main.jsonl')
+  for (const mode of ['record', 'strict']) {
+    const { exited, output } = await run({ env: { HEADGATE_TAPE: mode, HEADGATE_TAPE_DIR: join(folder, main) } })
+    assert.notEqual(await exited, 0)
+    assert.match(output(), /HEADGATE_TAPE_DIR.*not a folder/)
+    assert.doesNotMatch(output(), /\n {4}at /)
+  }
+  const { code, stderr } = await tape(['run', '--dir', main, '--', process.execPath, '-e', ''])
+  assert.equal(code, 2, stderr)
+})
+
 test('tape: show, scan and prune read the files', async () => {
   const [first] = (await tape(['check', '--json'])).json()
   assert.ok(first.exchanges > 0)

@@ -1,6 +1,6 @@
 /** `headgate tape`: runs a command with recorded answers, and looks after the tapes. */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -10,7 +10,7 @@ import { freePort } from '../../runtime/free-port.ts'
 import { checkTapes, lastRun, NotATape, pruneTapes, scanTapes } from '../../tape/check.ts'
 import { secretsIn } from '../../tape/secrets.ts'
 import { nameOf, textOfBytes } from '../../tape/tape-file.ts'
-import { TapeFolder } from '../../tape/tape-folder.ts'
+import { LAST_RUN, TapeFolder } from '../../tape/tape-folder.ts'
 import { type Cli, CliError, type DefineVerb, EXIT } from '../cli.ts'
 import { readLocal } from '../local.ts'
 import { table } from '../table.ts'
@@ -34,7 +34,11 @@ const run = async (cli: Cli, words: readonly string[], options: RunOptions): Pro
   if (!MODES.includes(options.mode))
     throw new CliError(EXIT.usage, `Unknown mode ${JSON.stringify(options.mode)}. The modes are ${MODES.join(', ')}.`)
   const folder = folderOf(cli, options)
+  if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() === false)
+    throw new CliError(EXIT.usage, `${folder} is not a folder. State the folder of the tapes with --dir.`)
   const port = await freePort(0, '127.0.0.1')
+  // Those of an earlier run must not stand for this one.
+  rmSync(join(folder, LAST_RUN), { force: true })
   const data = mkdtempSync(join(tmpdir(), 'headgate-tape-'))
   const gateway = spawn(process.execPath, [fileURLToPath(new URL('bin/headgate.mjs', host.home))], {
     cwd: host.folder,
@@ -52,7 +56,8 @@ const run = async (cli: Cli, words: readonly string[], options: RunOptions): Pro
       ...(options.name !== undefined && { HEADGATE_TAPE_NAME: options.name }),
       ...(options.failures && { HEADGATE_TAPE_FAILURES: 'true' }),
     },
-    stdio: ['ignore', 'ignore', 'inherit'],
+    // The output of the command alone is the output of the run.
+    stdio: ['ignore', 2, 'inherit'],
   })
   let code: number
   let ended: number
@@ -65,11 +70,15 @@ const run = async (cli: Cli, words: readonly string[], options: RunOptions): Pro
     rmSync(data, { recursive: true, force: true })
   }
   const figures = lastRun(folder)
-  const misses = figures?.misses ?? 0
+  if (!figures) {
+    cli.note(`tape: ${join(folder, LAST_RUN)} was not written, so it is unknown whether requests were missed.`)
+    return cli.exit(code === 0 ? EXIT.failed : code)
+  }
+  const { misses } = figures
   cli.note(
-    `tape: ${figures?.replayed ?? 0} answered, ${figures?.recorded ?? 0} recorded, ${misses} missed, ${figures?.failed ?? 0} not recorded`,
+    `tape: ${figures.replayed} answered, ${figures.recorded} recorded, ${misses} missed, ${figures.failed} not recorded`,
   )
-  if (figures?.last_miss) cli.note(figures.last_miss)
+  if (figures.last_miss) cli.note(figures.last_miss)
   const outcome = misses > 0 ? EXIT.missed : ended === 0 ? EXIT.done : EXIT.failed
   cli.exit(code === 0 ? outcome : code)
 }

@@ -14,7 +14,7 @@ export type TapeState = {
   readonly tapes: readonly TapeFigures[]
 }
 
-/** `used`: exchanges that were replayed. `problems`: lines that cannot be used. */
+/** `used`: exchanges that were replayed or recorded. `problems`: lines that cannot be used. */
 type TapeFigures = {
   readonly name: string
   readonly exchanges: number

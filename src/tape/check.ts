@@ -17,7 +17,7 @@ export type LastRun = {
   readonly recorded: number
   readonly failed: number
   readonly last_miss: string | null
-  /** Keys and lines of the answers that were used, by tape. */
+  /** Digests of the exchanges that were replayed or recorded, by tape. */
   readonly used: { readonly [tape: string]: readonly string[] }
 }
 
@@ -39,8 +39,6 @@ export type TapeReport = {
   readonly problems: readonly string[]
 }
 
-const isUsed = (used: ReadonlySet<string>, { key, line }: TapedExchange): boolean => used.has(`${key} ${line}`)
-
 export const checkTapes = (path: string): readonly TapeReport[] => {
   const folder = new TapeFolder(path)
   const run = lastRun(path)
@@ -52,7 +50,7 @@ export const checkTapes = (path: string): readonly TapeReport[] => {
       exchanges: exchanges.length,
       bytes,
       oldest: exchanges.map(({ at }) => at).sort()[0] ?? null,
-      unused: used ? exchanges.filter((exchange) => !isUsed(used, exchange)).map(nameOf) : null,
+      unused: used ? exchanges.filter(({ digest }) => !used.has(digest)).map(nameOf) : null,
       problems: problems.map(({ line, message }) => `${folder.fileOf(name)}:${line}: ${message}`),
     }
   })
@@ -76,7 +74,7 @@ export const pruneTapes = (path: string, { unused }: { readonly unused: boolean 
   const pruned = tapes.map((tape) => {
     const { name } = tape
     const used = unused && run?.used[name] ? new Set(run.used[name]) : null
-    const kept = used ? tape.exchanges.filter((exchange) => isUsed(used, exchange)) : tape.exchanges
+    const kept = used ? tape.exchanges.filter(({ digest }) => used.has(digest)) : tape.exchanges
     const text = textOf(tape, kept)
     writeFileSync(`${tape.path}.new`, text)
     renameSync(`${tape.path}.new`, tape.path)

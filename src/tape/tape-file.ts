@@ -44,8 +44,8 @@ export type Exchange = {
   readonly style: string
 }
 
-/** `line`: where its request is in the file, from 1. */
-export type TapedExchange = Exchange & { readonly line: number; readonly digests: AskDigests }
+/** `line`: where its request is in the file, from 1. `digest`: of its lines without `replaces`, so that it is the same after `prune`. */
+export type TapedExchange = Exchange & { readonly line: number; readonly digest: string; readonly digests: AskDigests }
 
 export type TapeProblem = { readonly line: number; readonly message: string }
 
@@ -223,7 +223,8 @@ export class TapeReader {
     if (!open) return void this.#problems.push({ line: at, message: 'ends no exchange' })
     const [asked = {}, answered = {}, ...events] = open.lines
     const refuse = (message: string) => void this.#problems.push({ line: open.line, message })
-    if (digest !== digestOf(open.lines)) return refuse('was edited: its digest is that of another exchange')
+    const own = digestOf(open.lines)
+    if (digest !== own) return refuse('was edited: its digest is that of another exchange')
     const ask = this.#askOf(asked)
     if (!ask) return refuse('a part of its request is not in the file')
     if (keyOf(ask) !== asked.key) return refuse('was edited: its key is that of another request')
@@ -245,6 +246,7 @@ export class TapeReader {
       replaces: asked.replaces === true,
       style: text(asked.style) ?? '',
       line: open.line,
+      digest: asked.replaces === true ? digestOf([withoutReplaces(asked), answered, ...events]) : own,
       digests: digestsOf(ask),
     })
   }
@@ -278,6 +280,8 @@ const answerOf = (answered: JsonObject, lines: readonly JsonObject[]): TapeAnswe
   )
   return { status, headers: Object.fromEntries(own), ms: number(answered.ms) ?? 0, events }
 }
+
+const withoutReplaces = ({ replaces: _, ...asked }: JsonObject): JsonObject => asked
 
 const seriesOf = ({ key, test }: Pick<Exchange, 'key' | 'test'>): string => `${key} ${test}`
 

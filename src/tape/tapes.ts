@@ -78,10 +78,14 @@ export class Tapes implements Tape, TapeAccess {
     const found = list[isLastRepeated ? Math.min(at, list.length - 1) : at] ?? null
     this.#taken.set(counter, at + 1)
     if (!found) return null
-    const used = this.#used.get(name) ?? new Set()
-    this.#used.set(name, used.add(`${found.key} ${found.line}`))
+    this.#use(name, found)
     this.#count.replayed++
     return found
+  }
+
+  #use(name: string, { digest }: TapedExchange): void {
+    const used = this.#used.get(name) ?? new Set()
+    this.#used.set(name, used.add(digest))
   }
 
   /** The exchange that was taken last is the next one again: its attempt did not receive the answer. */
@@ -101,10 +105,11 @@ export class Tapes implements Tape, TapeAccess {
       const isFirst = this.options.settings.mode === 'record' && !this.#begun.has(series)
       this.#begun.add(series)
       const replaces = isFirst && seriesOf(this.folder.open(place.name), key, place.test).length > 0
+      const at = new Date(this.options.world.date()).toISOString()
       const search = secretSearch([...this.options.secrets(), ...credentials])
       this.folder.append(
         place.name,
-        { ...own, test: place.test, at: new Date(this.options.world.date()).toISOString(), replaces },
+        { ...own, test: place.test, at, replaces },
         {
           normalise: this.normaliseOf(place.name),
           media,
@@ -115,6 +120,11 @@ export class Tapes implements Tape, TapeAccess {
         },
       )
       this.#count.recorded++
+      const added = this.folder
+        .open(place.name)
+        .byKey.get(key)
+        ?.findLast((one) => one.test === place.test && one.at === at)
+      if (added) this.#use(place.name, added)
     } catch (error) {
       this.notRecorded(nameOf(exchange), error)
     }

@@ -7,9 +7,11 @@ import { pruneTapes } from '../../src/tape/check.ts'
 import { TapeFolder } from '../../src/tape/tape-folder.ts'
 import { CLIENTS } from '../conversations/clients.ts'
 import type { Conversation } from '../conversations/conversation.ts'
+import { FakeVendors } from '../conversations/fake-vendors.ts'
+import { worldOf } from '../conversations/in-process.ts'
 import { SCENARIOS } from '../conversations/scenarios.ts'
 import { VENDORS } from '../conversations/vendors.ts'
-import { folderFor, recordSession, replaySession, settingsOf } from './session.ts'
+import { closedWorld, folderFor, playTurns, recordSession, replaySession, settingsOf, tapesIn } from './session.ts'
 
 const [first, second] = VENDORS
 const [client] = CLIENTS
@@ -162,4 +164,21 @@ test('tape: a folder with the name of a tape is reported, and the client is answ
   assert.match(reports[0] ?? '', /^tap_\w+ is not recorded\. .*main\.jsonl is not written\. It cannot be read/)
   const { turns: replayed } = await replaySession(conversation, settings)
   assert.match(replayed[0]?.reply.text ?? '', /tape_miss/)
+})
+
+test('tape: prune keeps what the last run has used, also after lines have moved and what it has recorded', async (t) => {
+  const { settings } = await recorded(t)
+  const fakeVendors = new FakeVendors(conversation)
+  const world = worldOf(fakeVendors)
+  const { tapes } = tapesIn({ ...settings, mode: 'record' }, world)
+  await playTurns(conversation, tapes, { world, fakeVendors })
+  tapes.close()
+  for (const unused of [false, true, true]) {
+    const [pruned] = pruneTapes(settings.folder, { unused })
+    assert.equal(pruned?.kept, scenario.turns.length)
+  }
+  const { tapes: others } = tapesIn(settings, closedWorld())
+  others.take(new TapeFolder(settings.folder).open('main').exchanges[0]?.key ?? '', { name: 'main', test: '' })
+  others.close()
+  assert.equal(pruneTapes(settings.folder, { unused: true })[0]?.kept, 1)
 })

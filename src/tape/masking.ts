@@ -4,8 +4,8 @@ import { isList, isObject, type Json } from '../core/json.ts'
 import { finderOf } from '../policy/guards/finders/find-texts.ts'
 import { LABELS } from '../policy/guards/guard-labels.ts'
 
-/** Texts that change from run to run although the request means the same. */
-export const NORMALISERS = ['dates', 'uuids', 'paths'] as const
+/** Texts that change from run to run although the request means the same. In the order in which they are replaced: a path may have a date. */
+export const NORMALISERS = ['paths', 'uuids', 'dates'] as const
 export type Normaliser = (typeof NORMALISERS)[number]
 
 const CHANGING: { readonly [name in Normaliser]: readonly [pattern: RegExp, mark: string] } = {
@@ -22,7 +22,7 @@ const CHANGING: { readonly [name in Normaliser]: readonly [pattern: RegExp, mark
 
 /** The text without what these normalisers leave out. */
 export const normalised = (text: string, names: readonly Normaliser[]): string =>
-  names.reduce((out, name) => out.replace(...CHANGING[name]), text)
+  NORMALISERS.filter((name) => names.includes(name)).reduce((out, name) => out.replace(...CHANGING[name]), text)
 
 const find = finderOf({ kinds: COMMON_KINDS, patterns: [], words: [] })
 /** A mask of an earlier answer, which the client has sent back. */

@@ -184,6 +184,18 @@ test('tape: a date in the prompt is named with the setting that makes the reques
   assert.equal(keyOf(askOf(dated('2026-11-20'), ['dates'])), keyOf(askOf(dated('2026-11-26'), ['dates'])))
 })
 
+test('tape: the order of normalisers in the settings does not matter', () => {
+  const dated = (date: string) => ({
+    model: 'fast',
+    messages: [{ role: 'user', content: `Read /tmp/run-${date}/a.txt` }],
+  })
+  const keys = (['2026-11-20', '2026-11-26'] as const).flatMap((date) => [
+    keyOf(askOf(dated(date), ['dates', 'paths'])),
+    keyOf(askOf(dated(date), ['paths', 'dates'])),
+  ])
+  assert.equal(new Set(keys).size, 1)
+})
+
 test('tape: e-mail addresses have the same masks in each request, and an answer that was sent back keeps its own', () => {
   const asked = (...texts: readonly string[]) => ({
     model: 'fast',

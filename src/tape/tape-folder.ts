@@ -5,6 +5,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  rmSync,
   type Stats,
   statSync,
   writeFileSync,
@@ -16,8 +17,8 @@ import type { Normaliser } from './masking.ts'
 import { type Exchange, exchangeLines, headLine, type ReadTape, type TapedExchange, TapeReader } from './tape-file.ts'
 
 const MB = 1024 * 1024
-/** Bytes of an exchange, of a tape, and of all in the folder. */
-export const MOST = { exchange: 4 * MB, tape: 10 * MB, folder: 50 * MB } as const
+/** Bytes of an exchange, of a tape, of all in the folder, and of the list of misses. */
+export const MOST = { exchange: 4 * MB, tape: 10 * MB, folder: 50 * MB, misses: MB } as const
 
 /** Names of tapes, which are names of files. */
 export const TAPE_NAME = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$/
@@ -34,15 +35,14 @@ export type LoadedTape = ReadTape & {
   readonly byKey: ReadonlyMap<string, readonly TapedExchange[]>
 }
 
-/** An exchange that is not recorded. The message states the remedy. */
-export class NotRecorded extends Error {}
-
 export class TapeFolder {
   readonly path: string
   readonly #loaded = new Map<
     string,
     { readonly version: string; readonly reader: TapeReader; readonly tape: LoadedTape }
   >()
+
+  #missBytes = 0
 
   constructor(path: string) {
     this.path = path
@@ -80,7 +80,7 @@ export class TapeFolder {
   }
 
   /**
-   * Adds an exchange, in one write at the end of the file. Throws `NotRecorded` if it is too large, and errors of the disk.
+   * Adds an exchange, in one write at the end of the file. Throws if it is too large, with the remedy, and errors of the disk.
    */
   append(name: string, exchange: Exchange, more: AppendOptions): void {
     const tape = this.open(name)
@@ -91,7 +91,7 @@ export class TapeFolder {
     const size = Buffer.byteLength(text)
     const limit = (found: number, most: number, what: string) => {
       if (found > most)
-        throw new NotRecorded(
+        throw new Error(
           `${what} would have ${(found / MB).toFixed(1)} MB (limit ${most / MB} MB). Use another tape name, or headgate tape prune.`,
         )
     }
@@ -125,11 +125,21 @@ export class TapeFolder {
     return tape
   }
 
-  /** Adds a miss to the list. Errors of the disk change nothing: the client has the report too. */
+  /** Adds a miss to the list, up to its limit. Errors of the disk change nothing: the client has the report too. */
   addMiss(miss: JsonObject): void {
+    const line = `${canonicalJson(miss)}\n`
+    this.#missBytes += Buffer.byteLength(line)
+    if (this.#missBytes > MOST.misses) return
     try {
       mkdirSync(this.path, { recursive: true })
-      appendFileSync(join(this.path, MISSES), `${canonicalJson(miss)}\n`)
+      appendFileSync(join(this.path, MISSES), line)
+    } catch {}
+  }
+
+  /** Removes the misses of an earlier run. */
+  clearMisses(): void {
+    try {
+      rmSync(join(this.path, MISSES), { force: true })
     } catch {}
   }
 

@@ -39,6 +39,8 @@ export type TapeAccess = {
   }
   placeOf(headers: HeaderLookup): TapePlace | string
   normaliseOf(name: string): readonly Normaliser[]
+  /** The exchange that `take` would return. */
+  peek(key: string, place: TapePlace): TapedExchange | null
   take(key: string, place: TapePlace): TapedExchange | null
   giveBack(key: string, place: TapePlace): void
   readonly faults: FaultCounter
@@ -60,6 +62,8 @@ abstract class CallAtTape {
   readonly #headers: HeaderLookup
   /** The exchange that answers the attempts, by key. */
   readonly #taken = new Map<string, TapedExchange | null>()
+  /** The exchange for which an attempt was prepared, by key. */
+  readonly #peeked = new Map<string, TapedExchange>()
 
   constructor(tapes: TapeAccess, headers: HeaderLookup) {
     this.tapes = tapes
@@ -69,11 +73,31 @@ abstract class CallAtTape {
 
   protected abstract readonly style: string
 
-  /** The exchange for an attempt. After a failure that is the next one. */
-  protected taken({ key }: Keyed, place: TapePlace): TapedExchange | null {
+  /** The exchange for an attempt, which may never be sent. After a failure that is the next one. */
+  protected peeked({ key }: Keyed, place: TapePlace): TapedExchange | null {
     const known = this.#taken.get(key)
     if (known !== undefined) return known
-    const found = this.tapes.options.settings.mode === 'record' ? null : this.tapes.take(key, place)
+    const found = this.#isRecorder ? null : this.tapes.peek(key, place)
+    if (found) this.#peeked.set(key, found)
+    else this.#peeked.delete(key)
+    return found
+  }
+
+  get #isRecorder(): boolean {
+    return this.tapes.options.settings.mode === 'record'
+  }
+
+  /** The exchange for an attempt that is sent. It is read in the format for which the attempt was prepared. */
+  #take({ key }: Keyed, place: TapePlace, { target }: SentAttempt): TapedExchange | null {
+    const known = this.#taken.get(key)
+    if (known !== undefined) return known
+    let found = this.#isRecorder ? null : this.tapes.take(key, place)
+    if (found && !isOfFormat(found, target)) {
+      // Another call has taken the prepared one meanwhile.
+      const peeked = this.#peeked.get(key)
+      if (!peeked) this.tapes.giveBack(key, place)
+      found = peeked ?? null
+    }
     this.#taken.set(key, found)
     return found
   }
@@ -82,7 +106,7 @@ abstract class CallAtTape {
     const { place } = this
     if (typeof place === 'string') return this.#refused(listener, fail('invalid_value', place))
     const { mode, pace } = this.tapes.options.settings
-    const exchange = this.taken(keyed, place)
+    const exchange = this.#take(keyed, place, sent)
     if (exchange) {
       const faults = this.#faults()
       if (typeof faults === 'string') return this.#refused(listener, fail('invalid_value', faults))
@@ -120,10 +144,10 @@ abstract class CallAtTape {
       stream: sent.target.stream,
       most: MOST.exchange,
       onEnd: (recorded) => {
+        if (!recorded.isComplete && !(settings.keepsFailures && recorded.answer.status >= 400)) return
         if (recorded.isTooLarge)
           return this.tapes.notRecorded(`An answer of ${sent.target.model}`, 'It is larger than 4 MB.')
-        if (recorded.isComplete || (settings.keepsFailures && recorded.answer.status >= 400))
-          this.#keep(keyed, sent, place, { recorded, call })
+        this.#keep(keyed, sent, place, { recorded, call })
       },
     })
     return recording.followed(live(call, recording))
@@ -158,6 +182,9 @@ abstract class CallAtTape {
   }
 }
 
+const isOfFormat = ({ target: recorded }: TapedExchange, { protocol, stream }: TapeTarget): boolean =>
+  protocol === null || (recorded.protocol === protocol && recorded.stream === stream)
+
 const FAULT_HEADER = 'x-headgate-fault'
 
 /** Where an attempt is sent. `key`: that of the provider. */
@@ -183,7 +210,7 @@ export class ChatTape extends CallAtTape implements TapedCall {
 
   prepared(own: OutboundRequest, target: Target): OutboundRequest {
     if (typeof this.place === 'string') return own
-    const exchange = this.taken(this.#askOf(target, this.place), this.place)
+    const exchange = this.peeked(this.#askOf(target, this.place), this.place)
     const { protocol: name, stream } = exchange?.target ?? {}
     const protocol = Object.values(upstreamProtocols).find((one) => one.name === name)
     return protocol && stream !== undefined ? { ...own, protocol, stream } : own

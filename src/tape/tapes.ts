@@ -35,6 +35,7 @@ export class Tapes implements Tape, TapeAccess {
   constructor(options: TapesOptions) {
     this.options = options
     this.folder = new TapeFolder(options.settings.folder)
+    this.folder.clearMisses()
   }
 
   /** Whether something that was to be recorded is not on a tape. */
@@ -69,16 +70,22 @@ export class Tapes implements Tape, TapeAccess {
     return bytes === 0 ? this.options.settings.normalise : normalise
   }
 
-  /** The next exchange of a request, which is then taken. Null: there is none. */
-  take(key: string, { name, test }: TapePlace): TapedExchange | null {
+  /** The next exchange of a request. Null: there is none. */
+  peek(key: string, { name, test }: TapePlace): TapedExchange | null {
     const list = seriesOf(this.folder.open(name), key, test)
-    const counter = `${name} ${test} ${key}`
-    const at = this.#taken.get(counter) ?? 0
+    const at = this.#taken.get(`${name} ${test} ${key}`) ?? 0
     const isLastRepeated = this.options.settings.mode === 'replay'
-    const found = list[isLastRepeated ? Math.min(at, list.length - 1) : at] ?? null
-    this.#taken.set(counter, at + 1)
+    return list[isLastRepeated ? Math.min(at, list.length - 1) : at] ?? null
+  }
+
+  /** The same, which is then used up. */
+  take(key: string, place: TapePlace): TapedExchange | null {
+    const found = this.peek(key, place)
+    // A miss is not counted: each has another key.
     if (!found) return null
-    this.#use(name, found)
+    const counter = `${place.name} ${place.test} ${key}`
+    this.#taken.set(counter, (this.#taken.get(counter) ?? 0) + 1)
+    this.#use(place.name, found)
     this.#count.replayed++
     return found
   }
@@ -146,7 +153,7 @@ export class Tapes implements Tape, TapeAccess {
     const at = new Date(this.options.world.date()).toISOString()
     const recorded = seriesOf(tape, key, place.test).length
     const nearest = recorded > 0 ? null : nearestTo(ask, tape.exchanges)
-    const asked = this.#taken.get(`${place.name} ${place.test} ${key}`) ?? 0
+    const asked = (this.#taken.get(`${place.name} ${place.test} ${key}`) ?? 0) + 1
     const hasSecret = secretSearch(this.options.secrets())
     // The model is a text of the client too.
     const mayShow = !hasSecret(JSON.stringify([ask.model, nearest?.differences ?? []]))

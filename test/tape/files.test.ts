@@ -1,6 +1,15 @@
 /** Tapes that were cut, edited, converted or merged never give a wrong answer, and name the line. */
 import assert from 'node:assert/strict'
-import { appendFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { pruneTapes } from '../../src/tape/check.ts'
@@ -181,4 +190,25 @@ test('tape: prune keeps what the last run has used, also after lines have moved 
   others.take(new TapeFolder(settings.folder).open('main').exchanges[0]?.key ?? '', { name: 'main', test: '' })
   others.close()
   assert.equal(pruneTapes(settings.folder, { unused: true })[0]?.kept, 1)
+})
+
+test('tape: a request that is prepared and never sent uses up no exchange', async (t) => {
+  const { settings } = await recorded(t)
+  const { tapes } = tapesIn(settings, closedWorld())
+  const [exchange = assert.fail()] = new TapeFolder(settings.folder).open('main').exchanges
+  const place = { name: 'main', test: '' }
+  for (let count = 0; count < 3; count++) assert.equal(tapes.peek(exchange.key, place)?.digest, exchange.digest)
+  assert.equal(tapes.state().replayed, 0)
+  assert.equal(tapes.take(exchange.key, place)?.digest, exchange.digest)
+  assert.equal(tapes.peek(exchange.key, place), null)
+})
+
+test('tape: the list of misses is that of one run, and has a limit', async (t) => {
+  const settings = settingsOf(folderFor(t))
+  const path = join(settings.folder, '.misses.jsonl')
+  const { tapes } = tapesIn(settings, closedWorld())
+  for (let count = 0; count < 30; count++) tapes.folder.addMiss({ message: 'x'.repeat(50_000) })
+  assert.ok(statSync(path).size > 900_000 && statSync(path).size <= 1024 * 1024)
+  tapesIn(settings, closedWorld())
+  assert.ok(!existsSync(path))
 })

@@ -94,7 +94,7 @@ export class Accounts {
       session: null,
       agent: null,
       isOver: false,
-      shaped: null,
+      sample: null,
       span: this.#spanOf(ids.id, trace, headers),
       asked: NOTHING,
     }

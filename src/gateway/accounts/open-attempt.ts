@@ -16,7 +16,7 @@ import type { AccountsState } from './accounts-state.ts'
 import type { Reservation } from './authority.ts'
 import type { BudgetCell } from './budget-counters.ts'
 import type { CallDemand } from './demand.ts'
-import type { ShapedRequest } from './shape-samples.ts'
+import type { ShapeSample } from './shape-samples.ts'
 import { outputTokens, type TokenSource } from './token-usage.ts'
 
 /** Who calls, and how. `received`: ms since 1970. */
@@ -50,8 +50,8 @@ export type OpenCall = AccountedCall & {
   readonly method: string
   /** Null: without telemetry. */
   readonly span: CallSpan | null
-  /** The request, if its shape may be noted at the end. */
-  shaped: ShapedRequest | null
+  /** The shape that may be noted at the end. */
+  sample: ShapeSample | null
   /** Settings of the request, which its spans state. */
   asked: SpanFacts
 }

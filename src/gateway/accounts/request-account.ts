@@ -111,9 +111,17 @@ export class RequestAccount {
     if (this.#call.span) this.#call.asked = askedFacts(settings)
   }
 
-  /** Notes the shape of the request when the call ends. */
-  noteShape(shaped: ShapedRequest): void {
-    this.#call.shaped = shaped
+  /** Notes the shape of the request when the call ends, if it is in the sample. */
+  noteShape(shaped: ShapedRequest, route: string): void {
+    const { style, received: at } = this.#call
+    // Only calls in a client format have one.
+    this.#call.sample = this.#state.shapes.begin({ shaped, style: style as RequestStyle, route, at })
+  }
+
+  /** Releases the request whose shape may be noted. Called before a long stream, to save memory. */
+  releaseRequest(trace: Trace): void {
+    const { sample } = this.#call
+    this.#call.sample = sample && this.#state.shapes.settle(sample, trace)
   }
 
   /** The answer of a call that shares it would have cost this much. */
@@ -153,13 +161,12 @@ export class RequestAccount {
     const about = { at: this.#state.world.date(), rules: this.#state.rules(), saved: this.#saved }
     if (this.#call.span) journal.append(requestSpan(this.#call, about.at))
     journal.append(endedRecord(this.#call, this.#call.demand, trace, about))
-    if (this.#call.shaped) this.#noteShape(journal, trace, about.at)
+    if (this.#call.sample) this.#noteShape(journal, trace, about.at)
   }
 
   #noteShape(journal: Journal, trace: Trace, at: number): void {
-    const { shaped, style, client, demand } = this.#call
-    // Only calls in a client format have one.
-    const note = shaped && this.#state.shapes.note({ shaped, style: style as RequestStyle, client, demand, trace, at })
+    const { sample, client, demand } = this.#call
+    const note = sample && this.#state.shapes.note(sample, { client, demand, trace, at })
     if (note) journal.append(note)
   }
 

@@ -15,10 +15,25 @@ import type { CallDemand } from './demand.ts'
 /** A request whose shape may be noted. */
 export type ShapedRequest = { readonly request: ChatRequest; readonly headers: HeaderLookup }
 
-/** The end of such a request. `at`: ms since 1970. */
+/** The beginning of a call with a route. `at`: ms since 1970. */
 export type ShapedCall = {
   readonly shaped: ShapedRequest
   readonly style: RequestStyle
+  readonly route: string
+  readonly at: number
+}
+
+/** A call in the sample: the text of its shape. Any other: its request, until it is known that the shape is not needed. */
+export type ShapeSample = {
+  readonly what: string | Pick<ShapedCall, 'shaped' | 'style'>
+  /** The number of requests for which it stands; 0: it is not in the sample. */
+  readonly weight: number
+  /** The answer has begun, and the weight no longer depends on how the call ends. */
+  readonly isSettled: boolean
+}
+
+/** The end of a call. `at`: ms since 1970. */
+export type ShapedEnd = {
   readonly client: Pick<Client, 'access'>
   readonly demand: Pick<CallDemand, 'route' | 'plan'>
   readonly trace: Trace
@@ -42,17 +57,30 @@ export class ShapeSamples {
   #known = new Map<string, Set<string>>()
   #all = 0
 
-  /** The shape of a request that has ended; null: it is not in the sample, or must not be noted. */
-  note({ shaped, style, client, demand: { route, plan }, trace, at }: ShapedCall): ShapeNoted | null {
+  /** Decides whether a call is in the sample, so that others need not keep their requests. Null: it must not be noted. */
+  begin({ shaped, style, route, at }: ShapedCall): ShapeSample | null {
+    if (shaped.headers('x-headgate-no-log')?.trim() === '1') return null
+    const weight = this.#weight(`${style} ${route}`, at)
+    return { what: weight === 0 ? { shaped, style } : textOf({ shaped, style }), weight, isSettled: false }
+  }
+
+  /** The same without the request, once the answer of a call begins. Null: nothing is to be noted. */
+  settle(sample: ShapeSample, trace: Trace): ShapeSample | null {
+    if (trace.some(({ type }) => type === 'failed')) return { what: knownText(sample), weight: 1, isSettled: true }
+    return sample.weight === 0 ? null : { ...sample, isSettled: true }
+  }
+
+  /** The shape of a call that has ended; null: it is not in the sample, or must not be noted. */
+  note(sample: ShapeSample, { client, demand: { route, plan }, trace, at }: ShapedEnd): ShapeNoted | null {
     const summary = summaryOf(trace)
     // Answers from the cache need no provider.
     if (route === null || (summary.outcome === 'answered' && summary.attempts.length === 0)) return null
     const isNotable =
-      summary.outcome === 'refused' || summary.attempts.some(({ end }) => end === 'failed' || end === 'broken')
-    const weight = isNotable ? 1 : this.#weight(`${style} ${route}`, at)
-    const { request, headers } = shaped
-    if (weight === 0 || headers('x-headgate-no-log')?.trim() === '1') return null
-    const text = shapeText(shapeOf(request, style, betasIn(headers(BETA_HEADER))))
+      !sample.isSettled &&
+      (summary.outcome === 'refused' || summary.attempts.some(({ end }) => end === 'failed' || end === 'broken'))
+    const weight = isNotable ? 1 : sample.weight
+    if (weight === 0) return null
+    const text = knownText(sample)
     const require = plan?.require ? requireText(plan.require) : null
     return {
       type: 'shape',
@@ -93,3 +121,8 @@ export class ShapeSamples {
     return true
   }
 }
+
+const textOf = ({ shaped: { request, headers }, style }: Pick<ShapedCall, 'shaped' | 'style'>): string =>
+  shapeText(shapeOf(request, style, betasIn(headers(BETA_HEADER))))
+
+const knownText = ({ what }: ShapeSample): string => (typeof what === 'string' ? what : textOf(what))

@@ -96,9 +96,10 @@ export class Recorder {
     else this.note({ type: 'guard', verdict })
   }
 
-  /** Frees the spare capacity of the event list, before a long stream. */
+  /** Frees the spare capacity of the event list, and the request whose shape may be noted, before a long stream. */
   releaseDetails(): void {
     this.#events = this.#events.slice()
+    this.account.releaseRequest(this.#events)
   }
 
   /** Records the target that answered, and the dropped members of the request. */

@@ -147,7 +147,8 @@ const planTurn = (
   const body = hasStoredTurns ? null : received.body
   recorder.account.describe(textDemand({ request: inbound.request, members: inbound.body, body, plan }))
   recorder.account.describeSpan(inbound.request.settings)
-  if (config.settings.drill.shapes && isCommonRoute(config, plan)) recorder.account.noteShape(inbound)
+  const drilled = config.settings.drill.shapes ? commonRoute(config, plan) : undefined
+  if (drilled !== undefined) recorder.account.noteShape({ request: inbound.request, headers }, drilled)
   const planned = { ...call, responseWriter, config, plan, request, inbound, sent: inbound, turn, conversation }
   const guards = guardsOf(planned, parsed, responseWriter !== call.responseWriter)
   const hidden = refusedBy(guards, request)
@@ -158,10 +159,10 @@ const planTurn = (
   return guards.length === 0 ? { ...planned, guards } : guarded({ ...planned, guards })
 }
 
-/** A route of the file: those of teams are not drilled. */
-const isCommonRoute = ({ routes }: Config, { route }: Plan): boolean => {
+/** The route of a plan, if it is one of the file: those of teams are not drilled. */
+const commonRoute = ({ routes }: Config, { route }: Plan): string | undefined => {
   const found = route === undefined ? undefined : routes.get(route)
-  return found !== undefined && found.team === undefined
+  return found !== undefined && found.team === undefined ? route : undefined
 }
 
 /** Probabilities of tokens have the text of an answer again, which guards that read it would have to change too. */

@@ -15,6 +15,7 @@ import type { PageOptions } from '../server/pages/source.ts'
 import type { Handlers } from '../server/routes.ts'
 import { sharedDatabase } from '../storage/sql/shared-database.ts'
 import type { UsageReader } from '../usage/reading/usage-reader.ts'
+import { drilledRoutes } from './drilled.ts'
 import { fleetOf, gatewayNumber, processName } from './fleet/fleet-place.ts'
 import { isKeyed, type Runtime } from './runtime.ts'
 import type { WorkerLink } from './workers/worker.ts'
@@ -124,7 +125,7 @@ const processDeps = (runtime: Runtime): ProcessDeps => {
     counts: runtime.counts,
     directory: keys.directory,
     ledgerLag: () => runtime.ledger.state().lagMs,
-    drilled: () => current.drill?.last?.routes ?? [],
+    drilled: () => drilledRoutes(runtime),
     liveDrill: () => current.liveDrill ?? null,
     process: {
       version,

@@ -62,6 +62,7 @@ import { serviceRules } from '../transport/guards/service-rules.ts'
 import { signing } from '../transport/identity/signing.ts'
 import { type BodyKeeperOptions, RequestBodies } from '../usage/bodies/body-keeper.ts'
 import { journalFolder, UsageLedger, type UsageLedgerOptions } from '../usage/bookkeeper/usage-ledger.ts'
+import { drilledRoutes } from './drilled.ts'
 import { HintBatch } from './fleet/notice.ts'
 import { openIncidents } from './incidents.ts'
 import { logControlState, logSnapshotState, logStoreChange, shadowReport } from './log-problems.ts'
@@ -545,7 +546,7 @@ const metricReadings = ({
   ...healthReadings(problems(), limits !== null),
   ...ledgerReadings({ dropped: ledger.state().dropped, lostBodies: bodies.lost }),
   ...(current.exporter ? exportReadings(current.exporter.figures()) : []),
-  ...(current.drill?.last ? drillReadings(current.drill.last.routes) : []),
+  ...drillReadings(drilledRoutes({ current, worker })),
   // Of several workers the page is completed with those of all together.
   ...(worker
     ? []

@@ -30,6 +30,8 @@ export type DrillRunsOptions = {
 export class DrillRuns {
   readonly #options: DrillRunsOptions
   #last: DrillReport | null = null
+  /** The configuration of the last report. */
+  #of: Config | null = null
   #running: Promise<Outcome<DrillReport>> | null = null
   #cancel: Cancel | null = null
 
@@ -40,6 +42,13 @@ export class DrillRuns {
   /** The last report; null: there is none yet. */
   get last(): DrillReport | null {
     return this.#last
+  }
+
+  /** The last report if it is of the present configuration and younger than an hour; null: there is none. */
+  get current(): DrillReport | null {
+    const { config, planner } = this.#options
+    const isCurrent = this.#of === config() && this.#last && planner.world.date() - this.#last.range.to < HOUR
+    return isCurrent ? this.#last : null
   }
 
   /** The report of now. One that is being made is not made twice. */
@@ -81,9 +90,12 @@ export class DrillRuns {
     if (!found.ok) return found
     const turn = () => ownTurn(planner.world.turn)
     const known = (shape: Shape, candidate: Candidate) => liveFinding(live(shape, candidate))
-    const routes = await dryDrill({ planner, config: config(), shapes: found.value, known, turn })
-    this.#last = { range, routes }
-    return good(this.#last)
+    const of = config()
+    const routes = await dryDrill({ planner, config: of, shapes: found.value, known, turn })
+    const report = { range, routes }
+    this.#last = report
+    this.#of = of
+    return good(report)
   }
 }
 

@@ -66,11 +66,11 @@ const withLosses = (route: RouteReport): readonly RouteReport[] => {
 
 const DISABLED = fail('unsupported', 'No shapes of requests are counted. Set drill.shapes (DRILL_SHAPES) to true.')
 
-/** The report of the last run, or of one that is made now. */
+/** The report of the last run while it is current, otherwise of one that is made now. */
 const reportOf = async ({ gateway, drill }: AdminDeps): Promise<Outcome<DrillReport>> => {
   if (!gateway.config().settings.drill.shapes) return bad(DISABLED)
   const runs = await drill()
-  return runs.last ? good(runs.last) : runs.run()
+  return runs.current ? good(runs.current) : runs.run()
 }
 
 const shownShape = ({

@@ -314,6 +314,16 @@ const LIVE_WITHOUT_LEDGER = {
   found: 'live checks without usage.ledger, in which they are counted',
   allowed: 'usage.ledger: true, or no route with live checks',
 }
+const LIVE_WITHOUT_SHAPES = {
+  what: 'drill.live',
+  found: 'live checks without drill.shapes, which counts the requests that they check',
+  allowed: 'drill.shapes: true, or no route with live checks',
+}
+/** Of settings with live checks. */
+const liveProblems = ({ usage, drill }: Pick<Settings, 'usage' | 'drill'>, where: string): readonly Problem[] => [
+  ...(usage.ledger ? [] : [{ where, ...LIVE_WITHOUT_LEDGER }]),
+  ...(drill.shapes ? [] : [{ where, ...LIVE_WITHOUT_SHAPES }]),
+]
 const NO_SHARED_CACHE =
   'cache.shared (CACHE_SHARED) is true without redis.url: each process keeps its own answers. Set redis.url (REDIS_URL), or remove cache.shared'
 
@@ -403,8 +413,8 @@ export const configure = ({
   })
   problems.push(...(accounts?.problems ?? []))
   warnings.push(...(accounts?.warnings ?? []).map(mask))
-  if (merged.data && !merged.data.usage.ledger && hasLiveChecks({ settings: merged.data, routes: content.routes }))
-    problems.push({ where: placeOf(['drill', 'live']).value || 'drill.live', ...LIVE_WITHOUT_LEDGER })
+  if (merged.data && hasLiveChecks({ settings: merged.data, routes: content.routes }))
+    problems.push(...liveProblems(merged.data, placeOf(['drill', 'live']).value || 'drill.live'))
   if (problems.length > 0 || launch === undefined || !merged.success || !egress)
     return { ok: false, problems: tidy(problems, mask), launch, warnings }
 

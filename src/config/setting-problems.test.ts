@@ -28,3 +28,16 @@ test('otel: headers are not shown', () => {
   const file = lines({ env: {}, yaml: 'otel: { headers: [ canary-0123456789 ] }\n' })
   assert.doesNotMatch(file.join('\n'), /canary/)
 })
+
+test('drill: live checks need shapes of requests', () => {
+  const found =
+    'drill.live: found live checks without drill.shapes, which counts the requests that they check; allowed: drill.shapes: true, or no route with live checks'
+  const yamlOf = (settings: string, route: string) =>
+    `${settings}providers:\n  openai: { keys: [k-0123456789] }\nroutes:\n  fast: { targets: [openai/gpt-5-mini]${route} }\n`
+  for (const yaml of [yamlOf('drill: { live: true }\n', ''), yamlOf('', ', drill: { live: true }')])
+    assert.ok(
+      lines({ env: {}, yaml }).some((line) => line.endsWith(found.slice('drill.live'.length))),
+      yaml,
+    )
+  assert.deepEqual(lines({ env: {}, yaml: yamlOf('drill: { live: true, shapes: true }\n', '') }), [])
+})

@@ -210,9 +210,9 @@ export const drillRows = [
     answer: DRILL,
     example: { body: {}, answer: LIST },
     async handle(deps, { body }) {
+      if (!deps.gateway.config().settings.drill.shapes) return bad(DISABLED)
       const begun = body.live ? await beginLive(deps, body) : good(await liveState(deps))
       if (!begun.ok) return begun
-      if (!deps.gateway.config().settings.drill.shapes) return bad(DISABLED)
       const report = await (await deps.drill()).run()
       return report.ok ? good({ body: listed(deps, report.value, begun.value) }) : report
     },

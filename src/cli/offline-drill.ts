@@ -13,12 +13,12 @@ import { localSources } from './local.ts'
 /** Nothing is sent. */
 const NO_CALL = { abort() {}, resume() {} }
 
-/** `file`: instead of headgate.yaml. */
+/** `file`: instead of headgate.yaml. `allow`: as the route states it; null: it states none. */
 export const drillOffline = async (
   { host }: Cli,
   shapes: readonly ShapeCount[],
   file: string | undefined,
-): Promise<readonly RouteReport[]> => {
+): Promise<readonly (RouteReport & { readonly allow: number | null })[]> => {
   const here = await localSources(host)
   const env = file === undefined ? here.env : { ...here.env, HEADGATE_CONFIG: resolve(here.folder, file) }
   const sources = { ...here, env }
@@ -32,5 +32,6 @@ export const drillOffline = async (
   const book = priceBook(catalogue, loaded.config.accounts.prices)
   const health = new UpstreamHealth(world, () => {})
   const planner = { world, health, catalogue, prices: () => book, lists: () => new Map() }
-  return dryDrill({ planner, config: loaded.config, shapes, turn: async () => {} })
+  const reports = await dryDrill({ planner, config: loaded.config, shapes, turn: async () => {} })
+  return reports.map((report) => ({ ...report, allow: loaded.config.routes.get(report.route)?.drill?.allow ?? null }))
 }

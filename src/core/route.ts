@@ -57,7 +57,13 @@ export type ShadowRules = {
   readonly budget: string
 }
 
-/** `live`: whether its targets receive live checks; absent: as the setting. `allow`: percent of its requests that may be lost. */
+/** Percent of the requests of a route that may be lost, unless the route or the command states it. */
+export const ALLOWED_LOSS = 1
+
+/**
+ * `live`: whether its targets receive live checks; absent: as the setting. `allow`: percent of its requests that may be lost; absent:
+ * `ALLOWED_LOSS`.
+ */
 export type DrillRules = { readonly live?: boolean | undefined; readonly allow?: number | undefined }
 
 /** `key`: the key of each provider; `provider`: also the provider and the model. */

@@ -132,6 +132,12 @@ describe('drill', { concurrency: false }, () => {
     const planned = await verb(words, { cwd: folder })
     assert.equal(planned.code, 7, planned.stderr)
     assert.ok(planned.stdout.includes(SENTENCE), planned.stdout)
+    const allowing = yamlOf('http://127.0.0.1:9', 'http://127.0.0.1:9').replace(
+      'house/m1] }',
+      'house/m1], drill: { allow: 12 } }',
+    )
+    await writeFile(join(folder, 'other.yaml'), allowing)
+    assert.equal((await verb(words, { cwd: folder })).code, 0, 'the route states what it may lose')
     await writeFile(join(folder, 'shapes.jsonl'), `${shapes}{"route":1}\n`)
     assert.equal((await verb(words, { cwd: folder })).code, 2)
 

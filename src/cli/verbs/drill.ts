@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Command } from 'commander'
 import { z } from 'zod'
 import { nearest } from '../../core/nearest.ts'
+import { ALLOWED_LOSS } from '../../core/route.ts'
 import type { ShapeCount } from '../../gateway/drill/dry-drill.ts'
 import { causeText, lossText, partText, percentText } from '../../policy/drill/report.ts'
 import type { Shown } from '../../records/entities/shown.ts'
@@ -71,14 +72,11 @@ const drill = async (cli: Cli, name: string | undefined, options: DrillOptions):
   const shown = routes.map((route) => ({ ...route, units: unitsOf(route, options.fail, name !== undefined) }))
   cli.answer(shown, () => shown.flatMap((route) => route.units.flatMap((unit) => linesOf(route, unit))))
   for (const { route, allow, units } of shown) {
-    const most = stated ?? allow ?? ALLOW
+    const most = stated ?? allow ?? ALLOWED_LOSS
     if (units.some((unit) => exceeds(unit, most, options.strict === true)))
       throw new CliError(EXIT.broken, `More than ${most} % of the requests of the route ${route} would be lost.`)
   }
 }
-
-/** Percent of the requests of a route that may be lost, unless the route or the command states it. */
-const ALLOW = 1
 
 const exceeds = ({ lost, unknown }: Unit, most: number, isStrict: boolean): boolean =>
   lost === null ? isStrict : 100 * (lost + (isStrict ? (unknown ?? 0) : 0)) > most
@@ -120,10 +118,10 @@ const fromFiles = async (
   const { drillOffline } = await import('../offline-drill.ts')
   const shapes = shapesIn(await readGiven(cli, shapesFile), shapesFile)
   const reports = await drillOffline(cli, shapes, configFile)
-  return reports.map(({ route, requests, units }) => ({
+  return reports.map(({ route, requests, allow, units }) => ({
     route,
     requests: Math.round(requests),
-    allow: null,
+    allow,
     units: units.map((unit) => ({
       ...unit,
       causes: unit.causes.map((cause) => ({

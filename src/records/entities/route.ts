@@ -1,7 +1,7 @@
 /** A route: a name that clients send as `model`, with the targets of its requests. */
 import { z } from 'zod'
 import { parseDollars } from '../../core/money.ts'
-import { type Route, type RouteTarget, type ShadowRules, STICKINESS } from '../../core/route.ts'
+import { ALLOWED_LOSS, type Route, type RouteTarget, type ShadowRules, STICKINESS } from '../../core/route.ts'
 import { settingsSchema } from '../../core/settings.ts'
 import type { TargetOverride } from '../../core/target-override.ts'
 import { instanceName } from './ids.ts'
@@ -97,7 +97,7 @@ const DRILL = z
       .min(0)
       .max(100)
       .optional()
-      .describe('percent of its requests that a drill may show as lost; default 0'),
+      .describe(`percent of its requests that a drill may show as lost; default ${ALLOWED_LOSS}`),
   })
   .describe('how its fallbacks are drilled')
 

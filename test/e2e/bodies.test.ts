@@ -165,6 +165,7 @@ describe('kept bodies', () => {
     const audit = await fetch(`${gateway.url}/admin/api/v1/audit?action=body.search`, { headers: ADMIN })
     const text = await audit.text()
     assert.equal(JSON.parse(text).data.length, 6)
+    assert.doesNotMatch(text, /"text":/, 'not even its digest')
     assert.doesNotMatch(text, /refund/i)
     // Who may not read bodies may not search them.
     const made = await fetch(`${gateway.url}/admin/api/v1/tokens`, {

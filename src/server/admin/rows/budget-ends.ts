@@ -75,11 +75,12 @@ const endings = async (deps: AdminDeps, teams: readonly string[] | null) => {
     .toSorted((one, other) => shareOf(other) - shareOf(one))
   const counters = all.slice(0, MOST.counters)
   const found = await deps.usage.forecasts({ now, budgets: counters.map((one) => queryOf(one, now)) })
-  const forecasts = found.ok ? found.value : []
-  return {
+  if (!found.ok) return found
+  const forecasts = found.value
+  return good({
     data: counters.map((counter, at) => ({ counter, forecast: forecasts[at] ?? NO_FORECAST })).toSorted(compare),
     left_out: all.length - counters.length,
-  }
+  })
 }
 
 const shown = ({ counter, forecast }: EstimatedEnd) => ({
@@ -136,7 +137,9 @@ export const budgetEndRows = [
       },
     },
     async handle(deps, { query: { by, limit }, teams }) {
-      const { data, left_out } = await endings(deps, teams)
+      const found = await endings(deps, teams)
+      if (!found.ok) return found
+      const { data, left_out } = found.value
       const seen = new Set<string>()
       const firsts = data.map(shown).filter((one) => {
         const name = one[by]

@@ -134,7 +134,6 @@ export const requestRows = [
       const found = await searchedPage(deps, whole.value, { text, teams: call.teams })
       if (!found.ok) return found
       const details = {
-        text: lettersOf(text, 12),
         searched: found.value.searched_bodies,
         found: found.value.data.length,
       }

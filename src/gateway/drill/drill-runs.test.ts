@@ -56,3 +56,16 @@ test('drill runs: a report is current for an hour, and of the configuration that
   state.config = configOf('http://127.0.0.1:10/v1')
   assert.equal(runs.current, null)
 })
+
+test('drill runs: a configuration that changes during a run is drilled after it', async () => {
+  const { world, state, read, runs } = given()
+  let answer = () => {}
+  read.push(() => new Promise((resolve) => (answer = () => resolve(good([SHAPE])))))
+  const first = runs.run()
+  state.config = configOf('http://127.0.0.1:10/v1')
+  const later = [runs.run(), runs.run()]
+  answer()
+  await Promise.all([first, ...later, world.advance(0)])
+  assert.equal(state.reads, 2, 'once for each configuration')
+  assert.notEqual(runs.current, null)
+})

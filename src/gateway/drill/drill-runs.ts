@@ -32,7 +32,8 @@ export class DrillRuns {
   #last: DrillReport | null = null
   /** The configuration of the last report. */
   #of: Config | null = null
-  #running: Promise<Outcome<DrillReport>> | null = null
+  /** The report that is being made, and of which configuration. */
+  #running: { readonly of: Config; readonly report: Promise<Outcome<DrillReport>> } | null = null
   #cancel: Cancel | null = null
 
   constructor(options: DrillRunsOptions) {
@@ -51,12 +52,20 @@ export class DrillRuns {
     return isCurrent ? this.#last : null
   }
 
-  /** The report of now. One that is being made is not made twice. */
+  /** The report of now. One that is being made of the present configuration is not made twice. */
   run(): Promise<Outcome<DrillReport>> {
-    this.#running ??= this.#run().finally(() => {
-      this.#running = null
-    })
-    return this.#running
+    const config = this.#options.config()
+    if (this.#running && this.#running.of !== config) {
+      const again = () => this.run()
+      return this.#running.report.then(again, again)
+    }
+    this.#running ??= {
+      of: config,
+      report: this.#run(config).finally(() => {
+        this.#running = null
+      }),
+    }
+    return this.#running.report
   }
 
   /** Runs now, and each hour as long as shapes are counted. */
@@ -83,18 +92,17 @@ export class DrillRuns {
     return { from: to - config().settings.drill.days * DAY, to }
   }
 
-  async #run(): Promise<Outcome<DrillReport>> {
-    const { planner, config, shapes, live } = this.#options
+  async #run(config: Config): Promise<Outcome<DrillReport>> {
+    const { planner, shapes, live } = this.#options
     const range = this.#range()
     const found = await shapes(range)
     if (!found.ok) return found
     const turn = () => ownTurn(planner.world.turn)
     const known = (shape: Shape, candidate: Candidate) => liveFinding(live(shape, candidate))
-    const of = config()
-    const routes = await dryDrill({ planner, config: of, shapes: found.value, known, turn })
+    const routes = await dryDrill({ planner, config, shapes: found.value, known, turn })
     const report = { range, routes }
     this.#last = report
-    this.#of = of
+    this.#of = config
     return good(report)
   }
 }

@@ -78,10 +78,11 @@ export type DrillRun = {
 }
 
 type RunInProgress = { -readonly [member in keyof DrillRun]: DrillRun[member] } & {
-  /** What the day may cost after the run. */
-  most: Nano
   left: { [reason in StopReason]?: number }
 }
+
+/** `run`: what the run may cost; null: as the day. `day`: what a day may. */
+type Bounds = { readonly run: Nano | null; readonly day: Nano }
 
 const MOST_RESULTS = 5_000
 const DAY = 86_400_000
@@ -91,6 +92,8 @@ export class LiveDrill {
   readonly #calls = new ActiveCalls()
   #run: RunInProgress | null = null
   #last: DrillRun | null = null
+  /** Of the run in progress. */
+  #bounds: Bounds = { run: 0, day: 0 }
   #spent = { day: 0, nano: 0 }
   #results = new Map<string, LiveResult>()
   #sentAt = new Map<string, number>()
@@ -125,7 +128,7 @@ export class LiveDrill {
     const run = newRun(gateway().world.date())
     this.#run = run
     try {
-      const team = await this.#admit(run, maxCost)
+      const team = await this.#admit(maxCost)
       if (team.ok) void this.#runAll(run, routes, team.value)
       else this.#run = null
       return team.ok ? good(run) : team
@@ -137,15 +140,15 @@ export class LiveDrill {
   }
 
   /** The team that a run is charged to, with the role to send, if the run is within the day's budget. */
-  async #admit(run: RunInProgress, maxCost: Nano | null): Promise<Outcome<Team>> {
+  async #admit(maxCost: Nano | null): Promise<Outcome<Team>> {
     const { storage, gateway, team, weekSpend } = this.#options
     const charged = team()
     if (!charged) return bad(fail('unsupported', 'Live checks are off. Set drill.live in headgate.yaml.'))
     if (!(await this.#claim())) return bad(running())
     await this.#load()
     const { budget } = gateway().config().settings.drill
-    const left = Math.max(0, dayCap(budget, await weekSpend()) - this.#spent.nano)
-    run.most = this.#spent.nano + (maxCost ?? left)
+    this.#bounds = { run: maxCost, day: dayCap(budget, await weekSpend()) }
+    const left = Math.max(0, this.#bounds.day - this.#spentToday())
     if (maxCost === null || maxCost <= left) return good(charged)
     await Promise.all([storage.spent.release(), storage.results.release()])
     return bad(tooMuch(maxCost, left))
@@ -218,7 +221,7 @@ export class LiveDrill {
       const probe = readyProbe(deps, { ...work, shape: step.value })
       if (!probe) return leave('unavailable')
       if (probe.estimate === null) return leave('unpriced')
-      if (this.#spent.nano + probe.estimate > run.most) {
+      if (!this.#affords(run, probe.estimate)) {
         // A smaller shape may still fit.
         leave('budget')
         step = steps.next(UNAFFORDABLE)
@@ -237,6 +240,16 @@ export class LiveDrill {
       step = steps.next(outcome)
     }
     return false
+  }
+
+  /** Whether a request is within what the run and the day may cost, also after midnight. */
+  #affords({ spent }: DrillRun, estimate: Nano): boolean {
+    const { run, day } = this.#bounds
+    return (run === null || spent + estimate <= run) && this.#spentToday() + estimate <= day
+  }
+
+  #spentToday(): Nano {
+    return this.#spent.day === dayOf(this.#options.gateway().world.date()) ? this.#spent.nano : 0
   }
 
   /** Waits until the target may be sent another request. */
@@ -279,8 +292,7 @@ export class LiveDrill {
 
   /** Counts what a request may cost before it is sent, so that it counts if this process ends before it does. */
   async #spend(nano: Nano): Promise<void> {
-    const today = dayOf(this.#options.gateway().world.date())
-    this.#spent = { day: today, nano: nano + (this.#spent.day === today ? this.#spent.nano : 0) }
+    this.#spent = { day: dayOf(this.#options.gateway().world.date()), nano: nano + this.#spentToday() }
     await this.#saveSpent()
   }
 
@@ -334,7 +346,7 @@ const UNAFFORDABLE = { verdict: 'unsettled', kind: 'budget_exceeded' } as const
 const KEEP = 6_000
 
 const newRun = (began: number): RunInProgress => ({
-  ...{ began, ended: null, sent: 0, spent: 0, ready: 0, refused: 0, unsettled: 0, left: {}, most: 0 },
+  ...{ began, ended: null, sent: 0, spent: 0, ready: 0, refused: 0, unsettled: 0, left: {} },
 })
 
 const running = () =>

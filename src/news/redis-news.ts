@@ -21,6 +21,10 @@ if holder and holder ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1`
 const CLOCK = `return redis.call('TIME')`
+/** Saves unless another gateway has the role. */
+const SAVE = `local holder = redis.call('GET', KEYS[1])
+if not holder or holder == ARGV[1] then redis.call('SET', KEYS[2], ARGV[2]) end
+return 1`
 const RELEASE = `if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end return 1`
 
 type StreamEntry = readonly [id: string, fields: readonly string[]]
@@ -71,7 +75,8 @@ export class RedisNews implements NewsStore {
   }
 
   async save(role: string, body: string): Promise<void> {
-    await this.#writer.set(`${PREFIX}state:${role}`, body)
+    const { node } = this.#options
+    await this.#writer.eval(SAVE, 2, `${PREFIX}role:${role}`, `${PREFIX}state:${role}`, node, body)
   }
 
   async close(): Promise<void> {

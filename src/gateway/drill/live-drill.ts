@@ -84,6 +84,11 @@ type RunInProgress = { -readonly [member in keyof DrillRun]: DrillRun[member] } 
 /** `run`: what the run may cost; null: as the day. `day`: what a day may. */
 type Bounds = { readonly run: Nano | null; readonly day: Nano }
 
+type Loaded = {
+  readonly spent: { day: number; nano: Nano }
+  readonly results: Map<string, LiveResult> | null
+}
+
 const MOST_RESULTS = 5_000
 const DAY = 86_400_000
 
@@ -100,6 +105,12 @@ export class LiveDrill {
   #cancel: () => void = () => {}
   #isClosed = false
   #scheduled = 0
+  /** When this gateway last took or kept the role (`world.now`). */
+  #claimedAt = Number.NEGATIVE_INFINITY
+  /** The end of the run in progress. */
+  #ending: Promise<void> | null = null
+  /** Ends the pause before a request. */
+  #wake: () => void = () => {}
 
   constructor(options: LiveDrillOptions) {
     this.#options = options
@@ -129,7 +140,7 @@ export class LiveDrill {
     this.#run = run
     try {
       const team = await this.#admit(maxCost)
-      if (team.ok) void this.#runAll(run, routes, team.value)
+      if (team.ok) this.#ending = this.#runAll(run, routes, team.value)
       else this.#run = null
       return team.ok ? good(run) : team
     } catch (error) {
@@ -145,7 +156,7 @@ export class LiveDrill {
     const charged = team()
     if (!charged) return bad(fail('unsupported', 'Live checks are off. Set drill.live in headgate.yaml.'))
     if (!(await this.#claim())) return bad(running())
-    await this.#load()
+    this.#take(await this.#load())
     const { budget } = gateway().config().settings.drill
     this.#bounds = { run: maxCost, day: dayCap(budget, await weekSpend()) }
     const left = Math.max(0, this.#bounds.day - this.#spentToday())
@@ -165,13 +176,18 @@ export class LiveDrill {
 
   /** Reads what other gateways and processes have found. Without the store, what this process knows holds. */
   async refresh(): Promise<void> {
-    if (!this.#run) await this.#load().catch(() => {})
+    if (this.#run) return
+    const loaded = await this.#load().catch(() => null)
+    // A run that has begun meanwhile knows more.
+    if (loaded && !this.#run) this.#take(loaded)
   }
 
+  /** Another gateway has the role once the run has ended: until then a request may be in flight. */
   async close(): Promise<void> {
     this.#isClosed = true
     this.#cancel()
-    if (this.#run) await this.#options.storage.spent.release().catch(() => {})
+    this.#wake()
+    await this.#ending
   }
 
   // ── A run ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -182,6 +198,8 @@ export class LiveDrill {
     try {
       for (const one of await work(routes)) {
         const stopped = await this.#check(run, deps, one)
+        // What the other gateway saves holds.
+        if (run.left.other_gateway) return
         await this.#saveResults()
         if (stopped) break
       }
@@ -193,6 +211,7 @@ export class LiveDrill {
       await Promise.all([storage.spent.release(), storage.results.release()]).catch(() => {})
       this.#last = { ...run, ended: gateway().world.date() }
       this.#run = null
+      this.#ending = null
     }
   }
 
@@ -230,7 +249,7 @@ export class LiveDrill {
       await this.#pause(candidate)
       if (this.#isClosed) return leave('stopped', true)
       if (!isFree(deps.gateway, work)) return leave('unavailable')
-      if (!(await this.#claim())) return leave('other_gateway', true)
+      if (!(await this.#claimAgain())) return leave('other_gateway', true)
       await this.#spend(probe.estimate)
       const { outcome, cost } = await this.#kept(probe.send())
       this.#spent.nano += outcome === 'own' ? -probe.estimate : (cost ?? probe.estimate) - probe.estimate
@@ -258,7 +277,16 @@ export class LiveDrill {
     const { world } = gateway()
     const name = `${instance.id} ${model}`
     const wait = (this.#sentAt.get(name) ?? Number.NEGATIVE_INFINITY) + pause - world.now()
-    if (wait > 0 && !this.#isClosed) await this.#kept(new Promise<void>((done) => void world.later(wait, done)))
+    if (wait > 0 && !this.#isClosed)
+      await this.#kept(
+        new Promise<void>((done) => {
+          const cancel = world.later(wait, done)
+          this.#wake = () => {
+            cancel()
+            done()
+          }
+        }),
+      )
     this.#sentAt.set(name, world.now())
   }
 
@@ -285,9 +313,25 @@ export class LiveDrill {
   async #claim(): Promise<boolean> {
     const { spent, results } = this.#options.storage
     if (!(await spent.claim())) return false
-    if (await results.claim()) return true
-    await spent.release()
-    return false
+    if (!(await results.claim())) {
+      await spent.release()
+      return false
+    }
+    this.#claimedAt = this.#options.gateway().world.now()
+    return true
+  }
+
+  /** Claims the role during a run. If it had lapsed, another gateway may have spent something since. */
+  async #claimAgain(): Promise<boolean> {
+    const { world } = this.#options.gateway()
+    const hasLapsed = world.now() - this.#claimedAt > LAPSE
+    if (!(await this.#claim())) return false
+    if (!hasLapsed) return true
+    const { spent, results } = await this.#load()
+    const known = new Map(results)
+    for (const [name, result] of this.#results) if (result.at > (known.get(name)?.at ?? 0)) known.set(name, result)
+    this.#take({ spent, results: known })
+    return true
   }
 
   /** Counts what a request may cost before it is sent, so that it counts if this process ends before it does. */
@@ -306,13 +350,21 @@ export class LiveDrill {
     return this.#options.storage.results.save(JSON.stringify(newest))
   }
 
-  async #load(): Promise<void> {
+  /** What is stored. `results` null: none are. */
+  async #load(): Promise<Loaded> {
     const { storage, gateway } = this.#options
     const [spent, results] = await Promise.all([storage.spent.load(), storage.results.load()])
     const { day, nano } = parseObject(spent ?? '{}') ?? {}
     const today = dayOf(gateway().world.date())
-    this.#spent = { day: today, nano: day === today && typeof nano === 'number' ? nano : 0 }
-    if (results !== null) this.#results = new Map(parsedResults(results))
+    return {
+      spent: { day: today, nano: day === today && typeof nano === 'number' ? nano : 0 },
+      results: results === null ? null : new Map(parsedResults(results)),
+    }
+  }
+
+  #take({ spent, results }: Loaded): void {
+    this.#spent = spent
+    if (results) this.#results = results
   }
 
   /** `rest`: ms for which no run begins. */
@@ -344,6 +396,8 @@ const UNAFFORDABLE = { verdict: 'unsettled', kind: 'budget_exceeded' } as const
 
 /** ms after which the role is claimed again. */
 const KEEP = 6_000
+/** ms after a claim in which the role may have lapsed. It lasts 20 s. */
+const LAPSE = 15_000
 
 const newRun = (began: number): RunInProgress => ({
   ...{ began, ended: null, sent: 0, spent: 0, ready: 0, refused: 0, unsettled: 0, left: {} },

@@ -1,7 +1,7 @@
 /** What live checks spend and save: over midnight, without the role, and while results are read. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { DrillStorage } from '../../src/gateway/drill/live-drill.ts'
+import type { DrillStorage } from '../../src/gateway/drill/live-store.ts'
 import { openDrill, type Script, shapeWith } from './live-drill.ts'
 import { VENDORS } from './vendors.ts'
 

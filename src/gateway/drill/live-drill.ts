@@ -4,35 +4,18 @@
  */
 import type { Team } from '../../core/accounts.ts'
 import { bad, fail, good, type Outcome } from '../../core/failure.ts'
-import { isObject, parseObject } from '../../core/json.ts'
 import { formatDollars, type Nano } from '../../core/money.ts'
 import type { Candidate } from '../../core/target.ts'
 import { cover, type LiveVerdict } from '../../policy/drill/cover.ts'
-import {
-  dayCap,
-  dayOf,
-  hasQuota,
-  isDue,
-  type LiveResult,
-  nextResult,
-  nextRun,
-  PAUSE,
-} from '../../policy/drill/live-rules.ts'
+import { dayCap, hasQuota, isDue, type LiveResult, nextResult, nextRun, PAUSE } from '../../policy/drill/live-rules.ts'
 import { type Shape, shapeText } from '../../policy/drill/shape.ts'
 import { undrilled } from '../../policy/drill/smallest.ts'
 import { hash } from '../../policy/routing/order.ts'
 import { overrideText } from '../../policy/routing/override.ts'
 import { ActiveCalls } from '../call/cancellation.ts'
 import type { ChatDeps } from '../chat/plan-call.ts'
+import { type DrillStorage, LiveStore } from './live-store.ts'
 import { type ProbeDeps, readyProbe } from './send-probe.ts'
-
-/** Text that gateways share, and which of them may write it. `claim`: for some seconds, and again before they are over. */
-export type DrillStorage = {
-  claim(): Promise<boolean>
-  release(): Promise<void>
-  load(): Promise<string | null>
-  save(text: string): Promise<void>
-}
 
 /** A target that would be next for requests of a route. `others`: all targets of the route. */
 export type DrillWork = {
@@ -84,29 +67,20 @@ type RunInProgress = { -readonly [member in keyof DrillRun]: DrillRun[member] } 
 /** `run`: what the run may cost; null: as the day. `day`: what a day may. */
 type Bounds = { readonly run: Nano | null; readonly day: Nano }
 
-type Loaded = {
-  readonly spent: { day: number; nano: Nano }
-  readonly results: Map<string, LiveResult> | null
-}
-
-const MOST_RESULTS = 5_000
 const DAY = 86_400_000
 
 export class LiveDrill {
   readonly #options: LiveDrillOptions
+  readonly #store: LiveStore
   readonly #calls = new ActiveCalls()
   #run: RunInProgress | null = null
   #last: DrillRun | null = null
   /** Of the run in progress. */
   #bounds: Bounds = { run: 0, day: 0 }
-  #spent = { day: 0, nano: 0 }
-  #results = new Map<string, LiveResult>()
   #sentAt = new Map<string, number>()
   #cancel: () => void = () => {}
   #isClosed = false
   #scheduled = 0
-  /** When this gateway last took or kept the role (`world.now`). */
-  #claimedAt = Number.NEGATIVE_INFINITY
   /** The end of the run in progress. */
   #ending: Promise<void> | null = null
   /** Ends the pause before a request. */
@@ -114,6 +88,7 @@ export class LiveDrill {
 
   constructor(options: LiveDrillOptions) {
     this.#options = options
+    this.#store = new LiveStore(options.storage, () => options.gateway().world)
     this.reschedule()
   }
 
@@ -152,23 +127,23 @@ export class LiveDrill {
 
   /** The team that a run is charged to, with the role to send, if the run is within the day's budget. */
   async #admit(maxCost: Nano | null): Promise<Outcome<Team>> {
-    const { storage, gateway, team, weekSpend } = this.#options
+    const { gateway, team, weekSpend } = this.#options
     const charged = team()
     if (!charged) return bad(fail('unsupported', 'Live checks are off. Set drill.live in headgate.yaml.'))
-    if (!(await this.#claim())) return bad(running())
-    this.#take(await this.#load())
+    if (!(await this.#store.claim())) return bad(running())
+    this.#store.take(await this.#store.load())
     const { budget } = gateway().config().settings.drill
     this.#bounds = { run: maxCost, day: dayCap(budget, await weekSpend()) }
-    const left = Math.max(0, this.#bounds.day - this.#spentToday())
+    const left = Math.max(0, this.#bounds.day - this.#store.spentToday)
     if (maxCost === null || maxCost <= left) return good(charged)
-    await Promise.all([storage.spent.release(), storage.results.release()])
+    await this.#store.release()
     return bad(tooMuch(maxCost, left))
   }
 
   /** What is known of a shape at a target; undefined: nothing, or not of the target as it is now. */
   resultOf(shape: Shape, candidate: Candidate): LiveResult | undefined {
     if (undrilled(shape) !== null) return undefined
-    const known = this.#results.get(nameOf(shape, candidate))
+    const known = this.#store.results.get(nameOf(shape, candidate))
     const { world, config } = this.#options.gateway()
     const isOld = known && world.date() - known.at >= config().settings.drill.days * DAY
     return known && !isOld && known.target === this.#printOf(candidate) ? known : undefined
@@ -177,9 +152,9 @@ export class LiveDrill {
   /** Reads what other gateways and processes have found. Without the store, what this process knows holds. */
   async refresh(): Promise<void> {
     if (this.#run) return
-    const loaded = await this.#load().catch(() => null)
+    const loaded = await this.#store.load().catch(() => null)
     // A run that has begun meanwhile knows more.
-    if (loaded && !this.#run) this.#take(loaded)
+    if (loaded && !this.#run) this.#store.take(loaded)
   }
 
   /** Another gateway has the role once the run has ended: until then a request may be in flight. */
@@ -193,22 +168,22 @@ export class LiveDrill {
   // ── A run ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
   async #runAll(run: RunInProgress, routes: readonly string[] | null, team: Team): Promise<void> {
-    const { gateway, work, storage } = this.#options
+    const { gateway, work } = this.#options
     const deps = { gateway: gateway(), activeCalls: this.#calls, team }
     try {
       for (const one of await work(routes)) {
         const stopped = await this.#check(run, deps, one)
         // What the other gateway saves holds.
         if (run.left.other_gateway) return
-        await this.#saveResults()
+        await this.#store.saveResults()
         if (stopped) break
       }
-      await this.#saveSpent()
+      await this.#store.saveSpent()
     } catch (error) {
       // The stores close with the process.
       if (!this.#isClosed) gateway().emit({ event: 'error', error })
     } finally {
-      await Promise.all([storage.spent.release(), storage.results.release()]).catch(() => {})
+      await this.#store.release().catch(() => {})
       this.#last = { ...run, ended: gateway().world.date() }
       this.#run = null
       this.#ending = null
@@ -227,13 +202,13 @@ export class LiveDrill {
     }
     const now = () => ({ at: world.date(), target, days })
     const due = work.shapes.filter(
-      (shape) => undrilled(shape) === null && isDue(this.#results.get(nameOf(shape, candidate)), now()),
+      (shape) => undrilled(shape) === null && isDue(this.#store.results.get(nameOf(shape, candidate)), now()),
     )
     const steps = cover(due, (shape, verdict) => {
       if (verdict.verdict === 'unsettled' && verdict.kind === UNAFFORDABLE.kind) return
       const name = nameOf(shape, candidate)
       const found: LiveResult = { ...resultOf(verdict), at: world.date(), source: 'live', target }
-      this.#results.set(name, nextResult(this.#results.get(name), found, days))
+      this.#store.results.set(name, nextResult(this.#store.results.get(name), found, days))
       run[verdict.verdict === 'doubt' ? 'unsettled' : verdict.verdict]++
     })
     for (let step = steps.next(); !step.done; ) {
@@ -249,10 +224,10 @@ export class LiveDrill {
       await this.#pause(candidate)
       if (this.#isClosed) return leave('stopped', true)
       if (!isFree(deps.gateway, work)) return leave('unavailable')
-      if (!(await this.#claimAgain())) return leave('other_gateway', true)
-      await this.#spend(probe.estimate)
+      if (!(await this.#store.claimAgain())) return leave('other_gateway', true)
+      await this.#store.spend(probe.estimate)
       const { outcome, cost } = await this.#kept(probe.send())
-      this.#spent.nano += outcome === 'own' ? -probe.estimate : (cost ?? probe.estimate) - probe.estimate
+      this.#store.correct(outcome === 'own' ? -probe.estimate : (cost ?? probe.estimate) - probe.estimate)
       if (outcome === 'own') return leave('limits', true)
       run.sent++
       run.spent += cost ?? probe.estimate
@@ -264,11 +239,7 @@ export class LiveDrill {
   /** Whether a request is within what the run and the day may cost, also after midnight. */
   #affords({ spent }: DrillRun, estimate: Nano): boolean {
     const { run, day } = this.#bounds
-    return (run === null || spent + estimate <= run) && this.#spentToday() + estimate <= day
-  }
-
-  #spentToday(): Nano {
-    return this.#spent.day === dayOf(this.#options.gateway().world.date()) ? this.#spent.nano : 0
+    return (run === null || spent + estimate <= run) && this.#store.spentToday + estimate <= day
   }
 
   /** Waits until the target may be sent another request. */
@@ -296,7 +267,7 @@ export class LiveDrill {
     let cancel = () => {}
     const again = () => {
       cancel = world.later(KEEP, () => {
-        void this.#claim().catch(() => {})
+        void this.#store.claim().catch(() => {})
         again()
       })
     }
@@ -306,65 +277,6 @@ export class LiveDrill {
     } finally {
       cancel()
     }
-  }
-
-  // ── What is shared ─────────────────────────────────────────────────────────────────────────────────────────────
-
-  async #claim(): Promise<boolean> {
-    const { spent, results } = this.#options.storage
-    if (!(await spent.claim())) return false
-    if (!(await results.claim())) {
-      await spent.release()
-      return false
-    }
-    this.#claimedAt = this.#options.gateway().world.now()
-    return true
-  }
-
-  /** Claims the role during a run. If it had lapsed, another gateway may have spent something since. */
-  async #claimAgain(): Promise<boolean> {
-    const { world } = this.#options.gateway()
-    const hasLapsed = world.now() - this.#claimedAt > LAPSE
-    if (!(await this.#claim())) return false
-    if (!hasLapsed) return true
-    const { spent, results } = await this.#load()
-    const known = new Map(results)
-    for (const [name, result] of this.#results) if (result.at > (known.get(name)?.at ?? 0)) known.set(name, result)
-    this.#take({ spent, results: known })
-    return true
-  }
-
-  /** Counts what a request may cost before it is sent, so that it counts if this process ends before it does. */
-  async #spend(nano: Nano): Promise<void> {
-    this.#spent = { day: dayOf(this.#options.gateway().world.date()), nano: nano + this.#spentToday() }
-    await this.#saveSpent()
-  }
-
-  #saveSpent(): Promise<void> {
-    return this.#options.storage.spent.save(JSON.stringify(this.#spent))
-  }
-
-  #saveResults(): Promise<void> {
-    const newest = [...this.#results].sort(([, one], [, other]) => other.at - one.at).slice(0, MOST_RESULTS)
-    this.#results = new Map(newest)
-    return this.#options.storage.results.save(JSON.stringify(newest))
-  }
-
-  /** What is stored. `results` null: none are. */
-  async #load(): Promise<Loaded> {
-    const { storage, gateway } = this.#options
-    const [spent, results] = await Promise.all([storage.spent.load(), storage.results.load()])
-    const { day, nano } = parseObject(spent ?? '{}') ?? {}
-    const today = dayOf(gateway().world.date())
-    return {
-      spent: { day: today, nano: day === today && typeof nano === 'number' ? nano : 0 },
-      results: results === null ? null : new Map(parsedResults(results)),
-    }
-  }
-
-  #take({ spent, results }: Loaded): void {
-    this.#spent = spent
-    if (results) this.#results = results
   }
 
   /** `rest`: ms for which no run begins. */
@@ -396,8 +308,6 @@ const UNAFFORDABLE = { verdict: 'unsettled', kind: 'budget_exceeded' } as const
 
 /** ms after which the role is claimed again. */
 const KEEP = 6_000
-/** ms after a claim in which the role may have lapsed. It lasts 20 s. */
-const LAPSE = 15_000
 
 const newRun = (began: number): RunInProgress => ({
   ...{ began, ended: null, sent: 0, spent: 0, ready: 0, refused: 0, unsettled: 0, left: {} },
@@ -432,25 +342,4 @@ const resultOf = (verdict: LiveVerdict): Pick<LiveResult, 'verdict' | 'kind' | '
   return verdict.verdict === 'unsettled'
     ? { verdict: 'unsettled', kind }
     : { verdict: verdict.verdict, kind, by: verdict.by ?? 'unknown' }
-}
-
-/** Another version may have written them: what is not a result is left out. */
-const parsedResults = (text: string): readonly (readonly [string, LiveResult])[] => {
-  try {
-    const found: unknown = JSON.parse(text)
-    return Array.isArray(found) ? found.filter(isResult) : []
-  } catch {
-    return []
-  }
-}
-
-const isResult = (one: unknown): one is readonly [string, LiveResult] => {
-  if (!Array.isArray(one) || typeof one[0] !== 'string' || !isObject(one[1])) return false
-  const { verdict, at, target, source } = one[1]
-  return (
-    (verdict === 'ready' || verdict === 'refused' || verdict === 'doubt' || verdict === 'unsettled') &&
-    typeof at === 'number' &&
-    typeof target === 'string' &&
-    (source === 'live' || source === 'real')
-  )
 }

@@ -50,4 +50,29 @@ onEachEngine((engine) => {
       { provider: 'openai', weight: 1 },
     ])
   })
+
+  test('shapes: beyond the 200 most frequent ones of a route they are others, by class of clients', async () => {
+    const { open, write, options } = given(engine)
+    const bookkeeper = open()
+    const shapes = Array.from({ length: 220 }, (_, at) => `1:chat:0:0:0:0:1024:0:${at.toString(16)}`)
+    const access = '{"lists":[],"require":"region=eu"}'
+    write(
+      OWN,
+      shapes.map((shape, at) => noted({ shape, weight: 1_000 - at, ...(at % 2 === 1 && { access }) })),
+    )
+    await storeAll(bookkeeper)
+    const { folder, database, timezone } = options
+    const reader = new UsageReader({
+      ...{ folder, database, timezone, keepHours: () => 1_000, date: Date.now, flush: async () => null },
+      names: { key: () => null, team: () => null },
+    })
+    closers.push(() => reader.close())
+    const found = await reader.drillShapes({ from: NOON - 7 * DAY, to: NOON })
+    assert.ok(found.ok, JSON.stringify(found))
+    const others = found.value.filter(({ shape }) => shape === 'other')
+    assert.deepEqual([found.value.length, others.map((one) => one.access).sort()], [202, ['', access]])
+    const weights = (all: readonly { readonly weight: number }[]) => all.reduce((sum, { weight }) => sum + weight, 0)
+    assert.equal(weights(others), 20 * 1_000 - (200 * 20 + 190))
+    assert.equal(weights(found.value), 220 * 1_000 - (219 * 220) / 2)
+  })
 })

@@ -104,3 +104,12 @@ test('shape samples: once its answer begins, no call keeps its request', () => {
   const standing = settled(149, [])
   assert.equal(standing && samples.note(standing, callOf({ trace: traceOf('refused') }))?.weight, 50)
 })
+
+test('shape samples: a shape counts for each class of clients', () => {
+  const samples = new ShapeSamples()
+  const shapes = Array.from({ length: 250 }, (_, number) => {
+    const access = [{ ...FULL_ACCESS, models: [`model-${number}`] }]
+    return noted(samples, callOf({ access, trace: traceOf('refused') }))?.shape
+  })
+  assert.equal(shapes.filter((shape) => shape === 'other').length, 50)
+})

@@ -45,7 +45,7 @@ const DAY = 24 * HOUR
 /** Requests of a route and style in an hour that are all noted; of those after them one in `EVERY`. */
 const FIRST = 100
 const EVERY = 50
-/** Shapes in a day, of all routes and of one. Further ones are `OTHER`. */
+/** Shapes with their classes of clients in a day, of all routes and of one. Further ones are `OTHER`. */
 const MOST = { all: 5_000, route: 200 }
 
 export class ShapeSamples {
@@ -53,7 +53,7 @@ export class ShapeSamples {
   /** Requests of this hour, by route and style. */
   #counts = new Map<string, number>()
   #day = -1
-  /** Shapes of this day, by route, and their number. */
+  /** Shapes of this day with their classes, by route, and their number. */
   #known = new Map<string, Set<string>>()
   #all = 0
 
@@ -81,14 +81,14 @@ export class ShapeSamples {
     const weight = isNotable ? 1 : sample.weight
     if (weight === 0) return null
     const text = knownText(sample)
-    const require = plan?.require ? requireText(plan.require) : null
+    const access = classText({ access: client.access, require: plan?.require ? requireText(plan.require) : null })
     return {
       type: 'shape',
       at,
       route,
-      access: classText({ access: client.access, require }),
+      access,
       provider: summary.outcome === 'answered' ? recordedTarget(summary).provider : null,
-      shape: this.#isKept(route, text, at) ? text : OTHER,
+      shape: this.#isKept(route, `${text} ${access}`, at) ? text : OTHER,
       weight,
     }
   }
@@ -106,7 +106,8 @@ export class ShapeSamples {
     return (count - FIRST) % EVERY === 0 ? EVERY : 0
   }
 
-  #isKept(route: string, text: string, at: number): boolean {
+  /** `name`: of a shape in a class. */
+  #isKept(route: string, name: string, at: number): boolean {
     const day = Math.floor(at / DAY)
     if (day !== this.#day) {
       this.#day = day
@@ -114,9 +115,9 @@ export class ShapeSamples {
       this.#all = 0
     }
     const known = this.#known.get(route) ?? new Set<string>()
-    if (known.has(text)) return true
+    if (known.has(name)) return true
     if (known.size >= MOST.route || this.#all >= MOST.all) return false
-    this.#known.set(route, known.add(text))
+    this.#known.set(route, known.add(name))
     this.#all++
     return true
   }

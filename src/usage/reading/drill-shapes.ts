@@ -14,9 +14,27 @@ export const drillShapes = async (
 ): Promise<readonly DrillShape[]> => {
   const dayOf = daysIn(timezone)
   const rows = await db
-    .selectFrom('shape_day')
-    .where('day', '>=', dayOf(from))
-    .where('day', '<=', dayOf(to))
+    .with('summed', (on) =>
+      on
+        .selectFrom('shape_day')
+        .where('day', '>=', dayOf(from))
+        .where('day', '<=', dayOf(to))
+        .groupBy(['route', 'access', 'shape'])
+        .select(['route', 'access', 'shape', sql<number>`sum(weight)`.as('weight')]),
+    )
+    .with('ranked', (on) =>
+      on
+        .selectFrom('summed')
+        .select(['route', 'access', 'shape', 'weight'])
+        .select(sql<number>`row_number() OVER (PARTITION BY route ORDER BY weight DESC, shape, access)`.as('place')),
+    )
+    .with('kept', (on) =>
+      on
+        .selectFrom('ranked')
+        .select(['route', 'access', 'weight'])
+        .select(sql<string>`CASE WHEN place <= ${MOST.route} THEN shape ELSE ${OTHER} END`.as('shape')),
+    )
+    .selectFrom('kept')
     .groupBy(['route', 'access', 'shape'])
     .select(['route', 'access', 'shape', sql<number>`sum(weight)`.as('weight')])
     .orderBy('weight', 'desc')
@@ -31,7 +49,7 @@ const bounded = (rows: readonly DrillShape[]): readonly DrillShape[] => {
   for (const row of rows) {
     const { route, access } = row
     const count = ofRoutes.get(route) ?? 0
-    const isKept = count < MOST.route && kept.size < MOST.all
+    const isKept = row.shape !== OTHER && count < MOST.route && kept.size < MOST.all
     if (isKept) ofRoutes.set(route, count + 1)
     const shape = isKept ? row.shape : OTHER
     const name = JSON.stringify([route, access, shape])

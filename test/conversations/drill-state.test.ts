@@ -86,3 +86,27 @@ test('live checks: what is read before a run does not replace what the run has f
   const known = SHAPES.filter((shape) => drill.live.resultOf(shape, drill.candidate))
   assert.equal(known.length, SHAPES.length)
 })
+
+test('live checks: a result holds while the list of models is not known, and ends when the model leaves it', async () => {
+  const drill = opened({ spent: counting().place, results: counting().place })
+  const { live, lists, candidate } = drill
+  const { id } = candidate.instance
+  const isKnown = () => SHAPES.every((shape) => live.resultOf(shape, candidate))
+  assert.ok((await live.begin(null, null)).ok)
+  await ended(drill)
+  assert.ok(isKnown())
+  lists.set(id, [candidate.model])
+  assert.ok(isKnown(), 'it was not known whether the model is listed')
+  assert.ok((await live.begin(null, null)).ok)
+  assert.equal((await ended(drill)).sent, 0)
+  const listed = opened({ spent: counting().place, results: counting().place })
+  listed.lists.set(id, [listed.candidate.model])
+  assert.ok((await listed.live.begin(null, null)).ok)
+  await ended(listed)
+  const states = [[], null, [listed.candidate.model]].map((models) => {
+    if (models) listed.lists.set(id, models)
+    else listed.lists.delete(id)
+    return SHAPES.every((shape) => listed.live.resultOf(shape, listed.candidate))
+  })
+  assert.deepEqual(states, [false, true, true])
+})

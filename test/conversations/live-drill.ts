@@ -47,10 +47,13 @@ export const openDrill = (vendor: Vendor, { shapes, broken = () => false, storag
   const base = gatewayFor(fakes, world)
   const config = base.config()
   const drill = { ...config.settings.drill, live: true, at: 'never', budget }
+  /** The models that the vendor lists; empty: not known yet. */
+  const lists = new Map<string, readonly string[]>()
   const gateway = {
     ...base,
     accounts: testAccounts(world, { prices: () => prices }),
     config: () => ({ ...config, settings: { ...config.settings, drill } }),
+    lists: () => lists,
   }
   const instance = config.instances.find(({ id }) => id === vendor.name)
   assert.ok(instance)
@@ -66,7 +69,7 @@ export const openDrill = (vendor: Vendor, { shapes, broken = () => false, storag
     hours: async () => [],
     pause: 0,
   })
-  return { live, world, candidate }
+  return { live, world, candidate, lists }
 }
 
 export const shapeWith = (features: readonly Feature[], amounts: Partial<Shape> = {}): Shape => ({

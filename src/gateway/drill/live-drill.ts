@@ -143,10 +143,10 @@ export class LiveDrill {
   /** What is known of a shape at a target; undefined: nothing, or not of the target as it is now. */
   resultOf(shape: Shape, candidate: Candidate): LiveResult | undefined {
     if (undrilled(shape) !== null) return undefined
-    const known = this.#store.results.get(nameOf(shape, candidate))
+    const { known, target } = this.#knownOf(shape, candidate)
     const { world, config } = this.#options.gateway()
     const isOld = known && world.date() - known.at >= config().settings.drill.days * DAY
-    return known && !isOld && known.target === this.#printOf(candidate) ? known : undefined
+    return known && !isOld && known.target === target ? known : undefined
   }
 
   /** Reads what other gateways and processes have found. Without the store, what this process knows holds. */
@@ -195,20 +195,19 @@ export class LiveDrill {
     const { candidate } = work
     const { world, config } = deps.gateway
     const { days } = config().settings.drill
-    const target = this.#printOf(candidate)
     const leave = (reason: StopReason, isOver = false) => {
       run.left[reason] = (run.left[reason] ?? 0) + 1
       return isOver
     }
-    const now = () => ({ at: world.date(), target, days })
-    const due = work.shapes.filter(
-      (shape) => undrilled(shape) === null && isDue(this.#store.results.get(nameOf(shape, candidate)), now()),
-    )
+    const due = work.shapes.filter((shape) => {
+      const { known, target } = this.#knownOf(shape, candidate)
+      return undrilled(shape) === null && isDue(known, { at: world.date(), target, days })
+    })
     const steps = cover(due, (shape, verdict) => {
       if (verdict.verdict === 'unsettled' && verdict.kind === UNAFFORDABLE.kind) return
-      const name = nameOf(shape, candidate)
+      const { known, target } = this.#knownOf(shape, candidate)
       const found: LiveResult = { ...resultOf(verdict), at: world.date(), source: 'live', target }
-      this.#store.results.set(name, nextResult(this.#store.results.get(name), found, days))
+      this.#store.results.set(nameOf(shape, candidate), nextResult(known, found, days))
       run[verdict.verdict === 'doubt' ? 'unsettled' : verdict.verdict]++
     })
     for (let step = steps.next(); !step.done; ) {
@@ -294,13 +293,29 @@ export class LiveDrill {
     })
   }
 
-  /** Another value: results of the target no longer hold. */
+  /**
+   * The target as it is now, and what is stored of the shape at it. A provider's list of models that is not known, such as after a
+   * restart, changes no target.
+   */
+  #knownOf(shape: Shape, candidate: Candidate): { readonly known: LiveResult | undefined; readonly target: string } {
+    const known = this.#store.results.get(nameOf(shape, candidate))
+    const now = this.#printOf(candidate)
+    const [print, listing] = now.split(' ')
+    const [knownPrint, knownListing] = known?.target.split(' ') ?? []
+    const isSame = print === knownPrint && (!listing || !knownListing || listing === knownListing)
+    if (!known || !isSame) return { known, target: now }
+    const target = listing ? now : known.target
+    return { known: { ...known, target }, target }
+  }
+
+  /** Another value: results of the target no longer hold. After a space: whether its model is listed, if that is known. */
   #printOf({ instance, model, override }: Candidate): string {
     const { id, baseUrl, provider, keys, speaks, egress } = instance
     const isListed = this.#options.gateway().lists().get(id)?.includes(model) ?? null
-    const what = [id, baseUrl, provider.name, keys.map((key) => key.id), speaks, egress !== undefined, model, isListed]
+    const what = [id, baseUrl, provider.name, keys.map((key) => key.id), speaks, egress !== undefined, model]
     const text = JSON.stringify([...what, override ? overrideText(override) : '', this.#options.version])
-    return hash(text, 0x811c9dc5).toString(36)
+    const print = hash(text, 0x811c9dc5).toString(36)
+    return isListed === null ? print : `${print} ${isListed ? 'listed' : 'unlisted'}`
   }
 }
 

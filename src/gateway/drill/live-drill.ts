@@ -65,7 +65,7 @@ type RunInProgress = { -readonly [member in keyof DrillRun]: DrillRun[member] } 
 }
 
 /** `run`: what the run may cost; null: as the day. `day`: what a day may. */
-type Bounds = { readonly run: Nano | null; readonly day: Nano }
+type CostBounds = { readonly run: Nano | null; readonly day: Nano }
 
 const DAY = 86_400_000
 
@@ -76,7 +76,7 @@ export class LiveDrill {
   #run: RunInProgress | null = null
   #last: DrillRun | null = null
   /** Of the run in progress. */
-  #bounds: Bounds = { run: 0, day: 0 }
+  #bounds: CostBounds = { run: 0, day: 0 }
   #sentAt = new Map<string, number>()
   #cancel: () => void = () => {}
   #isClosed = false

@@ -13,9 +13,9 @@ export type DrillStorage = {
 }
 
 /** `spent`: what a day has cost. `results`: what was found. */
-type Places = { readonly spent: DrillStorage; readonly results: DrillStorage }
+type LivePlaces = { readonly spent: DrillStorage; readonly results: DrillStorage }
 
-type Loaded = {
+type StoredChecks = {
   readonly spent: { day: number; nano: Nano }
   readonly results: Map<string, LiveResult> | null
 }
@@ -27,13 +27,13 @@ const LAPSE = 15_000
 export class LiveStore {
   /** By shape and target. */
   results = new Map<string, LiveResult>()
-  readonly #storage: Places
+  readonly #storage: LivePlaces
   readonly #world: () => Pick<World, 'now' | 'date'>
   #spent = { day: 0, nano: 0 }
   /** When this gateway last took or kept the role (`world.now`). */
   #claimedAt = Number.NEGATIVE_INFINITY
 
-  constructor(storage: Places, world: () => Pick<World, 'now' | 'date'>) {
+  constructor(storage: LivePlaces, world: () => Pick<World, 'now' | 'date'>) {
     this.#storage = storage
     this.#world = world
   }
@@ -90,7 +90,7 @@ export class LiveStore {
   }
 
   /** What is stored. `results` null: none are. */
-  async load(): Promise<Loaded> {
+  async load(): Promise<StoredChecks> {
     const storage = this.#storage
     const [spent, results] = await Promise.all([storage.spent.load(), storage.results.load()])
     const { day, nano } = parseObject(spent ?? '{}') ?? {}
@@ -101,7 +101,7 @@ export class LiveStore {
     }
   }
 
-  take({ spent, results }: Loaded): void {
+  take({ spent, results }: StoredChecks): void {
     this.#spent = spent
     if (results) this.results = results
   }

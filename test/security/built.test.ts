@@ -26,7 +26,9 @@ test('built: only the server and the upstream client use the network', () => {
   assert.ok(network.length > 3)
   // It binds a port for a moment, before the server listens.
   const binding = ['runtime/free-port.ts']
-  assert.deepEqual(outside(network, 'transport/server/', 'server/', 'transport/client/', ...binding), [])
+  // Commands, which are processes of their own, call a gateway on a Unix socket and with a certificate.
+  const commands = ['cli/gateway-fetch.ts']
+  assert.deepEqual(outside(network, 'transport/server/', 'server/', 'transport/client/', ...binding, ...commands), [])
   assert.deepEqual(outside(importing(/^@opentelemetry\//), 'observe/otlp/'), [])
   // These have their own network code or sign requests; no client input reaches them.
   assert.deepEqual(outside(importing(/^(?:@aws-sdk\/|aws4fetch|google-auth-library)/), 'transport/identity/'), [])
@@ -35,7 +37,7 @@ test('built: only the server and the upstream client use the network', () => {
   assert.deepEqual(outside(importing(/^ioredis/), 'storage/redis/'), [])
   // The command line calls a gateway. It is a process of its own: the gateway loads only the reader of its arguments.
   const calling = containing(/(?<![#.\w])(?:fetch|XMLHttpRequest|EventSource|importScripts)\s*\(|new WebSocket\(/)
-  assert.deepEqual(calling, ['cli/gateway-client.ts', 'cli/signed-in.ts'])
+  assert.deepEqual(calling, ['cli/gateway-fetch.ts', 'cli/verbs/tape.ts'])
   assert.deepEqual(outside(importing(/\/cli\//), 'cli/'), ['main.ts'])
 })
 
@@ -79,11 +81,12 @@ test('built: no process is started and no text is evaluated', () => {
     )
     assert.match(source.get(client) ?? '', /new ThreadClient(?:<[^(]+>)?\(\{\s*program: PROGRAM,/, client)
   }
-  // Starts copies of itself, as many as configured, and in a clone the build of its pages, without the environment.
+  // Starts copies of itself, as many as configured, and in a clone the build of its pages, without the environment. Two commands, which
+  // are processes of their own, start a gateway with the user's command, and the fault suite.
   const builder = 'server/pages/building.ts'
   assert.deepEqual(
     importing(/^(?:node:)?child_process/).toSorted(),
-    ['process/workers/worker-process.ts', builder].toSorted(),
+    ['cli/verbs/tape.ts', 'cli/verbs/torture.ts', 'process/workers/worker-process.ts', builder].toSorted(),
   )
   assert.match(source.get(builder) ?? '', /spawn\(process\.execPath, \[program, folder\], \{/)
   assert.match(source.get(builder) ?? '', /env: \{ PATH: process\.env\.PATH \?\? '' \},/)
@@ -172,10 +175,13 @@ test('built: secrets are revealed only for authentication and redaction', () => 
     'gateway/upstream/outbound-request.ts',
     'gateway/upstream/redact.ts',
     'observe/alerts/webhook.ts',
+    // What a tape must not contain.
+    'process/tape.ts',
     'server/admin/claude/telemetry-relay.ts',
     // The client secret for issuers, and the secret of single sign-on.
     'server/admin/sign-in/issuer.ts',
     'server/sso-keys.ts',
+    'tape/taped-call.ts',
     // The key of the client's certificate, and the credentials of a proxy.
     'transport/client/connect.ts',
     'transport/client/dial.ts',

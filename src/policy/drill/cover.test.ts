@@ -78,7 +78,7 @@ test('cover: an amount is named by its step, and in doubt if the limit is inside
   assert.deepEqual(run([pictures], upTo(1)).of(pictures), { ...REFUSED, by: 'media.8' })
 })
 
-test('cover: whether the least of a step is accepted is asked once', () => {
+test('cover: whether the least of a step is accepted is tried once', () => {
   const shapes = (['stream', 'set.seed', 'set.topK'] as const).map((one) => shape([one], { tools: 32, depth: 2 }))
   for (const [most, verdict] of [
     [8, 'refused'],

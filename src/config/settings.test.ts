@@ -148,7 +148,7 @@ test('every documented setting exists with its name and default', () => {
     ['usage.rollupTag', 'USAGE_ROLLUP_TAG', undefined],
     ['usage.endUser', 'USAGE_END_USER', false],
     ['sessions.guess', 'SESSIONS_GUESS', false],
-    ['switch.act', 'SWITCH_ACT', 'report'],
+    ['switch.act', 'SWITCH_ACT', 'off'],
     ['loops.action', 'LOOPS_ACTION', 'off'],
     ['loops.polling', 'LOOPS_POLLING', POLLING_TOOLS],
     ['drill.shapes', 'DRILL_SHAPES', false],

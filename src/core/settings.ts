@@ -410,7 +410,7 @@ export const settingsSchema = z.strictObject({
     .strictObject({
       act: z
         .enum(['off', 'report'])
-        .default('report')
+        .default('off')
         .describe(
           'what is done when a failure moves a session to a target without its prompt cache: `report`: the answer and the usage state what it costs',
         ),

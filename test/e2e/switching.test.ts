@@ -9,7 +9,8 @@ import { startUpstream, type Upstream, type UpstreamRequest } from '../support/u
 import { type Started, start } from './support/process.ts'
 import { verb } from './support/verb.ts'
 
-const configOf = (url: string) => `
+const configOf = (url: string, act = 'report') => `
+switch: { act: "${act}" }
 circuit: { consecutiveFailures: 0, errorThreshold: 100 }
 retry: { sameModelWait: 0 }
 providers:
@@ -251,7 +252,7 @@ describe('switching', { concurrency: false }, () => {
   })
 
   test('switching: off states nothing, and an unknown act is no configuration', async () => {
-    const off = await started(`switch: { act: "off" }\n${configOf(upstream.url)}`)
+    const off = await started(configOf(upstream.url, 'off'))
     try {
       const turn = conversation('agents', 'off', off)
       await turn()
@@ -262,6 +263,6 @@ describe('switching', { concurrency: false }, () => {
       down = '-'
       await off[Symbol.asyncDispose]()
     }
-    await assert.rejects(started(`switch: { act: decide }\n${configOf(upstream.url)}`), /switch\.act/)
+    await assert.rejects(started(configOf(upstream.url, 'decide')), /switch\.act/)
   })
 })

@@ -4,7 +4,6 @@ import { traceHeader } from '../../core/call-span.ts'
 import type { ChatRequest, GenerationSettings } from '../../core/chat.ts'
 import { type Failure, fail } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
-import type { Journal } from '../../core/journal.ts'
 import type { JsonObject } from '../../core/json.ts'
 import { formatDollars, type Nano } from '../../core/money.ts'
 import type { RequestStyle } from '../../core/request-styles.ts'
@@ -161,12 +160,8 @@ export class RequestAccount {
     const about = { at: this.#state.world.date(), rules: this.#state.rules(), saved: this.#saved }
     if (this.#call.span) journal.append(requestSpan(this.#call, about.at))
     journal.append(endedRecord(this.#call, this.#call.demand, trace, about))
-    if (this.#call.sample) this.#noteShape(journal, trace, about.at)
-  }
-
-  #noteShape(journal: Journal, trace: Trace, at: number): void {
     const { sample, client, demand } = this.#call
-    const note = sample && this.#state.shapes.note(sample, { client, demand, trace, at })
+    const note = sample && this.#state.shapes.note(sample, { client, demand, trace, at: about.at })
     if (note) journal.append(note)
   }
 

@@ -7,17 +7,7 @@ import type { JsonObject } from '../../core/json.ts'
 import type { RequestStyle } from '../../core/request-styles.ts'
 import { clientProtocolByStyle } from '../../protocols/index.ts'
 import { FEATURES, type Feature } from './features.ts'
-import {
-  AMOUNTS,
-  embeddingsShape,
-  isWithin,
-  OTHER,
-  parseShape,
-  type Shape,
-  shapeOf,
-  shapeText,
-  tokenStep,
-} from './shape.ts'
+import { AMOUNTS, isWithin, OTHER, parseShape, type Shape, shapeOf, shapeText, tokenStep } from './shape.ts'
 
 const decoded = (style: RequestStyle, body: JsonObject): ChatRequest => {
   const outcome = clientProtocolByStyle.get(style)?.decodeRequest(body)
@@ -228,7 +218,7 @@ test('shapes: an accepted shape implies smaller ones, but not another choice of 
   assert.ok(!isWithin(whole, shapeOfChat({ tools })))
   assert.ok(!isWithin(shapeOfChat({ tools }), shapeOfChat({ tools, tool_choice: 'required' })))
   assert.ok(!isWithin(shapeOfChat({ max_tokens: 5_000 }), shapeOfChat({ max_tokens: 1_000 })))
-  assert.ok(!isWithin(embeddingsShape(10), whole))
+  assert.ok(!isWithin({ ...shapeOfChat({}), style: 'embeddings' }, whole))
 })
 
 test('shapes: amounts are in steps', () => {
@@ -238,5 +228,5 @@ test('shapes: amounts are in steps', () => {
   let deep: JsonObject = { type: 'string' }
   for (let level = 0; level < 40; level++) deep = { type: 'object', properties: { a: deep } }
   assert.equal(shapeOfChat({ tools: [called('function', deep)] }).depth, 12)
-  assert.deepEqual(Object.keys(embeddingsShape(1)).toSorted(), [...AMOUNTS, 'features', 'style'].toSorted())
+  assert.deepEqual(Object.keys(shapeOfChat({})).toSorted(), [...AMOUNTS, 'features', 'style'].toSorted())
 })

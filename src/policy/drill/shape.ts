@@ -102,14 +102,6 @@ export const shapeOf = (request: ChatRequest, style: RequestStyle, betas: readon
   }
 }
 
-/** The shape of a call for embeddings. */
-export const embeddingsShape = (characters: number): Shape => ({
-  ...EMPTY,
-  style: 'embeddings',
-  input: tokenStep(characters / CHARACTERS_PER_TOKEN),
-})
-
-const EMPTY = { features: [], tools: 0, depth: 0, media: 0, others: 0, input: LEAST_TOKENS, output: 0 } as const
 const NO_BETAS: readonly string[] = []
 const DATE = /-\d{4}-?\d\d-?\d\d$/
 const EXTRA_LIST: ReadonlySet<string> = new Set(EXTRA_NAMES)

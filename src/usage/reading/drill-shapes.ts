@@ -43,15 +43,12 @@ export const drillShapes = async (
   return bounded(rows.map((row) => ({ ...row, weight: Number(row.weight) })))
 }
 
+/** The most frequent of all routes. */
 const bounded = (rows: readonly DrillShape[]): readonly DrillShape[] => {
-  const ofRoutes = new Map<string, number>()
   const kept = new Map<string, DrillShape>()
   for (const row of rows) {
     const { route, access } = row
-    const count = ofRoutes.get(route) ?? 0
-    const isKept = row.shape !== OTHER && count < MOST.route && kept.size < MOST.all
-    if (isKept) ofRoutes.set(route, count + 1)
-    const shape = isKept ? row.shape : OTHER
+    const shape = kept.size < MOST.all ? row.shape : OTHER
     const name = JSON.stringify([route, access, shape])
     kept.set(name, { route, access, shape, weight: row.weight + (kept.get(name)?.weight ?? 0) })
   }

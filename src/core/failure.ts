@@ -213,6 +213,11 @@ export const KINDS = {
 
 export type FailureKind = keyof typeof KINDS
 
+const OWN_LIMITS: ReadonlySet<string> = new Set<FailureKind>(['budget_exceeded', 'budget_unavailable', 'client_limit'])
+
+/** Whether an account of the gateway refuses the attempt, by a limit or a budget: then nothing was sent. */
+export const isOwnLimit = (kind: string): boolean => OWN_LIMITS.has(kind)
+
 /** The figures in a refusal of a prompt that is too long. Members that the refusal does not state are absent. */
 export type ContextOverflow = {
   /** The model's context window in tokens. */

@@ -1,8 +1,5 @@
 /** What routes would lose if one of their providers, models, keys or regions failed: planned from real traffic, without sending anything. */
-import type { Client } from '../../core/accounts.ts'
-import { ANONYMOUS } from '../../core/accounts.ts'
 import type { Config } from '../../core/config.ts'
-import { REQUIRE_HEADER } from '../../core/data-policy.ts'
 import type { Candidate, Plan } from '../../core/target.ts'
 import { dataFacts } from '../../policy/accounts/data-policy.ts'
 import { parseClass, type ReachClass } from '../../policy/drill/access-class.ts'
@@ -17,7 +14,8 @@ import {
 import { OTHER, parseShape, type Shape } from '../../policy/drill/shape.ts'
 import { unsentParts } from '../../policy/drill/smallest.ts'
 import { overrideText } from '../../policy/routing/override.ts'
-import { type Planner, planFor } from '../routing/planner.ts'
+import type { Planner } from '../routing/planner.ts'
+import { classPlan } from './class-plan.ts'
 import { shapeFinding, targetFinding, workingKeys } from './dry-finding.ts'
 
 /** Requests of a route with a shape, by class of clients. `weight`: their number. */
@@ -50,7 +48,7 @@ export const dryDrill = async (input: DryDrillInput): Promise<readonly RouteRepo
     for (const rows of Map.groupBy(byRoute.get(name) ?? [], ({ access }) => access).values()) {
       const access = rows[0]?.access ?? ''
       const reach = parseClass(access)
-      const plan = planOf(input, name, reach ?? FREE)
+      const plan = classPlan(input.planner, config, name, reach ?? FREE)
       for (const row of rows) {
         await turn()
         traffic.push(...trafficOf(input, findings, plan, reach ? row : { ...row, shape: OTHER }))
@@ -64,16 +62,6 @@ export const dryDrill = async (input: DryDrillInput): Promise<readonly RouteRepo
 /** A class of which nothing is known has these targets, and what they would do is not known. */
 const FREE: ReachClass = { access: [], require: null }
 
-/** The plan for a class of clients; null: it may use no target now, so it can lose none. */
-const planOf = ({ planner, config }: DryDrillInput, model: string, reach: ReachClass): Plan | null => {
-  const client: Client = { ...ANONYMOUS, access: reach.access }
-  const headers = (name: string) => (name === REQUIRE_HEADER ? (reach.require ?? undefined) : undefined)
-  const planned = planFor(planner, config, {
-    ...{ model, client, headers, style: 'chat', members: {}, shape: null, isExpected: true },
-  })
-  return planned.ok ? planned.value : null
-}
-
 /** Requests that draw another first target are other rows. */
 const trafficOf = (
   { config: { settings } }: DryDrillInput,
@@ -81,6 +69,7 @@ const trafficOf = (
   plan: Plan | null,
   { shape: text, weight }: ShapeCount,
 ): readonly DrillTraffic[] => {
+  // The class may use no target now, so it can lose none.
   if (!plan) return [{ weight, targets: [] }]
   const shape = parseShape(text)
   const all = plan.candidates.map((one) => ({ candidate: one, target: findings.of(shape, one) }))
@@ -107,8 +96,7 @@ class Findings {
 
   of(shape: Shape | undefined, candidate: Candidate): DrillTarget {
     const { instance, model, override, when } = candidate
-    const change = override ? overrideText(override) : ''
-    const id = JSON.stringify([shape ?? null, instance.id, model, change, when ?? null])
+    const id = JSON.stringify([shape ?? null, instance.id, model, overrideText(override), when ?? null])
     const known = this.#known.get(id)
     if (known) return known
     const made = this.#made(shape, candidate)

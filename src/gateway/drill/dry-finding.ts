@@ -12,7 +12,8 @@ import { smallestRequest, unsentParts } from '../../policy/drill/smallest.ts'
 import { nameIn } from '../../policy/routing/models.ts'
 import { clientProtocolByStyle, sharedProtocols } from '../../protocols/index.ts'
 import type { UpstreamHealth } from '../health/upstream-health.ts'
-import { type InboundRequest, prepareRequest } from '../upstream/outbound-request.ts'
+import { prepareRequest } from '../upstream/outbound-request.ts'
+import { canonicalRequest } from './class-plan.ts'
 
 /** What is known of targets. `lists`: the providers' own model lists as last fetched, by instance ID. */
 export type DryFacts = {
@@ -53,7 +54,7 @@ export const shapeFinding = (facts: DryFacts, shape: Shape, candidate: Candidate
   const known = health.limits.factsOf(catalogue, candidate)
   const request = wholeRequest(shape, candidate.model, protocol)
   const lacking = new Set(health.refusals.protocolsOf(candidate.instance))
-  const prepared = prepareRequest(inboundOf(protocol, request), candidate, known, lacking)
+  const prepared = prepareRequest(canonicalRequest(protocol, request), candidate, known, lacking)
   if (!prepared) return dryFinding('refused', 'format')
   const [unfit] = prepared.unfit
   if (unfit !== undefined) return dryFinding('refused', partOf(unfit, request))
@@ -76,16 +77,6 @@ const windowFinding = ({ input }: Shape, facts: ModelFacts | undefined): DrillFi
   return dryFinding(isSure ? 'refused' : 'doubt', 'window')
 }
 const SURE = { stated: 2, catalogue: 4 }
-
-const inboundOf = (protocol: ClientProtocol, request: ChatRequest): InboundRequest => ({
-  protocol,
-  request,
-  source: { text: '' },
-  body: {},
-  members: [],
-  headers: () => undefined,
-  reencode: { without: [] },
-})
 
 /** The smallest request of a shape, with the tools that providers run and media by URL or ID, which live checks leave out. */
 const wholeRequest = (shape: Shape, model: string, client: ClientProtocol): ChatRequest => {

@@ -313,7 +313,7 @@ export class LiveDrill {
     const { id, baseUrl, provider, keys, speaks, egress } = instance
     const isListed = this.#options.gateway().lists().get(id)?.includes(model) ?? null
     const what = [id, baseUrl, provider.name, keys.map((key) => key.id), speaks, egress !== undefined, model]
-    const text = JSON.stringify([...what, override ? overrideText(override) : '', this.#options.version])
+    const text = JSON.stringify([...what, overrideText(override), this.#options.version])
     const print = hash(text, 0x811c9dc5).toString(36)
     return isListed === null ? print : `${print} ${isListed ? 'listed' : 'unlisted'}`
   }
@@ -349,7 +349,7 @@ const isFree = ({ health, config }: ChatDeps, { candidate, others }: DrillWork):
 }
 
 const nameOf = (shape: Shape, { instance, model, override }: Candidate): string =>
-  JSON.stringify([instance.id, model, override ? overrideText(override) : '', shapeText(shape)])
+  JSON.stringify([instance.id, model, overrideText(override), shapeText(shape)])
 
 const resultOf = (verdict: LiveVerdict): Pick<LiveResult, 'verdict' | 'kind' | 'by'> => {
   if (verdict.verdict === 'ready') return verdict

@@ -1,17 +1,13 @@
 /** Which targets of which routes are to be checked live, for which shapes: those that would be next for the clients of each class. */
-import { ANONYMOUS, type Client } from '../../core/accounts.ts'
-import { REQUIRE_HEADER } from '../../core/data-policy.ts'
 import { type Candidate, modelId } from '../../core/target.ts'
 import { parseClass, type ReachClass } from '../../policy/drill/access-class.ts'
 import { isDrilledLive } from '../../policy/drill/live-rules.ts'
 import { parseShape, type Shape } from '../../policy/drill/shape.ts'
 import { overrideText } from '../../policy/routing/override.ts'
 import type { ChatDeps } from '../chat/plan-call.ts'
-import { planFor } from '../routing/planner.ts'
+import { classPlan } from './class-plan.ts'
+import type { ShapeCount } from './dry-drill.ts'
 import type { DrillWork } from './live-drill.ts'
-
-/** A shape that requests of a route have, by class of clients. */
-export type RoutedShape = { readonly route: string; readonly access: string; readonly shape: string }
 
 type OpenWork = {
   readonly candidate: Candidate
@@ -25,7 +21,7 @@ type OpenWork = {
  */
 export const liveWork = (
   gateway: ChatDeps,
-  shapes: readonly RoutedShape[],
+  shapes: readonly Pick<ShapeCount, 'route' | 'access' | 'shape'>[],
   routes: readonly string[] | null,
 ): readonly DrillWork[] => {
   const config = gateway.config()
@@ -40,7 +36,7 @@ export const liveWork = (
       const candidates = reach ? candidatesOf(gateway, name, reach) : []
       for (const { candidate, isNext } of candidates) {
         if (!isNext) continue
-        const id = `${modelId(candidate)} ${candidate.override ? overrideText(candidate.override) : ''}`
+        const id = `${modelId(candidate)} ${overrideText(candidate.override)}`
         const others = candidates.map((one) => one.candidate)
         const known = open.get(id) ?? { candidate, others, shapes: new Map<string, Shape>() }
         open.set(id, known)
@@ -58,13 +54,9 @@ export const liveWork = (
 /** The targets of a class; `isNext`: it is not the one that all requests try first. */
 const candidatesOf = (gateway: ChatDeps, model: string, reach: ReachClass) => {
   const config = gateway.config()
-  const client: Client = { ...ANONYMOUS, access: reach.access }
-  const headers = (name: string) => (name === REQUIRE_HEADER ? (reach.require ?? undefined) : undefined)
-  const planned = planFor(gateway, config, {
-    ...{ model, client, headers, style: 'chat', members: {}, shape: null, isExpected: true },
-  })
-  if (!planned.ok) return []
-  const { candidates, odds } = planned.value
+  const plan = classPlan(gateway, config, model, reach)
+  if (!plan) return []
+  const { candidates, odds } = plan
   const [first] = candidates
   const isAlwaysFirst = (one: Candidate) => one === first && (odds?.shares.get(one) ?? 1) >= 1
   return candidates

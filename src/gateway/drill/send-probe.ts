@@ -11,6 +11,7 @@ import type { ProbeOutcome } from '../../policy/drill/cover.ts'
 import { DRILL_TEAM, probeOutcome } from '../../policy/drill/live-rules.ts'
 import type { Shape } from '../../policy/drill/shape.ts'
 import { smallestRequest } from '../../policy/drill/smallest.ts'
+import { oneAttempt } from '../../policy/retry/one-attempt.ts'
 import { shadowName } from '../../policy/routing/shadow.ts'
 import { clientProtocolByStyle } from '../../protocols/index.ts'
 import { textDemand } from '../accounts/demand.ts'
@@ -19,7 +20,7 @@ import { randomLetters } from '../call/ids.ts'
 import { ownClient, runOwnCall } from '../chat/own-call.ts'
 import type { ChatDeps } from '../chat/plan-call.ts'
 import { UpstreamHealth } from '../health/upstream-health.ts'
-import type { InboundRequest } from '../upstream/outbound-request.ts'
+import { canonicalRequest } from './class-plan.ts'
 
 /** ms for a live check. */
 const LONGEST = 60_000
@@ -44,10 +45,11 @@ export type ReadyProbe = {
 export const readyProbe = (deps: ProbeDeps, { route, candidate, shape }: Probe): ReadyProbe | null => {
   const { gateway, activeCalls, team } = deps
   const { world, catalogue } = gateway
-  const config = probeConfig(gateway.config())
+  const settings = oneAttempt(gateway.config().settings)
+  const config: Config = { ...gateway.config(), settings }
   const protocol = clientProtocolByStyle.get(shape.style)
   const keys = candidate.instance.keys.filter(
-    (key) => gateway.health.refuses({ candidate, key }, config.settings, 'normal') === null,
+    (key) => gateway.health.refuses({ candidate, key }, settings, 'normal') === null,
   )
   if (!protocol || keys.length === 0) return null
   // What it learns is not kept: a refusal must not keep the next check from being sent, nor a request of a client.
@@ -60,11 +62,7 @@ export const readyProbe = (deps: ProbeDeps, { route, candidate, shape }: Probe):
     body: { text: JSON.stringify(request) },
     client: ownClient(team, { name: DRILL_TEAM, tags: { [DRILL_TEAM]: shadowName(route) } }),
   }
-  // It is encoded for the target from its canonical form, as a request of another style is.
-  const sent: InboundRequest = {
-    ...{ protocol, request, source: received.body, body: {}, members: [], headers: received.headers },
-    reencode: { without: [] },
-  }
+  const sent = canonicalRequest(protocol, request, received.body)
   const plan: Plan = { by: 'route', route, candidates: [candidate], skipped: [] }
   const demand = textDemand({ request, members: {}, body: received.body, plan })
   const priced = { instance: candidate.instance, model: candidate.model, at: world.date() }
@@ -99,17 +97,3 @@ export const readyProbe = (deps: ProbeDeps, { route, candidate, shape }: Probe):
  * weave-os/router#589 (OpenAI answers with 400).
  */
 const OUTPUT_SPENT = /max_tokens or model output limit was reached/i
-
-/** One attempt, at this target alone. */
-const probeConfig = (config: Config): Config => {
-  const { settings } = config
-  return {
-    ...config,
-    settings: {
-      ...settings,
-      fallback: 'none',
-      retry: { ...settings.retry, maxAttempts: 1, sameModelWait: 0 },
-      hedge: { ...settings.hedge, percent: 0 },
-    },
-  }
-}

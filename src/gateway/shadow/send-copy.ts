@@ -1,5 +1,6 @@
 /** Sends one copy of a request to the target of its shadow, reads the answer, and compares the two. */
 import type { Client, Team } from '../../core/accounts.ts'
+import { isOwnLimit } from '../../core/failure.ts'
 import type { HeaderLookup } from '../../core/headers.ts'
 import type { IncomingRequest } from '../../core/http-exchange.ts'
 import { timeLetters } from '../../core/request-time.ts'
@@ -89,7 +90,7 @@ export const sendCopy = async (deps: CopyDeps, copied: CopiedRequest): Promise<C
     },
   )
   const other = sideOf(ended, compared.facts)
-  if (other.provider === null) return { leftOut: OWN_LIMITS.has(other.failure ?? '') ? 'budget' : 'unavailable' }
+  if (other.provider === null) return { leftOut: isOwnLimit(other.failure ?? '') ? 'budget' : 'unavailable' }
   const pair = {
     id: copy.id,
     copy: copy.ownId ?? copy.id,
@@ -101,9 +102,6 @@ export const sendCopy = async (deps: CopyDeps, copied: CopiedRequest): Promise<C
   }
   return { pair, isUnpriced: other.failure === null && other.cost === null }
 }
-
-/** Kinds of failures by which an account refuses an attempt. */
-const OWN_LIMITS: ReadonlySet<string> = new Set(['budget_exceeded', 'budget_unavailable', 'client_limit'])
 
 /** The kind of call in the ledger. */
 const STYLE = 'shadow'

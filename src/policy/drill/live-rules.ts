@@ -1,5 +1,5 @@
 /** When live checks may be sent, what they may cost, and how long their results hold. Times in ms since 1970. */
-import type { FailureKind } from '../../core/failure.ts'
+import { type FailureKind, isOwnLimit } from '../../core/failure.ts'
 import { type Nano, parseDollars } from '../../core/money.ts'
 import type { DrillRules } from '../../core/route.ts'
 import type { Settings } from '../../core/settings.ts'
@@ -43,17 +43,10 @@ const REFUSALS: ReadonlySet<FailureKind> = new Set<FailureKind>([
   'redirect',
 ])
 
-/** Why no request was sent, for limits and budgets of the gateway: no outcome. */
-const OWN_LIMITS: ReadonlySet<FailureKind> = new Set<FailureKind>([
-  'budget_exceeded',
-  'budget_unavailable',
-  'client_limit',
-])
-
 /** The outcome of a request; `own`: it was not sent, by a limit of the gateway's own. */
 export const probeOutcome = (failure: FailureKind | null): ProbeOutcome | 'own' => {
   if (failure === null) return { verdict: 'ready' }
-  if (OWN_LIMITS.has(failure)) return 'own'
+  if (isOwnLimit(failure)) return 'own'
   return { verdict: REFUSALS.has(failure) ? 'refused' : 'unsettled', kind: failure }
 }
 

@@ -77,8 +77,11 @@ export const overriddenBetas = (
   { add = [], drop = [] }: NonNullable<TargetOverride['betas']>,
 ): readonly string[] => [...new Set([...requested, ...add].filter((one) => !drop.includes(one)))]
 
-/** An override as one line, for operators: `set effort low; firstByte 8000 ms; headers x-team`. Values of headers are not shown. */
-export const overrideText = (override: TargetOverride): string => {
+/**
+ * An override as one line, for operators: `set effort low; firstByte 8000 ms; headers x-team`; none is empty. Values of headers are not
+ * shown.
+ */
+export const overrideText = (override: TargetOverride = {}): string => {
   const { set = {}, default: defaults = {}, remove = [], extra = {}, timeout = {}, retries, headers = {} } = override
   const { cacheBreakpoints } = override
   const { add = [], drop = [] } = override.betas ?? {}

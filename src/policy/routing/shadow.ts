@@ -4,6 +4,7 @@ import type { Config } from '../../core/config.ts'
 import { memoizeBy } from '../../core/memoize-by.ts'
 import type { Route } from '../../core/route.ts'
 import type { LeftOut, ShadowCounts, ShadowPair, ShadowSide, SideSums } from '../../core/shadow.ts'
+import { oneAttempt } from '../retry/one-attempt.ts'
 import { mayHedge } from '../retry/retry-safety.ts'
 import { hash } from './order.ts'
 
@@ -45,7 +46,6 @@ export const copyConfig = (config: Config, { name }: Pick<Route, 'name'>): Confi
   const before = known.get(name)
   if (before) return before
   const route = config.routes.get(name)
-  const { settings } = config
   const made: Config = {
     ...config,
     routes: new Map(config.routes).set(name, {
@@ -57,12 +57,7 @@ export const copyConfig = (config: Config, { name }: Pick<Route, 'name'>): Confi
       ...(route?.shadow && { shadow: route.shadow }),
       ...(route?.require && { require: route.require }),
     }),
-    settings: {
-      ...settings,
-      fallback: 'none',
-      retry: { ...settings.retry, maxAttempts: 1 },
-      hedge: { ...settings.hedge, percent: 0 },
-    },
+    settings: oneAttempt(config.settings),
   }
   known.set(name, made)
   return made

@@ -1,4 +1,5 @@
 /** Masks the texts of a recorded answer, also those that are spread over the events of a stream. */
+import { splitEvents } from '../../suite/faults.ts'
 import { isList, isObject, type Json, readJson } from '../core/json.ts'
 import type { ExchangeMasks } from './masking.ts'
 
@@ -32,7 +33,7 @@ const VENDOR_MADE: ReadonlySet<string> = new Set([
 /** The pieces of an answer, cut where an event or a line of a stream ends. */
 export const framesOf = (text: string, type: string): readonly string[] => {
   if (type.includes('ndjson')) return text.split(/(?<=\n)(?!$)/)
-  return type.includes('event-stream') ? text.split(/(?<=\r?\n\r?\n)(?!$)/) : [text]
+  return type.includes('event-stream') ? splitEvents(text) : [text]
 }
 
 /** The pieces with masks, and all texts of the answer, each joined from its pieces. A piece without a found text is unchanged. */

@@ -35,16 +35,8 @@ const SMALL_MEDIA = 4_096
 
 /** Settings that do not decide the answer. */
 const NO_MATTER: ReadonlySet<string> = new Set([
-  ...[
-    'user',
-    'metadata',
-    'promptCacheKey',
-    'serviceTier',
-    'store',
-    'streamUsage',
-    'encryptedReasoning',
-    'reasoningSummary',
-  ],
+  ...['user', 'metadata', 'promptCacheKey', 'serviceTier', 'store'],
+  ...['streamUsage', 'encryptedReasoning', 'reasoningSummary'],
 ])
 
 /** Members without a canonical name that do not decide the answer. */

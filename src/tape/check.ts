@@ -1,11 +1,9 @@
 /** What `headgate tape` does with the files of a folder. */
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { COMMON_KINDS } from '../core/finder-kinds.ts'
 import { type Json, list, object, parseObject } from '../core/json.ts'
-import { finderOf } from '../policy/guards/finders/find-texts.ts'
 import { maskedAnswer } from './answer-texts.ts'
-import { ExchangeMasks } from './masking.ts'
+import { ExchangeMasks, findPersonal } from './masking.ts'
 import { secretSearch, textsIn } from './secrets.ts'
 import { type Exchange, exchangeLines, headLine, nameOf, type TapedExchange, textOfBytes } from './tape-file.ts'
 import { LAST_RUN, type LoadedTape, TapeFolder } from './tape-folder.ts'
@@ -100,8 +98,6 @@ const removeMedia = (path: string, folder: TapeFolder): void => {
     if (!used.some((text) => text.includes(`media/${file}`))) rmSync(join(media, file))
 }
 
-const find = finderOf({ kinds: COMMON_KINDS, patterns: [], words: [] })
-
 /** Lines with a secret or personal data, as `file:line: what`. Their texts are not shown. */
 export const scanTapes = (path: string, secrets: readonly string[]): readonly string[] => {
   const folder = new TapeFolder(path)
@@ -121,7 +117,7 @@ const scanTape = (tape: LoadedTape, isSecret: (text: string) => boolean): readon
     .split('\n')
     .flatMap((line, at) => {
       const texts = textsIn(textsOfLine(line))
-      const kinds = texts.flatMap((text) => find(text).map(({ kind }) => kind))
+      const kinds = texts.flatMap((text) => findPersonal(text).map(({ kind }) => kind))
       if ([line, ...texts].some(isSecret)) kinds.push('apiKey')
       return [...new Set(kinds)].map((kind) => `${tape.path}:${at + 1}: ${kind}`)
     })

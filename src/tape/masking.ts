@@ -24,7 +24,8 @@ const CHANGING: { readonly [name in Normaliser]: readonly [pattern: RegExp, mark
 export const normalised = (text: string, names: readonly Normaliser[]): string =>
   NORMALISERS.filter((name) => names.includes(name)).reduce((out, name) => out.replace(...CHANGING[name]), text)
 
-const find = finderOf({ kinds: COMMON_KINDS, patterns: [], words: [] })
+/** What is masked: personal data and keys. */
+export const findPersonal = finderOf({ kinds: COMMON_KINDS, patterns: [], words: [] })
 /** A mask of an earlier answer, which the client has sent back. */
 const MASK = /\[([A-Z]{3,8})_(\d{1,6})\]/g
 
@@ -47,7 +48,7 @@ export class ExchangeMasks {
   spans(text: string): readonly { readonly start: number; readonly end: number; readonly mask: string }[] {
     for (const [, label = '', number] of text.matchAll(MASK))
       this.#last.set(label, Math.max(this.#last.get(label) ?? 0, Number(number)))
-    return find(text).map(({ start, end, kind }) => ({
+    return findPersonal(text).map(({ start, end, kind }) => ({
       start,
       end,
       mask: this.#maskOf(LABELS[kind], text.slice(start, end)),

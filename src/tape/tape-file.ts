@@ -56,6 +56,8 @@ export type ReadTape = {
   readonly parts: ReadonlySet<string>
   /** Lines that cannot be used. */
   readonly problems: readonly TapeProblem[]
+  /** Its last line has no end, because a write was cut. */
+  readonly isCut: boolean
   /** Why the file must not be written; null: it is a tape of this version, or empty. */
   readonly refusal: string | null
 }
@@ -138,6 +140,7 @@ export class TapeReader {
   #hasLines = false
   /** Line ends read so far. */
   #ends = 0
+  #isCut = false
 
   read(source: string): void {
     const lines = source.split('\n')
@@ -146,13 +149,15 @@ export class TapeReader {
       if (line.trim() !== '') this.#take(this.#ends + at + 1, line)
     }
     this.#ends += lines.length - 1
+    this.#isCut = lines.at(-1) !== ''
     this.#abandon()
   }
 
   result(): ReadTape {
     const exchanges = withoutReplaced(this.#exchanges)
     const parts = new Set(this.#parts.keys())
-    return { normalise: this.#normalise, exchanges, parts, problems: [...this.#problems], refusal: this.#refusal() }
+    const problems = [...this.#problems]
+    return { normalise: this.#normalise, exchanges, parts, problems, isCut: this.#isCut, refusal: this.#refusal() }
   }
 
   #refusal(): string | null {

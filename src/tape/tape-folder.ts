@@ -84,7 +84,7 @@ export class TapeFolder {
    */
   append(name: string, exchange: Exchange, more: AppendOptions): void {
     const tape = this.open(name)
-    const { path, bytes, parts, refusal } = tape
+    const { path, bytes, parts, isCut, refusal } = tape
     if (refusal !== null) throw new Error(`${path} is not written. ${refusal} Use another tape name.`)
     const isNew = bytes === 0
     const text = (isNew ? headLine(more.normalise) : '') + exchangeLines(exchange, new Set(parts))
@@ -102,7 +102,6 @@ export class TapeFolder {
     mkdirSync(dirname(path), { recursive: true })
     for (const [digest, data] of more.media) this.#keepMedia(digest, data)
     // A line that another write has cut must not swallow this one.
-    const isCut = !isNew && !endsWithNewline(path, bytes)
     const written = isCut ? `\n${text}` : text
     appendFileSync(path, written)
     this.#added(tape, written)
@@ -172,5 +171,3 @@ type AppendOptions = {
 }
 
 const versionOf = (found: Stats | undefined): string => (found ? `${found.size} ${found.mtimeMs}` : '')
-
-const endsWithNewline = (path: string, bytes: number): boolean => bytes === 0 || readFileSync(path).at(-1) === 10

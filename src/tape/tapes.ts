@@ -72,8 +72,8 @@ export class Tapes implements Tape, TapeAccess {
 
   /** The next exchange of a request. Null: there is none. */
   peek(key: string, { name, test }: TapePlace): TapedExchange | null {
-    const list = seriesOf(this.folder.open(name), key, test)
-    const at = this.#taken.get(`${name} ${test} ${key}`) ?? 0
+    const list = recordedOf(this.folder.open(name), key, test)
+    const at = this.#takenOf(key, { name, test })
     const isLastRepeated = this.options.settings.mode === 'replay'
     return list[isLastRepeated ? Math.min(at, list.length - 1) : at] ?? null
   }
@@ -83,11 +83,14 @@ export class Tapes implements Tape, TapeAccess {
     const found = this.peek(key, place)
     // A miss is not counted: each has another key.
     if (!found) return null
-    const counter = `${place.name} ${place.test} ${key}`
-    this.#taken.set(counter, (this.#taken.get(counter) ?? 0) + 1)
+    this.#taken.set(seriesName(key, place), this.#takenOf(key, place) + 1)
     this.#use(place.name, found)
     this.#count.replayed++
     return found
+  }
+
+  #takenOf(key: string, place: TapePlace): number {
+    return this.#taken.get(seriesName(key, place)) ?? 0
   }
 
   #use(name: string, { digest }: TapedExchange): void {
@@ -96,22 +99,21 @@ export class Tapes implements Tape, TapeAccess {
   }
 
   /** The exchange that was taken last is the next one again: its attempt did not receive the answer. */
-  giveBack(key: string, { name, test }: TapePlace): void {
-    const counter = `${name} ${test} ${key}`
-    this.#taken.set(counter, Math.max(0, (this.#taken.get(counter) ?? 0) - 1))
+  giveBack(key: string, place: TapePlace): void {
+    this.#taken.set(seriesName(key, place), Math.max(0, this.#takenOf(key, place) - 1))
     this.#count.replayed--
   }
 
   /** Records an exchange, or reports why not. */
   record(place: TapePlace, { media }: Pick<MaskedAsk, 'media'>, exchange: RecordedExchange): void {
     const { key } = exchange
-    const series = `${place.name} ${place.test} ${key}`
+    const series = seriesName(key, place)
     const { credentials, texts, ...own } = exchange
     // The listener of the answer waits: nothing may throw here.
     try {
       const isFirst = this.options.settings.mode === 'record' && !this.#begun.has(series)
       this.#begun.add(series)
-      const replaces = isFirst && seriesOf(this.folder.open(place.name), key, place.test).length > 0
+      const replaces = isFirst && recordedOf(this.folder.open(place.name), key, place.test).length > 0
       const at = new Date(this.options.world.date()).toISOString()
       const search = secretSearch([...this.options.secrets(), ...credentials])
       this.folder.append(
@@ -151,15 +153,14 @@ export class Tapes implements Tape, TapeAccess {
   ) {
     const tape = this.folder.open(place.name)
     const at = new Date(this.options.world.date()).toISOString()
-    const recorded = seriesOf(tape, key, place.test).length
+    const recorded = recordedOf(tape, key, place.test).length
     const nearest = recorded > 0 ? null : nearestTo(ask, tape.exchanges)
-    const asked = (this.#taken.get(`${place.name} ${place.test} ${key}`) ?? 0) + 1
+    const asked = this.#takenOf(key, place) + 1
     const hasSecret = secretSearch(this.options.secrets())
     // The model is a text of the client too.
     const mayShow = !hasSecret(JSON.stringify([ask.model, nearest?.differences ?? []]))
     const different = mayShow ? missText(nearest, ask) : 'What differs has a configured secret, and is not shown.'
-    const name = `tap_${key.slice(0, 10)}`
-    const repeated = `${name} is recorded ${recorded} times, and this is request ${asked}.`
+    const repeated = `${nameOf({ key })} is recorded ${recorded} times, and this is request ${asked}.`
     const [problem] = tape.problems
     const broken = problem ? ` Line ${problem.line} cannot be used: ${problem.message}.` : ''
     const reason = recorded > 0 ? repeated : different
@@ -191,8 +192,11 @@ export class Tapes implements Tape, TapeAccess {
   }
 }
 
+/** The equal requests of a test on a tape, whose exchanges are taken in order. */
+const seriesName = (key: string, { name, test }: TapePlace): string => `${name} ${test} ${key}`
+
 /** The exchanges of a request in order: those of its test, else those of none, else those of the first test. */
-const seriesOf = ({ byKey }: LoadedTape, key: string, test: string): readonly TapedExchange[] => {
+const recordedOf = ({ byKey }: LoadedTape, key: string, test: string): readonly TapedExchange[] => {
   const all = byKey.get(key) ?? []
   const of = (wanted: string | undefined) => all.filter((exchange) => exchange.test === wanted)
   const own = of(test)

@@ -5,6 +5,7 @@ import { withoutMember } from '../core/json-edit.ts'
 import type { Provider } from '../core/provider.ts'
 import { withoutSlashes } from '../core/trailing-slashes.ts'
 import { thoughtBeforeCalls } from './quirks/claude.ts'
+import { claudeCache } from './quirks/prompt-caches.ts'
 import { inOrder, type RequestQuirk } from './quirks/request.ts'
 
 /** Anthropic's own tools omit `/v1` from the base URL; others include it. */
@@ -95,15 +96,10 @@ const errors: ErrorTable = {
 export default {
   name: 'anthropic',
   promptCache: [
-    {
-      least: 4_096,
-      life: { sure: 240_000, most: 300_000 },
-      from: 'request',
-      automatic: false,
+    claudeCache({
       owner: 'workspace',
       source: 'https://platform.claude.com/docs/en/build-with-claude/prompt-caching',
-      read: '2026-11-28',
-    },
+    }),
   ],
   takesBreakpoints: true,
   title: 'Anthropic',

@@ -3,6 +3,7 @@ import type { Provider, Variables } from '../core/provider.ts'
 import { withoutSlashes } from '../core/trailing-slashes.ts'
 import { EMBEDDINGS_LIMITS } from './quirks/limits.ts'
 import { BREAKPOINTS, CHAT, compatibleMembers, RESPONSES } from './quirks/openai.ts'
+import { openaiCaches } from './quirks/prompt-caches.ts'
 import { encryptedReasoningModels } from './quirks/request.ts'
 
 /** The address ends in `/openai`; the version follows from whether an API version is set. */
@@ -41,27 +42,10 @@ const realtime = (model: string, version: string | undefined): string => {
 export default {
   name: 'azure-openai',
   slug: 'azure',
-  promptCache: [
-    {
-      models: /(?:^|[/-])gpt-(?:5\.(?:[6-9]|[1-9][0-9])|[6-9])/,
-      least: 1_024,
-      life: { sure: 1_800_000, most: 3_600_000 },
-      from: 'request',
-      automatic: true,
-      owner: 'account',
-      source: 'https://learn.microsoft.com/azure/foundry/openai/how-to/prompt-caching',
-      read: '2026-11-28',
-    },
-    {
-      least: 1_024,
-      life: { sure: 300_000, most: 600_000 },
-      from: 'request',
-      automatic: true,
-      owner: 'account',
-      source: 'https://learn.microsoft.com/azure/foundry/openai/how-to/prompt-caching',
-      read: '2026-11-28',
-    },
-  ],
+  promptCache: openaiCaches({
+    owner: 'account',
+    source: 'https://learn.microsoft.com/azure/foundry/openai/how-to/prompt-caching',
+  }),
   title: 'Azure OpenAI',
   order: 130,
   family: 'openai',

@@ -4,6 +4,7 @@ import { withoutSlashes } from '../core/trailing-slashes.ts'
 import anthropic from './anthropic.ts'
 import { onlyAtAnthropic } from './quirks/claude.ts'
 import { MANTLE_BETAS } from './quirks/claude-betas.ts'
+import { claudeCache } from './quirks/prompt-caches.ts'
 import type { RequestQuirk } from './quirks/request.ts'
 
 /** A region's endpoint. Region names are letters, digits and hyphens; anything else could change the host. */
@@ -22,15 +23,10 @@ const identity = ({ REGION }: Variables) => ({ cloud: 'aws', service: 'bedrock-m
 export default {
   name: 'bedrock-mantle',
   promptCache: [
-    {
-      least: 4_096,
-      life: { sure: 240_000, most: 300_000 },
-      from: 'request',
-      automatic: false,
+    claudeCache({
       owner: 'account',
       source: 'https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html',
-      read: '2026-11-28',
-    },
+    }),
   ],
   takesBreakpoints: true,
   slug: 'amazon-bedrock',

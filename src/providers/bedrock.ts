@@ -8,6 +8,7 @@ import { withoutSlashes } from '../core/trailing-slashes.ts'
 import anthropic from './anthropic.ts'
 import { onlyAtAnthropic } from './quirks/claude.ts'
 import { BEDROCK_BETAS } from './quirks/claude-betas.ts'
+import { claudeCache } from './quirks/prompt-caches.ts'
 import { CLAUDE_IN_REGION, REGIONAL } from './quirks/regional-prices.ts'
 import {
   encryptedReasoningModels,
@@ -118,15 +119,10 @@ const pricedAs = (model: string): PricedAs | undefined =>
 export default {
   name: 'bedrock',
   promptCache: [
-    {
-      least: 4_096,
-      life: { sure: 240_000, most: 300_000 },
-      from: 'request',
-      automatic: false,
+    claudeCache({
       owner: 'account',
       source: 'https://docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html',
-      read: '2026-11-28',
-    },
+    }),
   ],
   takesBreakpoints: true,
   slug: 'amazon-bedrock',

@@ -3,6 +3,7 @@ import type { Provider } from '../core/provider.ts'
 import { EMBEDDINGS_LIMITS } from './quirks/limits.ts'
 import { chatIds } from './quirks/model-list.ts'
 import { BREAKPOINTS, CHAT, compatibleMembers, RESPONSES } from './quirks/openai.ts'
+import { openaiCaches } from './quirks/prompt-caches.ts'
 import { OPENAI_IN_REGION, REGIONAL } from './quirks/regional-prices.ts'
 import { encryptedReasoningModels } from './quirks/request.ts'
 
@@ -53,29 +54,11 @@ const GENERATED = [...EDITED, 'dall-e-3']
 
 export default {
   name: 'openai',
-  promptCache: [
-    {
-      models: /(?:^|[/-])gpt-(?:5\.(?:[6-9]|[1-9][0-9])|[6-9])/,
-      least: 1_024,
-      life: { sure: 1_800_000, most: 3_600_000 },
-      from: 'request',
-      automatic: true,
-      owner: 'organization',
-      ownerHeader: 'openai-organization',
-      source: 'https://developers.openai.com/api/docs/guides/prompt-caching',
-      read: '2026-11-28',
-    },
-    {
-      least: 1_024,
-      life: { sure: 300_000, most: 600_000 },
-      from: 'request',
-      automatic: true,
-      owner: 'organization',
-      ownerHeader: 'openai-organization',
-      source: 'https://developers.openai.com/api/docs/guides/prompt-caching',
-      read: '2026-11-28',
-    },
-  ],
+  promptCache: openaiCaches({
+    owner: 'organization',
+    ownerHeader: 'openai-organization',
+    source: 'https://developers.openai.com/api/docs/guides/prompt-caching',
+  }),
   title: 'OpenAI',
   order: 10,
   baseUrl: 'https://api.openai.com/v1',

@@ -6,6 +6,7 @@ import anthropic from './anthropic.ts'
 import gemini from './gemini.ts'
 import { onlyAtAnthropic } from './quirks/claude.ts'
 import { VERTEX_BETAS } from './quirks/claude-betas.ts'
+import { claudeCache } from './quirks/prompt-caches.ts'
 import { CLAUDE_IN_REGION, GEMINI_IN_REGION, REGIONAL } from './quirks/regional-prices.ts'
 import type { RequestQuirk } from './quirks/request.ts'
 
@@ -73,16 +74,11 @@ const embedLimits = (model: string) => ({ inputs: model.includes('gemini-embeddi
 export default {
   name: 'vertex',
   promptCache: [
-    {
+    claudeCache({
       models: /claude/,
-      least: 4_096,
-      life: { sure: 240_000, most: 300_000 },
-      from: 'request',
-      automatic: false,
       owner: 'organization',
       source: 'https://docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/prompt-caching',
-      read: '2026-11-28',
-    },
+    }),
     {
       least: 4_096,
       from: 'request',
